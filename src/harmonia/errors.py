@@ -1,0 +1,99 @@
+"""Every error Harmonia raises: one tree, one table of codes, one kind of position.
+
+    HarmonyError(code, message, at)
+    ├─ InputError     the caller's fault: messages, schema, arguments, files
+    ├─ StreamError    the model's fault
+    ├─ ToolError      the tool's fault
+    ├─ EngineError    the sampler's fault
+    └─ StoreError     the store's fault
+
+The type says whose fault it was, `code` what went wrong, `at` where. Programs decide by these three; the
+message is for people and may change. Each code has a paragraph in docs/errors.md.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class ErrorCode(StrEnum):
+    """What went wrong. The part before the dot is the room in which it was found."""
+
+    VOCABULARY_MISSING = "vocabulary.missing"
+    VOCABULARY_WRONG_FILE = "vocabulary.wrong_file"
+    VOCABULARY_UNKNOWN_TOKEN = "vocabulary.unknown_token"
+    VOCABULARY_LONE_SURROGATE = "vocabulary.lone_surrogate"
+    VOCABULARY_INVALID_UTF8 = "vocabulary.invalid_utf8"
+    VOCABULARY_UNKNOWN_SPECIAL = "vocabulary.unknown_special"
+    VOCABULARY_MISSING_ENGINE = "vocabulary.missing_engine"
+
+    MESSAGES_INVALID_JSON = "messages.invalid_json"
+    MESSAGES_INVALID_VALUE = "messages.invalid_value"
+
+    SCHEMA_INVALID = "schema.invalid"
+    SCHEMA_REMOTE_REFERENCE = "schema.remote_reference"
+    SCHEMA_UNKNOWN_REFERENCE = "schema.unknown_reference"
+    SCHEMA_TOO_DEEP = "schema.too_deep"
+    SCHEMA_TOO_LARGE = "schema.too_large"
+
+    RENDER_UNSAFE_HEADER = "render.unsafe_header"
+    RENDER_UNNAMED_TOOL = "render.unnamed_tool"
+    RENDER_MISPLACED_CONTENT = "render.misplaced_content"
+    RENDER_AMBIGUOUS_TEXT = "render.ambiguous_text"
+    RENDER_INVALID_OPTION = "render.invalid_option"
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where it went wrong. Every field is optional; those that are known are set.
+
+    `token` and `character` are offsets into the tokens or the text that were given, `message` is an index into
+    the conversation, and `path` is a JSON path such as `$.messages[2].content`.
+    """
+
+    token: int | None = None
+    character: int | None = None
+    message: int | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        known = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return ", ".join(f"{name} {value}" for name, value in known if value is not None)
+
+
+NOWHERE = Position()
+
+
+class HarmonyError(Exception):
+    """The root of the tree. Catch it to catch everything that Harmonia raises on purpose."""
+
+    def __init__(self, code: ErrorCode, message: str, at: Position = NOWHERE) -> None:
+        super().__init__(code, message, at)
+        self.code = code
+        self.message = message
+        self.at = at
+
+    def __str__(self) -> str:
+        place = f" (at {self.at})" if self.at != NOWHERE else ""
+        return f"{self.message}{place} [{self.code}]"
+
+
+class InputError(HarmonyError):
+    """The caller's fault: a message, a schema, an argument or a file."""
+
+
+class StreamError(HarmonyError):
+    """The model's fault: what it sampled is not well-formed Harmony."""
+
+
+class ToolError(HarmonyError):
+    """The tool's fault."""
+
+
+class EngineError(HarmonyError):
+    """The sampler's fault: unreachable, refused, or died half-way."""
+
+
+class StoreError(HarmonyError):
+    """The store's fault."""

@@ -1,0 +1,483 @@
+"""What a conversation is made of: values that can be compared, edited by copying, and written as JSON.
+
+    Conversation = Message*
+    Message      = Author (Role, name) + channel? + recipient? + content type? + content
+    content      = text | SystemContent | DeveloperContent | several of these
+
+A message's JSON is the reference's: `{"role": "user", "content": "Hi"}`, where the content is a string or a list of
+objects with a `type`. Reading it gives an InputError with the JSON path of what is wrong; unknown fields are refused,
+because a misspelled `chanel` would otherwise change the prompt in silence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Self, TypeVar
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, Position
+
+Json = dict[str, Any]
+
+
+def _make_tuple(value: msgspec.Struct, name: str) -> None:
+    """Callers write lists; as a tuple the value equals the one that is read back from its JSON."""
+    given = getattr(value, name)
+    if isinstance(given, list):
+        msgspec.structs.force_setattr(value, name, tuple(given))  # pyright: ignore[reportUnknownArgumentType] -- checked by the renderer
+
+
+class Role(StrEnum):
+    """Who speaks. In the order of authority: where instructions conflict, the earlier role is obeyed."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+    @property
+    def authority(self) -> int:
+        """How much the role's instructions weigh: 4 for system down to 0 for tool."""
+        return len(INSTRUCTION_ORDER) - 1 - INSTRUCTION_ORDER.index(self)
+
+    def outranks(self, other: Role) -> bool:
+        """Whether this role's instructions win over the other's."""
+        return self.authority > other.authority
+
+
+INSTRUCTION_ORDER = tuple(Role)
+
+
+class ReasoningEffort(StrEnum):
+    """How long the model should think."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ReasoningEffort | None:
+        # The reference writes "Low" in its JSON.
+        found = value.lower() if isinstance(value, str) else None
+        return next((effort for effort in cls if effort.value == found), None)
+
+
+class Author(msgspec.Struct, frozen=True):
+    """A role and, for a tool, its name (`functions.get_weather`); other roles may have a name too."""
+
+    role: Role
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.role, Role):  # pyright: ignore[reportUnnecessaryIsInstance] -- Author("user") is allowed
+            msgspec.structs.force_setattr(self, "role", _role(self.role))
+
+
+class ToolDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function that the model may call: its name inside its namespace, and the JSON Schema of its argument."""
+
+    name: str
+    description: str | None = None
+    parameters: Json | bool | None = None
+
+
+class ToolNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tools under one name. Without tools, the description is all that the model is told."""
+
+    name: str
+    description: str | None = None
+    tools: tuple[ToolDescription, ...] = ()
+
+    def __post_init__(self) -> None:
+        _make_tuple(self, "tools")
+
+
+class ChannelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The channels an assistant message may be on, and whether it must name one."""
+
+    valid_channels: tuple[str, ...] = ("analysis", "commentary", "final")
+    channel_required: bool = True
+
+    def __post_init__(self) -> None:
+        _make_tuple(self, "valid_channels")
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A form the answer should have: the name and the JSON Schema are told to the model, not enforced."""
+
+    name: str
+    schema: Json | bool
+    description: str | None = None
+
+
+Namespaces = Mapping[str, ToolNamespace]
+
+
+class SystemContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="system_content"):
+    """What a system message says. Every part can be left out with None; no date is written unless one is given."""
+
+    model_identity: str | None = "You are ChatGPT, a large language model trained by OpenAI."
+    knowledge_cutoff: str | None = "2024-06"
+    conversation_start_date: str | None = None
+    reasoning_effort: ReasoningEffort | None = ReasoningEffort.MEDIUM
+    channel_config: ChannelConfig | None = ChannelConfig()
+    tools: Namespaces | None = None
+
+    def __post_init__(self) -> None:
+        effort = self.reasoning_effort
+        if effort is not None and not isinstance(effort, ReasoningEffort):  # pyright: ignore[reportUnnecessaryIsInstance] -- "high" is allowed
+            msgspec.structs.force_setattr(self, "reasoning_effort", _effort(effort))
+
+    def with_tools(self, *namespaces: ToolNamespace) -> SystemContent:
+        """The same with further namespaces, such as `BROWSER` and `PYTHON`."""
+        return msgspec.structs.replace(self, tools=_with_namespaces(self.tools, namespaces))
+
+    def replace(self, **changes: Any) -> SystemContent:
+        """The same with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class DeveloperContent(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="developer_content"
+):
+    """What a developer message says: instructions (the "system prompt"), tools, and forms of the answer."""
+
+    instructions: str | None = None
+    tools: Namespaces | None = None
+    response_formats: tuple[ResponseFormat, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _make_tuple(self, "response_formats")
+
+    def with_functions(self, *functions: ToolDescription) -> DeveloperContent:
+        """The same with the namespace `functions` holding these tools."""
+        return self.with_tools(ToolNamespace("functions", tools=functions))
+
+    def with_tools(self, *namespaces: ToolNamespace) -> DeveloperContent:
+        """The same with further namespaces."""
+        return msgspec.structs.replace(self, tools=_with_namespaces(self.tools, namespaces))
+
+    def with_response_formats(self, *formats: ResponseFormat) -> DeveloperContent:
+        """The same with further forms of the answer."""
+        return msgspec.structs.replace(self, response_formats=(*(self.response_formats or ()), *formats))
+
+    def replace(self, **changes: Any) -> DeveloperContent:
+        """The same with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+Content = str | SystemContent | DeveloperContent
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """The tokens a message was sampled as, from `<|start|>` to the token that stopped it.
+
+    `role_end` is where the role ends that the prompt gives (`<|start|>assistant`), `header_end` where the body begins.
+    Only a parser, or a store that can vouch for them, makes these: they are rendered as they are, special tokens
+    included, so they are no part of a message's JSON.
+    """
+
+    tokens: tuple[int, ...]
+    role_end: int
+    header_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `Message("user", "Hi")` will do; the constructors below name what each role usually has.
+
+    `content` is text, a SystemContent, a DeveloperContent, or a tuple of several. `sampled` is set on what came from a
+    parser and gone in every edited copy: `message.replace(channel="final")`.
+    """
+
+    author: Author
+    content: Content | tuple[Content, ...]
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+    sampled: Sampled | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Callers may write Message("user", ["one", "two"]); the value is the same as with an Author and a tuple.
+        if not isinstance(self.author, Author):  # pyright: ignore[reportUnnecessaryIsInstance] -- see above
+            object.__setattr__(self, "author", Author(self.author))
+        if isinstance(self.content, list | tuple):
+            contents = tuple(self.content)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] -- see above
+            object.__setattr__(self, "content", contents[0] if len(contents) == 1 else contents)
+
+    # ── constructors ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def system(cls, content: SystemContent | str | None = None) -> Message:
+        """A system message; with no content, the defaults."""
+        return cls(_SYSTEM, SystemContent() if content is None else content)
+
+    @classmethod
+    def developer(
+        cls,
+        instructions: str | None = None,
+        *,
+        functions: Sequence[ToolDescription] = (),
+        namespaces: Sequence[ToolNamespace] = (),
+        response_formats: Sequence[ResponseFormat] = (),
+    ) -> Message:
+        """A developer message with instructions, function tools, further namespaces and response formats."""
+        content = DeveloperContent(instructions)
+        if functions:
+            content = content.with_functions(*functions)
+        if namespaces:
+            content = content.with_tools(*namespaces)
+        if response_formats:
+            content = content.with_response_formats(*response_formats)
+        return cls(_DEVELOPER, content)
+
+    @classmethod
+    def user(cls, text: str, *, name: str | None = None) -> Message:
+        """What a person said."""
+        return cls(Author(Role.USER, name), text)
+
+    @classmethod
+    def assistant(cls, text: str, *, channel: str | None = "final") -> Message:
+        """What the model said: to the user on `final`, to itself on `analysis`."""
+        return cls(_ASSISTANT, text, channel)
+
+    @classmethod
+    def call(
+        cls,
+        recipient: str,
+        arguments: str,
+        *,
+        channel: str | None = "commentary",
+        content_type: str | None = "<|constrain|>json",
+    ) -> Message:
+        """A tool call: `recipient` is the tool's whole name, `arguments` the text sent to it."""
+        return cls(_ASSISTANT, arguments, channel, recipient, content_type)
+
+    @classmethod
+    def tool(
+        cls,
+        name: str,
+        result: str,
+        *,
+        channel: str | None = "commentary",
+        recipient: str | None = "assistant",
+    ) -> Message:
+        """What a tool answered; `name` is its whole name, such as `functions.get_weather`."""
+        return cls(Author(Role.TOOL, name), result, channel, recipient)
+
+    def replace(self, **changes: Any) -> Message:
+        """A copy with some fields changed. It no longer is what was sampled, so it renders canonically."""
+        return dataclasses.replace(self, **changes)
+
+    def with_sampled(self, sampled: Sampled) -> Message:
+        """A copy that renders as exactly these tokens. For parsers and stores only; see `Sampled`."""
+        copy = dataclasses.replace(self)
+        object.__setattr__(copy, "sampled", sampled)
+        return copy
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def role(self) -> Role:
+        return self.author.role
+
+    @property
+    def name(self) -> str | None:
+        return self.author.name
+
+    @property
+    def contents(self) -> tuple[Content, ...]:
+        """The content as a tuple, however many there are."""
+        return self.content if isinstance(self.content, tuple) else (self.content,)
+
+    @property
+    def text(self) -> str:
+        """The text of the message; system and developer contents have none of their own."""
+        return "".join(content for content in self.contents if isinstance(content, str))
+
+    # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def to_dict(self) -> Json:
+        """The message as JSON values."""
+        out: Json = {"role": self.role.value}
+        if self.name is not None:
+            out["name"] = self.name
+        content = self.content
+        out["content"] = content if isinstance(content, str) else [_content_to_dict(part) for part in self.contents]
+        for name in ("channel", "recipient", "content_type"):
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = value
+        return out
+
+    def to_json(self) -> str:
+        return _encode_json(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, value: object) -> Message:
+        """A message from JSON values; an InputError names the path of what is wrong."""
+        return _from_wire(_convert(value, _WireMessage))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Message:
+        return _from_wire(_decode(text, _MESSAGE_DECODER))
+
+
+_SYSTEM = Author(Role.SYSTEM)
+_DEVELOPER = Author(Role.DEVELOPER)
+_ASSISTANT = Author(Role.ASSISTANT)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Conversation:
+    """Messages in order. A value: `add` gives a new conversation and leaves this one as it is."""
+
+    messages: tuple[Message, ...]
+
+    __match_args__: ClassVar = ("messages",)
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        object.__setattr__(self, "messages", tuple(messages))
+
+    def add(self, *messages: Message) -> Self:
+        """A new conversation with these messages at its end."""
+        return type(self)((*self.messages, *messages))
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __getitem__(self, index: int) -> Message:
+        return self.messages[index]
+
+    def to_dict(self) -> Json:
+        """The conversation as JSON values."""
+        return {"messages": [message.to_dict() for message in self.messages]}
+
+    def to_json(self) -> str:
+        return _encode_json(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, value: object) -> Self:
+        """A conversation from JSON values: `{"messages": […]}` or the list alone."""
+        wire = _convert(value, list[_WireMessage] if isinstance(value, list | tuple) else _WireConversation)
+        return cls(map(_from_wire, wire if isinstance(wire, list) else wire.messages))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        return cls.from_dict(_decode(text, _JSON_DECODER))
+
+
+# ── the wire ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _WireText(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text"):
+    text: str
+
+
+class _WireMessage(msgspec.Struct, forbid_unknown_fields=True):
+    role: Role
+    content: str | list[_WireText | SystemContent | DeveloperContent]
+    name: str | None = None
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+
+
+class _WireConversation(msgspec.Struct, forbid_unknown_fields=True):
+    messages: list[_WireMessage]
+
+
+_JSON_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_MESSAGE_DECODER = msgspec.json.Decoder(_WireMessage)
+
+T = TypeVar("T")
+
+
+def _from_wire(wire: _WireMessage) -> Message:
+    content = wire.content
+    if not isinstance(content, str):
+        content = tuple(part.text if isinstance(part, _WireText) else part for part in content)
+    return Message(Author(wire.role, wire.name), content, wire.channel, wire.recipient, wire.content_type)
+
+
+def _content_to_dict(content: Content) -> Json:
+    if isinstance(content, str):
+        return {"type": "text", "text": content}
+    # A field that is None is written only where leaving it out would mean the default.
+    silent = {info.encode_name for info in msgspec.structs.fields(type(content)) if info.default is None}
+    values: Json = _to_builtins(content)
+    return {name: value for name, value in values.items() if value is not None or name not in silent}
+
+
+def _to_builtins(value: object) -> Any:
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, RecursionError) as error:
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
+
+
+def _encode_json(value: Json) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, UnicodeEncodeError, RecursionError) as error:
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
+
+
+def _convert(value: object, type_: type[T]) -> T:
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        raise _invalid_value(error) from error
+
+
+def _decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise _invalid_value(error) from error
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InputError(ErrorCode.MESSAGES_INVALID_JSON, f"not JSON: {error}", _position_of(error, text)) from error
+
+
+def _invalid_value(error: msgspec.ValidationError) -> InputError:
+    # msgspec ends its sentence with " - at `$.messages[0].role`".
+    sentence, _, path = str(error).partition(" - at `")
+    return InputError(ErrorCode.MESSAGES_INVALID_VALUE, sentence, Position(path=path.rstrip("`") or "$"))
+
+
+def _position_of(error: Exception, text: str | bytes) -> Position:
+    # msgspec ends its sentence with "(byte 12)".
+    _, _, tail = str(error).rpartition("(byte ")
+    if not tail[:-1].isdigit():
+        return Position()
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    return Position(character=len(data[: int(tail[:-1])].decode(errors="replace")))
+
+
+def _role(value: object) -> Role:
+    try:
+        return Role(value)
+    except ValueError as error:
+        roles = ", ".join(Role)
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{value!r} is not a role; the roles are {roles}") from error
+
+
+def _effort(value: object) -> ReasoningEffort:
+    try:
+        return ReasoningEffort(value)
+    except ValueError as error:
+        raise InputError(
+            ErrorCode.MESSAGES_INVALID_VALUE, f"{value!r} is not a reasoning effort; use low, medium or high"
+        ) from error
+
+
+def _with_namespaces(present: Namespaces | None, added: Iterable[ToolNamespace]) -> Namespaces:
+    return {**(present or {}), **{namespace.name: namespace for namespace in added}}

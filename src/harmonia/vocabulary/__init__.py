@@ -1,0 +1,53 @@
+"""o200k_harmony: its special tokens, and text to tokens and back."""
+
+from harmonia.vocabulary.codec import (
+    IncrementalDecoder,
+    Vocabulary,
+    decode,
+    decode_bytes,
+    default_vocabulary,
+    encode,
+    is_special,
+)
+from harmonia.vocabulary.special import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    END_OF_PROMPT,
+    END_OF_TEXT,
+    FIRST_SPECIAL,
+    ID_BY_SPELLING,
+    MESSAGE,
+    RETURN,
+    SPELLING_BY_ID,
+    START,
+    START_OF_TEXT,
+    VOCABULARY_SIZE,
+    find_spellings,
+)
+
+__all__ = [
+    "CALL",
+    "CHANNEL",
+    "CONSTRAIN",
+    "END",
+    "END_OF_PROMPT",
+    "END_OF_TEXT",
+    "FIRST_SPECIAL",
+    "ID_BY_SPELLING",
+    "MESSAGE",
+    "RETURN",
+    "SPELLING_BY_ID",
+    "START",
+    "START_OF_TEXT",
+    "VOCABULARY_SIZE",
+    "IncrementalDecoder",
+    "Vocabulary",
+    "decode",
+    "decode_bytes",
+    "default_vocabulary",
+    "encode",
+    "find_spellings",
+    "is_special",
+]

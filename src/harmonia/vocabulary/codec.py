@@ -1,0 +1,239 @@
+"""Text to tokens and back, in the vocabulary o200k_harmony. No network, no environment variable, no global state.
+
+1. `encode` never makes a special token out of text, unless the caller names it in `special`.
+2. `decode_bytes(encode(text)) == text.encode()` for every text that is valid Unicode.
+3. Whatever the input, nothing is raised but InputError, and it says where.
+4. A vocabulary may be used by any number of threads; encoding releases the GIL.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Collection, Iterable
+from functools import cache, cached_property
+from itertools import accumulate
+from pathlib import Path
+from threading import RLock
+from typing import Literal
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.vocabulary import ranks
+from harmonia.vocabulary.engines import Engine, load_engine
+from harmonia.vocabulary.special import (
+    FIRST_SPECIAL,
+    ID_BY_SPELLING,
+    SPELLING_BY_ID,
+    VOCABULARY_SIZE,
+    find_spellings,
+)
+
+EngineName = Literal["auto", "exact", "fast"]
+Special = Literal["all"] | Collection[str]
+DecodingErrors = Literal["replace", "strict"]
+
+
+class Vocabulary:
+    """o200k_harmony. Loading is put off until the first use; `default_vocabulary()` is shared by all callers.
+
+    `file` is an `o200k_base.tiktoken` to read instead of the one inside the package; another file is refused.
+    `engine` chooses the tokenizer: "exact" (tiktoken), "fast" (gigatoken, needs the extra `fast`), or "auto".
+    """
+
+    def __init__(self, file: str | Path | None = None, engine: EngineName = "auto") -> None:
+        self._file = file
+        self._engine_name = engine
+        self._loading = RLock()
+
+    # ── encoding ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def encode(self, text: str, *, special: Special = ()) -> list[int]:
+        """The tokens of `text`, which is ordinary text: `encode("<|end|>")` gives ordinary tokens.
+
+        Spellings named in `special` (or all, with `special="all"`) become the special tokens they spell.
+        """
+        if special:
+            return self._encode_with_special(text, special)
+        try:
+            return self._encode(text)
+        except (UnicodeEncodeError, TypeError):
+            _refuse_lone_surrogates(text)
+            raise
+
+    def _encode_with_special(self, text: str, special: Special) -> list[int]:
+        for spelling in () if special == "all" else special:
+            if spelling not in ID_BY_SPELLING:
+                raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} spells no special token")
+        _refuse_lone_surrogates(text)
+        tokens: list[int] = []
+        position = 0
+        for offset, spelling in find_spellings(text):
+            if special == "all" or spelling in special:
+                tokens += self._encode(text[position:offset])
+                tokens.append(ID_BY_SPELLING[spelling])
+                position = offset + len(spelling)
+        return tokens + self._encode(text[position:])
+
+    # ── decoding ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def decode(self, tokens: Iterable[int], *, errors: DecodingErrors = "replace") -> str:
+        """The text of `tokens`, special tokens spelled out.
+
+        Tokens may end inside a character. What is not UTF-8 becomes U+FFFD, or an InputError with `errors="strict"`;
+        `decode_bytes` gives what is really there.
+        """
+        listed = list(tokens)
+        data = self.decode_bytes(listed)
+        try:
+            return data.decode("utf-8", errors)
+        except UnicodeDecodeError as error:
+            at = self._token_at_byte(listed, error.start)
+            raise InputError(
+                ErrorCode.VOCABULARY_INVALID_UTF8,
+                f"the tokens are not valid UTF-8 at byte {error.start}: {error.reason}",
+                Position(token=at),
+            ) from error
+
+    def decode_bytes(self, tokens: Iterable[int]) -> bytes:
+        """The bytes of `tokens`, whether they are valid UTF-8 or not."""
+        listed = list(tokens)
+        try:
+            if listed and min(listed) < 0:  # Python would count it from the end
+                raise IndexError
+            return b"".join(map(self.token_bytes.__getitem__, listed))
+        except (IndexError, TypeError):
+            raise _unknown_token(listed) from None
+
+    def incremental_decoder(self, *, errors: DecodingErrors = "replace") -> IncrementalDecoder:
+        """A decoder for tokens that arrive one by one."""
+        return IncrementalDecoder(self, errors)
+
+    # ── what there is ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def is_special(token: int) -> bool:
+        """Whether `token` is one of the special tokens, the reserved ones among them."""
+        return FIRST_SPECIAL <= token < VOCABULARY_SIZE
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token, by id; of a special token, its spelling's."""
+        return self._ordinary + [spelling.encode() for spelling in SPELLING_BY_ID.values()]
+
+    @property
+    def engine_name(self) -> str:
+        """Which tokenizer is at work: "exact" or "fast"."""
+        return self._engine.name
+
+    @cached_property
+    def _encode(self) -> Callable[[str], list[int]]:
+        return self._engine.encode
+
+    @cached_property
+    def _engine(self) -> Engine:
+        with self._loading:  # threads that come second find what the first one loaded
+            return self.__dict__.get("_engine") or load_engine(self._engine_name, self._ordinary)
+
+    @cached_property
+    def _ordinary(self) -> list[bytes]:
+        with self._loading:
+            found = self.__dict__.get("_ordinary")
+            if found is None:
+                found = ranks.read_shipped() if self._file is None else ranks.read_tiktoken_file(self._file)
+            return found
+
+    def _token_at_byte(self, tokens: list[int], offset: int) -> int:
+        ends = accumulate(len(self.token_bytes[token]) for token in tokens)
+        return next(index for index, end in enumerate(ends) if end > offset)
+
+
+class IncrementalDecoder:
+    """Tokens in, text out, as they arrive: no character is ever emitted in part, and no byte is lost.
+
+    The first bytes of a character are held back in `pending` until the rest of it comes. `close` gives what is left.
+    Bytes that can be no part of any character become U+FFFD, or an InputError with `errors="strict"`.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, errors: DecodingErrors = "replace") -> None:
+        self._token_bytes = vocabulary.token_bytes
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
+        self._count = 0
+
+    def feed(self, tokens: int | Iterable[int]) -> str:
+        """The text that is complete with one more token, or several."""
+        listed = [tokens] if isinstance(tokens, int) else list(tokens)
+        text: list[str] = []
+        for token in listed:
+            if not 0 <= token < VOCABULARY_SIZE:
+                raise _unknown_token([token], self._count)
+            text.append(self._decode(self._token_bytes[token]))
+            self._count += 1
+        return "".join(text)
+
+    def close(self) -> str:
+        """The end: what was held back cannot be completed any more."""
+        return self._decode(b"", final=True)
+
+    @property
+    def pending(self) -> bytes:
+        """The beginning of a character whose end has not come."""
+        return self._utf8.getstate()[0]
+
+    def _decode(self, data: bytes, *, final: bool = False) -> str:
+        try:
+            return self._utf8.decode(data, final)
+        except UnicodeDecodeError as error:
+            raise InputError(
+                ErrorCode.VOCABULARY_INVALID_UTF8,
+                f"the tokens are not valid UTF-8: {error.reason}",
+                Position(token=self._count),
+            ) from error
+
+
+@cache
+def default_vocabulary() -> Vocabulary:
+    """The vocabulary that is used where none is named: the one inside the package."""
+    return Vocabulary()
+
+
+def encode(text: str, *, special: Special = ()) -> list[int]:
+    """The tokens of `text` as ordinary text; see `Vocabulary.encode`."""
+    return default_vocabulary().encode(text, special=special)
+
+
+def decode(tokens: Iterable[int], *, errors: DecodingErrors = "replace") -> str:
+    """The text of `tokens`; see `Vocabulary.decode`."""
+    return default_vocabulary().decode(tokens, errors=errors)
+
+
+def decode_bytes(tokens: Iterable[int]) -> bytes:
+    """The bytes of `tokens`; see `Vocabulary.decode_bytes`."""
+    return default_vocabulary().decode_bytes(tokens)
+
+
+def is_special(token: int) -> bool:
+    """Whether `token` is a special token; see `Vocabulary.is_special`."""
+    return Vocabulary.is_special(token)
+
+
+def _refuse_lone_surrogates(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            ErrorCode.VOCABULARY_LONE_SURROGATE,
+            f"the text has half of a surrogate pair, {text[error.start]!a}, which is no character",
+            Position(character=error.start),
+        ) from error
+
+
+def _unknown_token(tokens: list[int], before: int = 0) -> InputError:
+    index, token = next(
+        (index, token)
+        for index, token in enumerate(tokens)
+        if not isinstance(token, int) or not 0 <= token < VOCABULARY_SIZE  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+    )
+    return InputError(
+        ErrorCode.VOCABULARY_UNKNOWN_TOKEN,
+        f"{token!r} is not a token: ids run from 0 to {VOCABULARY_SIZE - 1}",
+        Position(token=before + index),
+    )

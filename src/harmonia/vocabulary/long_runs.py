@@ -1,0 +1,145 @@
+"""Encode a run of a million like characters in linear time, exactly.
+
+Text is encoded piece by piece, and a piece usually is a word. But a million spaces, letters or emoji are one piece,
+and merging a piece costs more than its length. So a long run is cut into windows, the windows are encoded on their
+own, and the joints are repaired. Two facts make that exact.
+
+1. Which piece the characters of a run belong to is known from what stands beside the run. All of it, but for up to
+   two characters at its start (the contraction in "it'sssss") and one at its end (the space that goes to the next
+   word), is in one piece; and each window is one piece, too. `_Kind` holds the conditions under which that is so.
+2. Byte-pair encoding is local: a sequence of tokens is the encoding of a piece if and only if each two neighbours
+   are the encoding of their own two together. Inside a window that holds already. At a joint some tokens on either
+   side are encoded anew, and the two seams of the new part are checked.
+
+Where a check fails, or what stands beside a run is not in the table, the text is encoded whole: slower, but right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+LONG_RUN: Final = 8192
+WINDOW: Final = 4096
+
+# The longest token has 128 bytes, so this many tokens on either side of a joint lie inside a window.
+_JOINT_WIDTHS: Final = (4, 8, 16, 30)
+
+
+class _Kind(NamedTuple):
+    """Characters that go into one piece, and what may stand beside a run of them."""
+
+    characters: str  # the inside of a character class
+    before: str
+    after: str
+
+
+_ANYTHING: Final = r"(?s:.)"
+_WHITE: Final = r" \t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_BLANK: Final = _WHITE.replace(r"\n", "").replace(r"\r", "")
+
+# The patterns of the pieces are in engines.py. A class lists only characters whose category is old and settled; the
+# tests ask the engine about each of them.
+_KINDS: Final = {
+    "lower": _Kind(r"a-z\xdf-\xf6\xf8-\xff\u03b1-\u03c9\u0430-\u044f", _ANYTHING, _ANYTHING),
+    # After an ideograph, capitals are a piece of their own or not, depending on what follows them.
+    "upper": _Kind(r"A-Z\xc0-\xd6\xd8-\xde\u0391-\u03a1\u03a3-\u03a9\u0410-\u042f", r"[\x00-\x7f]", _ANYTHING),
+    # Letters without case stand both where capitals and where small letters may; a capital behind them would join
+    # or not, depending on what stands before them.
+    "caseless": _Kind(
+        r"\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0905-\u0939\u0e01-\u0e30"
+        r"\u3041-\u3096\u30a1-\u30fa\u3400-\u4db5\u4e00-\u9fcc\uac00-\ud7a3",
+        r"[\x00-\x7f]",
+        r"[\x00-@\[-\x7f]",
+    ),
+    # Without "/", which may also end a piece that began before a line break; and without "'".
+    "sign": _Kind(
+        r"!-&(-.:-@\[-`{-~\u2190-\u21ff\u2500-\u25ff\U0001f300-\U0001f3fa\U0001f400-\U0001f64f\U0001f680-\U0001f6c5"
+        r"\U0001f910-\U0001f9bf",
+        _ANYTHING,
+        _ANYTHING,
+    ),
+    "blank": _Kind(_BLANK, f"[^{_WHITE}]", _ANYTHING),
+    # Behind a sign, line breaks and slashes belong to the sign's piece.
+    "break": _Kind(r"\r\n", _ANYTHING, f"[^/{_WHITE}]"),
+}
+
+_PROBE_LENGTH: Final = LONG_RUN // 2
+_PROBE: Final = re.compile(
+    "|".join(f"(?P<{name}>[{kind.characters}]{{{_PROBE_LENGTH}}})" for name, kind in _KINDS.items())
+)
+_RUN: Final = {name: re.compile(f"[{kind.characters}]+") for name, kind in _KINDS.items()}
+_BEFORE: Final = {name: re.compile(kind.before) for name, kind in _KINDS.items()}
+_AFTER: Final = {name: re.compile(kind.after) for name, kind in _KINDS.items()}
+
+
+def find_long_runs(text: str) -> list[tuple[int, int]]:
+    """The runs worth cutting, as (start, end). Work is linear: most texts cost one look every 4,096 characters."""
+    runs: list[tuple[int, int]] = []
+    # A long run covers a whole probe, wherever it begins.
+    probe_start = 0
+    while probe_start + _PROBE_LENGTH <= len(text) and len(text) >= LONG_RUN:
+        probe = _PROBE.match(text, probe_start)
+        if probe is None:
+            probe_start += _PROBE_LENGTH
+            continue
+        name = probe.lastgroup or ""
+        run_end = _end_of(_RUN[name], text, probe.end())
+        run_start = _start_of(_RUN[name], text, probe_start)
+        if run_end - run_start >= LONG_RUN and _is_one_piece(name, text, run_start, run_end):
+            runs.append((run_start, run_end))
+        probe_start = max(run_end, probe_start + _PROBE_LENGTH)
+    return runs
+
+
+def encode_in_windows(
+    text: str,
+    runs: list[tuple[int, int]],
+    encode: Callable[[str], list[int]],
+    encode_piece: Callable[[bytes], list[int]],
+    token_bytes: list[bytes],
+) -> list[int]:
+    """The tokens of `text`, whose long runs are `runs`. `encode` takes text, `encode_piece` the bytes of one piece."""
+
+    def merged(tokens: list[int]) -> list[int]:
+        return encode_piece(b"".join([token_bytes[token] for token in tokens]))
+
+    def joined(left: list[int], right: list[int]) -> bool:
+        """Add `right` to `left`, with the joint repaired."""
+        for width in _JOINT_WIDTHS:
+            middle = merged(left[-width:] + right[:width])
+            first_seam = [left[-width - 1], middle[0]]
+            last_seam = [middle[-1], right[width]]
+            if merged(first_seam) == first_seam and merged(last_seam) == last_seam:
+                left[-width:] = middle
+                left += right[width:]
+                return True
+        return False
+
+    cuts = [cut for start, end in runs for cut in range(start + WINDOW, end - WINDOW + 1, WINDOW)]
+    tokens = encode(text[: cuts[0]])
+    for window_start, window_end in zip(cuts, [*cuts[1:], len(text)], strict=True):
+        if not joined(tokens, encode(text[window_start:window_end])):
+            return encode(text)
+    return tokens
+
+
+def _end_of(run: re.Pattern[str], text: str, position: int) -> int:
+    match = run.match(text, position)
+    return match.end() if match else position
+
+
+def _start_of(run: re.Pattern[str], text: str, position: int) -> int:
+    """Where the run that covers `position` begins. It began less than a probe before, or that would have found it."""
+    start = position
+    for match in run.finditer(text, max(0, position - _PROBE_LENGTH), position):
+        if match.end() == position:
+            start = match.start()
+    return start
+
+
+def _is_one_piece(name: str, text: str, start: int, end: int) -> bool:
+    return (start == 0 or _BEFORE[name].match(text, start - 1) is not None) and (
+        end == len(text) or _AFTER[name].match(text, end) is not None
+    )
