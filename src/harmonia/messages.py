@@ -40,6 +40,9 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
 
+    # The text's own, in C: messages are looked up by it.
+    __hash__ = str.__hash__
+
     @property
     def authority(self) -> int:
         """How much the role's instructions weigh: 4 for system down to 0 for tool."""
@@ -187,7 +190,7 @@ class Sampled(msgspec.Struct, frozen=True):
     header_end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Message:
     """One message. `Message("user", "Hi")` will do; the constructors below name what each role usually has.
 
@@ -197,18 +200,29 @@ class Message:
 
     author: Author
     content: Content | tuple[Content, ...]
-    channel: str | None = None
-    recipient: str | None = None
-    content_type: str | None = None
-    sampled: Sampled | None = field(default=None, init=False, repr=False, compare=False)
+    channel: str | None
+    recipient: str | None
+    content_type: str | None
+    sampled: Sampled | None = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        # Callers may write Message("user", ["one", "two"]); the value is the same as with an Author and a tuple.
-        if not isinstance(self.author, Author):  # pyright: ignore[reportUnnecessaryIsInstance] -- see above
-            object.__setattr__(self, "author", Author(self.author))
-        if isinstance(self.content, list | tuple):
-            contents = tuple(self.content)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] -- see above
-            object.__setattr__(self, "content", contents[0] if len(contents) == 1 else contents)
+    def __init__(
+        self,
+        author: Author | Role | str,
+        content: Content | Sequence[Content],
+        channel: str | None = None,
+        recipient: str | None = None,
+        content_type: str | None = None,
+    ) -> None:
+        if not isinstance(content, str | SystemContent | DeveloperContent):
+            contents = tuple(content)
+            content = contents[0] if len(contents) == 1 else contents
+        put = object.__setattr__
+        put(self, "author", author if isinstance(author, Author) else Author(_role(author)))
+        put(self, "content", content)
+        put(self, "channel", channel)
+        put(self, "recipient", recipient)
+        put(self, "content_type", content_type)
+        put(self, "sampled", None)
 
     # ── constructors ────────────────────────────────────────────────────────────────────────────────────────────
 

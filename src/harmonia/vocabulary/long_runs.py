@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 LONG_RUN: Final = 8192
@@ -36,8 +38,10 @@ class _Kind(NamedTuple):
 
 
 _ANYTHING: Final = r"(?s:.)"
-_WHITE: Final = r" \t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_BLANK: Final = _WHITE.replace(r"\n", "").replace(r"\r", "")
+_NOTHING: Final = r"(?!)"
+# Unicode's White_Space, and the same without line breaks, as the insides of character classes.
+WHITE: Final = r" \t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+BLANK: Final = WHITE.replace(r"\n", "").replace(r"\r", "")
 
 # The patterns of the pieces are in engines.py. A class lists only characters whose category is old and settled; the
 # tests ask the engine about each of them.
@@ -60,42 +64,64 @@ _KINDS: Final = {
         _ANYTHING,
         _ANYTHING,
     ),
-    "blank": _Kind(_BLANK, f"[^{_WHITE}]", _ANYTHING),
+    "blank": _Kind(BLANK, f"[^{WHITE}]", _ANYTHING),
     # Behind a sign, line breaks and slashes belong to the sign's piece.
-    "break": _Kind(r"\r\n", _ANYTHING, f"[^/{_WHITE}]"),
+    "break": _Kind(r"\r\n", _ANYTHING, f"[^/{WHITE}]"),
+    # White space of both kinds: to which pieces it belongs depends on where its last line break is.
+    "white": _Kind(WHITE, _NOTHING, _NOTHING),
 }
 
 _PROBE_LENGTH: Final = LONG_RUN // 2
-_PROBE: Final = re.compile(
-    "|".join(f"(?P<{name}>[{kind.characters}]{{{_PROBE_LENGTH}}})" for name, kind in _KINDS.items())
-)
-_RUN: Final = {name: re.compile(f"[{kind.characters}]+") for name, kind in _KINDS.items()}
-_BEFORE: Final = {name: re.compile(kind.before) for name, kind in _KINDS.items()}
-_AFTER: Final = {name: re.compile(kind.after) for name, kind in _KINDS.items()}
 
 
-def find_long_runs(text: str) -> list[tuple[int, int]]:
-    """The runs worth cutting, as (start, end). Work is linear: most texts cost one look every 4,096 characters."""
-    runs: list[tuple[int, int]] = []
+class _Patterns(NamedTuple):
+    probe: re.Pattern[str]
+    run: dict[str, re.Pattern[str]]
+    before: dict[str, re.Pattern[str]]
+    after: dict[str, re.Pattern[str]]
+
+
+@cache  # compiled when the first long text comes
+def _patterns() -> _Patterns:
+    return _Patterns(
+        re.compile("|".join(f"(?P<{name}>[{kind.characters}]{{{_PROBE_LENGTH}}})" for name, kind in _KINDS.items())),
+        {name: re.compile(f"[{kind.characters}]+") for name, kind in _KINDS.items()},
+        {name: re.compile(kind.before) for name, kind in _KINDS.items()},
+        {name: re.compile(kind.after) for name, kind in _KINDS.items()},
+    )
+
+
+class LongRun(NamedTuple):
+    """From where to where a run reaches, and whether windows may be cut out of it."""
+
+    start: int
+    end: int
+    can_be_cut: bool
+
+
+def find_long_runs(text: str) -> list[LongRun]:
+    """The long runs of `text`. Work is linear: most texts cost one look every 4,096 characters."""
+    patterns = _patterns()
+    runs: list[LongRun] = []
     # A long run covers a whole probe, wherever it begins.
     probe_start = 0
-    while probe_start + _PROBE_LENGTH <= len(text) and len(text) >= LONG_RUN:
-        probe = _PROBE.match(text, probe_start)
+    while probe_start + _PROBE_LENGTH <= len(text):
+        probe = patterns.probe.match(text, probe_start)
         if probe is None:
             probe_start += _PROBE_LENGTH
             continue
         name = probe.lastgroup or ""
-        run_end = _end_of(_RUN[name], text, probe.end())
-        run_start = _start_of(_RUN[name], text, probe_start)
-        if run_end - run_start >= LONG_RUN and _is_one_piece(name, text, run_start, run_end):
-            runs.append((run_start, run_end))
-        probe_start = max(run_end, probe_start + _PROBE_LENGTH)
+        run = patterns.run[name]
+        start, end = _start_of(run, text, probe_start), _end_of(run, text, probe.end())
+        if end - start >= LONG_RUN:
+            runs.append(LongRun(start, end, _is_one_piece(name, text, start, end)))
+        probe_start = max(end, probe_start + _PROBE_LENGTH)
     return runs
 
 
 def encode_in_windows(
     text: str,
-    runs: list[tuple[int, int]],
+    runs: list[LongRun],
     encode: Callable[[str], list[int]],
     encode_piece: Callable[[bytes], list[int]],
     token_bytes: list[bytes],
@@ -117,10 +143,13 @@ def encode_in_windows(
                 return True
         return False
 
-    cuts = [cut for start, end in runs for cut in range(start + WINDOW, end - WINDOW + 1, WINDOW)]
-    tokens = encode(text[: cuts[0]])
-    for window_start, window_end in zip(cuts, [*cuts[1:], len(text)], strict=True):
-        if not joined(tokens, encode(text[window_start:window_end])):
+    cuts = [cut for run in runs if run.can_be_cut for cut in range(run.start + WINDOW, run.end - WINDOW + 1, WINDOW)]
+    tokens: list[int] = []
+    for window_start, window_end in pairwise([0, *cuts, len(text)]):
+        window = encode(text[window_start:window_end])
+        if window_start == 0:
+            tokens = window
+        elif not joined(tokens, window):
             return encode(text)
     return tokens
 
@@ -140,6 +169,7 @@ def _start_of(run: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _is_one_piece(name: str, text: str, start: int, end: int) -> bool:
-    return (start == 0 or _BEFORE[name].match(text, start - 1) is not None) and (
-        end == len(text) or _AFTER[name].match(text, end) is not None
+    before, after = _patterns().before[name], _patterns().after[name]
+    return (start == 0 or before.match(text, start - 1) is not None) and (
+        end == len(text) or after.match(text, end) is not None
     )

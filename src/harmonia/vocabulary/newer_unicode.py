@@ -42,8 +42,20 @@ RANGES: Final = (
     (0x323B0, 0x33479),
 )
 
-_NEWER: Final = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in RANGES) + "]")
+
+def _beginning(code_point: int) -> bytes:
+    # Two bytes of the four are enough beyond the first plane, where texts are rare.
+    encoded = chr(code_point).encode()
+    return encoded[:2] if len(encoded) == 4 else encoded
+
+
+# Searched in UTF-8, which is several times as fast as a search in a str for so many ranges. It finds some characters
+# too many, which costs no more than the slower engine.
+_NEWER: Final = re.compile(
+    b"|".join(sorted({_beginning(point) for first, last in RANGES for point in range(first, last + 1)}))
+)
 
 
 def has_newer_characters(text: str) -> bool:
-    return _NEWER.search(text) is not None
+    """Whether `text` may hold one of them. Lone surrogates are an engine's to refuse."""
+    return _NEWER.search(text.encode(errors="surrogatepass")) is not None

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from binascii import a2b_base64, b2a_base64
-from importlib.resources import files
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -34,7 +33,7 @@ _SHIPPED_NAME = "o200k.bin"
 def read_shipped() -> list[bytes]:
     """The tokens as the package ships them."""
     try:
-        packed = zlib.decompress(files("harmonia.vocabulary").joinpath(_SHIPPED_NAME).read_bytes())
+        packed = zlib.decompress(Path(__file__).with_name(_SHIPPED_NAME).read_bytes())
     except (OSError, zlib.error) as error:
         raise InputError(
             ErrorCode.VOCABULARY_MISSING,

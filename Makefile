@@ -1,0 +1,56 @@
+# Two commands do everything on a fresh machine: `make serve` and `make test`. Both set up .venv by themselves.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test test-exhaustive lint format bench docs clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: $(INSTALLED)  ## Install what is needed and run the product: today, render a sample conversation
+	@$(BIN)/harmonia render examples/weather.json
+	@printf '\n%s tokens. Try: %s\n' "$$($(BIN)/harmonia render examples/weather.json -o tokens | wc -w)" \
+	  "$(BIN)/harmonia render examples/weather.json --json" >&2
+
+test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style and types, run the tests
+	$(BIN)/pytest -n auto -m 'not exhaustive'
+
+test-exhaustive: $(INSTALLED)  ## Every code point and the large fuzz: minutes
+	$(BIN)/pytest -n auto -m exhaustive
+
+lint: $(INSTALLED)  ## Style and strict types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright --level error
+
+format: $(INSTALLED)  ## Put the code into shape
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(INSTALLED)  ## Compare with openai-harmony in one run (BENCH=--quick for a short one)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+docs: $(INSTALLED)  ## Write the pages that are made from code: errors and the command line
+	$(BIN)/python tools/write_docs.py
+
+clean:  ## Remove what the other targets made
+	rm -rf $(VENV) tests/typescript/node_modules .pytest_cache .ruff_cache .hypothesis dist
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Harmonia needs Python 3.11 or newer; set PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { scripts/install_system_packages python3-venv && $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[fast]' --group dev
+	@touch $@
+
+$(TYPESCRIPT): tests/typescript/package-lock.json
+	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/typescript && touch $@; \
+	else echo "left out: the TypeScript compiler (no npm), so the tests that need it are skipped" >&2; fi

@@ -1,0 +1,58 @@
+"""The group of verbs, and what an error looks like in the shell.
+
+Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error of Harmonia's, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+from harmonia.errors import ErrorCode, HarmonyError
+
+# The module of each verb is imported when the verb is called, so that `harmonia --help` stays quick.
+_VERBS = {
+    "detokenize": "Tokens to text.",
+    "render": "A conversation to a prompt: text, tokens or JSON.",
+    "tokenize": "Text to tokens.",
+}
+
+_HINTS = {
+    ErrorCode.RENDER_AMBIGUOUS_TEXT: "use --output tokens for a model, or --escape to read it yourself",
+    ErrorCode.RENDER_UNSAFE_HEADER: "names, channels and recipients are single words; put the text into the content",
+    ErrorCode.MESSAGES_INVALID_JSON: 'the input is one JSON object: {"messages": [{"role": "user", "content": "Hi"}]}',
+    ErrorCode.VOCABULARY_WRONG_FILE: "leave --vocabulary out to use the vocabulary inside the package",
+    ErrorCode.VOCABULARY_INVALID_UTF8: "leave --strict out to write the bytes as they are",
+}
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        return import_module(f"harmonia.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_VERBS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except HarmonyError as error:
+            click.echo(f"error: {error}", err=True)
+            if error.code in _HINTS:
+                click.echo(f"hint: {_HINTS[error.code]}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("harmonia"), prog_name="harmonia", message="%(prog)s %(version)s")
+def main() -> None:
+    """The Harmony format of gpt-oss, in the shell. FILE is a path, or - for standard input."""

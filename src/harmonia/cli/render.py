@@ -1,0 +1,123 @@
+"""`harmonia render`: the shell's `harmonia.render`."""
+
+from __future__ import annotations
+
+from datetime import date as Date
+from typing import Any, BinaryIO, get_args
+
+import click
+import msgspec
+
+from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
+from harmonia.errors import InputError
+from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
+from harmonia.renderer import Rendered, Renderer
+from harmonia.renderer.segments import CallStop, RecipientSection
+from harmonia.vocabulary import Vocabulary
+
+
+@click.command("render")
+@file_argument
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "tokens", "json"]),
+    default="text",
+    show_default=True,
+    help="json has the tokens, the text, the spans of the messages and, with --training, the loss mask.",
+)
+@click.option("--json", "output", flag_value="json", help="The same as --output json.")
+@click.option(
+    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
+)
+@click.option("--date", metavar="YYYY-MM-DD|today", help="Set the current date.")
+@click.option(
+    "--next-role",
+    type=click.Choice([*(role.value for role in Role), "none"]),
+    default="assistant",
+    show_default=True,
+    help="Whose message the prompt asks for; none for a stored history.",
+)
+@click.option("--training", is_flag=True, help="Render for training: the last answer ends with <|return|>.")
+@click.option(
+    "--recipient-section",
+    type=click.Choice(get_args(RecipientSection)),
+    default="role",
+    show_default=True,
+    help="Where to=… is written: behind the role, or behind the channel as the models mostly do.",
+)
+@click.option(
+    "--call-stop",
+    type=click.Choice(get_args(CallStop)),
+    default="call",
+    show_default=True,
+    help="What ends a tool call in history.",
+)
+@click.option("--exact-reference", is_flag=True, help="Give openai-harmony's tokens, its mistakes included.")
+@click.option("--escape", is_flag=True, help="In text, show special tokens that somebody typed as <\\|end|>.")
+@vocabulary_option
+def command(
+    file: BinaryIO,
+    output: str,
+    effort: str | None,
+    date: str | None,
+    next_role: str,
+    training: bool,
+    recipient_section: RecipientSection,
+    call_stop: CallStop,
+    exact_reference: bool,
+    escape: bool,
+    vocabulary: Vocabulary,
+) -> None:
+    """Render a conversation: {"messages": [{"role": "user", "content": "Hi"}]}."""
+    conversation = Conversation.from_json(read_text(file))
+    if effort is not None or date is not None:
+        conversation = _with_settings(conversation, effort, date)
+    rendered = Renderer(vocabulary).render(
+        conversation,
+        None if next_role == "none" else next_role,
+        training=training,
+        recipient_section=recipient_section,
+        call_stop=call_stop,
+        exact_reference=exact_reference,
+    )
+    match output:
+        case "tokens":
+            click.echo(" ".join(map(str, rendered.tokens)))
+        case "json":
+            echo_json(_describe(rendered, training=training))
+        case _:
+            click.echo(rendered.to_text(ambiguous="escape" if escape else "refuse"))
+
+
+def _with_settings(conversation: Conversation, effort: str | None, date: str | None) -> Conversation:
+    """The conversation with these settings in its system message, which is added where there is none."""
+    changes: dict[str, Any] = {}
+    if effort is not None:
+        changes["reasoning_effort"] = ReasoningEffort(effort)
+    if date is not None:
+        changes["conversation_start_date"] = Date.today().isoformat() if date == "today" else date
+    messages = list(conversation)
+    if not messages or messages[0].role is not Role.SYSTEM:
+        messages.insert(0, Message.system())
+    content = messages[0].content
+    if not isinstance(content, SystemContent):
+        raise click.UsageError(
+            "the system message is plain text, so --effort and --date have no place in it; "
+            'give it a content of type "system_content"'
+        )
+    messages[0] = messages[0].replace(content=content.replace(**changes))
+    return Conversation(messages)
+
+
+def _describe(rendered: Rendered, *, training: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {"tokens": rendered.tokens}
+    try:
+        described["text"] = rendered.text
+    except InputError as error:
+        described["text"] = None
+        described["text_error"] = {"code": error.code, "message": error.message, "at": error.at}
+    described["spans"] = [msgspec.structs.asdict(span) for span in rendered.spans]
+    if training:
+        described["mask"] = [int(trained) for trained in rendered.mask]
+    return described

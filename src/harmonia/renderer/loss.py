@@ -1,0 +1,102 @@
+"""Which tokens a model should be trained to produce.
+
+Not every token of an assistant message is the model's. A server sends `<|start|>assistant` and samples from there;
+it stops at `<|call|>` and `<|return|>`, and what comes next is a new prompt. After `<|end|>` the model goes on by
+itself, and then it writes the next `<|start|>assistant`, too. So, of a message that is trained on:
+
+    <|start|>role         only where the model went on by itself: the message before it is of the same role
+                          and ended with <|end|>
+    the rest of the header, the body
+                          always
+    the stop token        unless it is not what was sampled: an earlier `final` ends with <|end|> in history, where
+                          the model had to say <|return|>; likewise a call that was stored with <|end|>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import INSTRUCTION_ORDER, Message, Role
+from harmonia.renderer.segments import EVERYBODY
+from harmonia.vocabulary import END
+
+
+class TrainOn(msgspec.Struct, frozen=True):
+    """Which messages to train on: the assistant's on every channel and in every turn, unless said otherwise.
+
+    A turn is what one user message, or several in a row, brought about: turn 0 reaches from the beginning to the
+    second time that a user speaks. `turns` are counted from 0, or from the end with negative numbers.
+    """
+
+    roles: Collection[str] = (Role.ASSISTANT,)
+    channels: Collection[str | None] | Literal["all"] = "all"
+    turns: Collection[int] | Literal["all", "last"] = "all"
+
+    def __post_init__(self) -> None:
+        words = {"roles": (), "channels": ("all",), "turns": ("all", "last")}
+        for name, allowed in words.items():
+            value = getattr(self, name)
+            if isinstance(value, str) and value not in allowed:
+                raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} takes a collection, not {value!r}")
+        for role in self.roles:
+            if role not in INSTRUCTION_ORDER:
+                raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{role!r} is not a role")
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Where the parts of a message lie among the tokens, and the token that ends it."""
+
+    start_token: int
+    role_end_token: int
+    stop_token: int
+    stop: int
+
+
+def loss_mask(messages: Sequence[Message], stretches: Sequence[Stretch], length: int, train_on: TrainOn) -> list[bool]:
+    """True for each of the `length` tokens that the model should be trained to produce."""
+    mask = [False] * length
+    selected = _selected(messages, train_on)
+    for index, (message, stretch) in enumerate(zip(messages, stretches, strict=True)):
+        if not selected[index]:
+            continue
+        went_on = index > 0 and messages[index - 1].role is message.role and stretches[index - 1].stop == END
+        first = stretch.start_token if went_on else stretch.role_end_token
+        goes_on = index + 1 < len(messages) and messages[index + 1].role is message.role
+        stop_was_sampled = stretch.stop != END or goes_on or not _stops_sampling(message)
+        last = stretch.stop_token + 1 if stop_was_sampled else stretch.stop_token
+        mask[first:last] = [True] * (last - first)
+    return mask
+
+
+def _stops_sampling(message: Message) -> bool:
+    """Whether the model ends this message with `<|return|>` (an answer) or `<|call|>`."""
+    is_call = message.recipient not in (None, EVERYBODY)
+    return message.role is Role.ASSISTANT and (message.channel == "final" or is_call)
+
+
+def _selected(messages: Sequence[Message], train_on: TrainOn) -> list[bool]:
+    turn_of = _turns(messages)
+    count = turn_of[-1] + 1 if turn_of else 0
+    turns = range(count) if train_on.turns == "all" else (-1,) if train_on.turns == "last" else train_on.turns
+    wanted = {turn + count if turn < 0 else turn for turn in turns}
+    roles, channels = {Role(role) for role in train_on.roles}, train_on.channels
+    return [
+        message.role in roles and (channels == "all" or message.channel in channels) and turn in wanted
+        for message, turn in zip(messages, turn_of, strict=True)
+    ]
+
+
+def _turns(messages: Sequence[Message]) -> list[int]:
+    turns: list[int] = []
+    turn, has_user, previous = 0, False, None
+    for message in messages:
+        if message.role is Role.USER and previous is not Role.USER:
+            turn += has_user
+            has_user = True
+        turns.append(turn)
+        previous = message.role
+    return turns

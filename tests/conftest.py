@@ -1,0 +1,52 @@
+"""The oracles: the reference implementation and the published tokenizer, both fed from our own vocabulary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from harmonia.vocabulary.ranks import read_shipped, write_tiktoken_file
+
+if TYPE_CHECKING:
+    from openai_harmony import HarmonyEncoding
+
+# A slow example is the machine's fault here, not the test's.
+settings.register_profile("harmonia", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("harmonia")
+
+
+class OrdinaryEncoder(Protocol):
+    """What the tests use of tiktoken."""
+
+    def encode_ordinary(self, text: str) -> list[int]: ...
+
+
+@pytest.fixture(scope="session")
+def reference_encoding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarmonyEncoding]:
+    """openai-harmony, which finds its vocabulary through an environment variable and so needs no network."""
+    folder: Path = tmp_path_factory.mktemp("vocabulary")
+    write_tiktoken_file(read_shipped(), folder / "o200k_base.tiktoken")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "TIKTOKEN_ENCODINGS_BASE", str(folder))
+        from openai_harmony import HarmonyEncodingName, load_harmony_encoding
+
+        yield load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS)
+
+
+@pytest.fixture(scope="session")
+def published_tiktoken() -> OrdinaryEncoder:
+    """tiktoken with the expression that o200k was published with."""
+    from tiktoken._tiktoken import CoreBPE  # pyright: ignore[reportUnknownVariableType] -- it ships without types
+    from tiktoken_ext import openai_public
+
+    # The expression stands in a function that also downloads the vocabulary; this vocabulary is ours.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openai_public, "load_tiktoken_bpe", lambda *_arguments, **_options: {})  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        pattern = openai_public.o200k_base()["pat_str"]
+    ranks = {token: rank for rank, token in enumerate(read_shipped())}
+    return cast(OrdinaryEncoder, CoreBPE(ranks, {}, pattern))

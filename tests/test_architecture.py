@@ -1,0 +1,168 @@
+"""The rooms of architecture.md: who may import whom, what is public, and what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import harmonia
+
+PACKAGE = Path(harmonia.__file__).parent
+
+# The order of the corridor. A room may import the rooms before it, and everybody may import `errors`.
+ROOMS = (
+    "errors",
+    "vocabulary",
+    "messages",
+    "builtin_tools",
+    "schema",
+    "renderer",
+    "cli",
+    "__main__",
+)
+# Only the command line may import click; msgspec and tiktoken are the core's; gigatoken is the extra `fast`.
+ALLOWED_PACKAGES = {"msgspec": None, "tiktoken": ("vocabulary",), "gigatoken": ("vocabulary",), "click": ("cli",)}
+
+
+def modules() -> Iterator[Path]:
+    return PACKAGE.rglob("*.py")
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_by(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def test_every_module_belongs_to_a_room() -> None:
+    assert {room_of(path) for path in modules()} - {"__init__"} == set(ROOMS)
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(PACKAGE))) for path in modules()])
+def test_imports_point_to_earlier_rooms_only(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    for name in imported_by(path):
+        package, _, rest = name.partition(".")
+        if package == "harmonia":
+            imported = rest.partition(".")[0]
+            assert imported, f"{path}: imports the whole package"
+            assert ROOMS.index(imported) <= ROOMS.index(room), f"{path}: {room} imports {imported}"
+        elif package not in sys.stdlib_module_names:
+            assert package in ALLOWED_PACKAGES, f"{path}: imports {package}"
+            rooms = ALLOWED_PACKAGES[package]
+            assert rooms is None or room in rooms, f"{path}: {room} imports {package}"
+
+
+def test_init_modules_only_re_export() -> None:
+    for path in PACKAGE.rglob("__init__.py"):
+        for node in ast.parse(path.read_text()).body:
+            is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            is_all = (
+                isinstance(node, ast.Assign)
+                and isinstance(target := node.targets[0], ast.Name)
+                and target.id == "__all__"
+            )
+            assert is_docstring or is_all or isinstance(node, ast.ImportFrom), f"{path}:{node.lineno}"
+
+
+def test_public_names_are_pinned() -> None:
+    assert harmonia.__all__ == [
+        "BROWSER",
+        "INSTRUCTION_ORDER",
+        "PYTHON",
+        "Author",
+        "ChannelConfig",
+        "Conversation",
+        "DeveloperContent",
+        "EngineError",
+        "ErrorCode",
+        "HarmonyError",
+        "IncrementalDecoder",
+        "InputError",
+        "Message",
+        "MessageSpan",
+        "Position",
+        "ReasoningEffort",
+        "Rendered",
+        "Renderer",
+        "ResponseFormat",
+        "Role",
+        "StoreError",
+        "StreamError",
+        "SystemContent",
+        "ToolDescription",
+        "ToolError",
+        "ToolNamespace",
+        "TrainOn",
+        "Vocabulary",
+        "decode",
+        "decode_bytes",
+        "encode",
+        "is_special",
+        "render",
+        "to_typescript",
+    ]
+    assert all(hasattr(harmonia, name) for name in harmonia.__all__)
+
+
+IMPORT_AND_RENDER = """
+import socket, sys
+
+def refuse(*arguments, **options):
+    raise AssertionError("a socket was opened")
+
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+before = set(sys.modules)
+import harmonia
+after_import = set(sys.modules) - before
+{then}
+packages = {{name.partition(".")[0] for name in set(sys.modules) - before}} - {{"__mp_main__"}}
+print(*sorted(packages - set(sys.stdlib_module_names)))
+print("harmonia.vocabulary.codec" in sys.modules, harmonia.vocabulary.codec.default_vocabulary.cache_info().currsize)
+"""
+
+
+def packages_loaded_after(then: str) -> tuple[set[str], str]:
+    run = subprocess.run(
+        [sys.executable, "-c", IMPORT_AND_RENDER.format(then=then)], capture_output=True, text=True, check=True
+    )
+    packages, loaded = run.stdout.splitlines()
+    return set(packages.split()), loaded
+
+
+def test_importing_loads_no_extra_no_vocabulary_and_opens_no_socket() -> None:
+    packages, loaded = packages_loaded_after("")
+    assert packages <= {"harmonia", "msgspec", "typing_extensions"}
+    assert loaded == "True 0"
+
+
+def test_a_first_render_opens_no_socket_and_loads_no_engine() -> None:
+    packages, _ = packages_loaded_after("harmonia.render([harmonia.Message.user('Hi')]).tokens")
+    assert packages <= {"harmonia", "msgspec", "typing_extensions"}
+
+
+def test_much_rendering_opens_no_socket_and_loads_the_tokenizer_only() -> None:
+    packages, _ = packages_loaded_after("harmonia.render([harmonia.Message.user('Hi' * 100_000)]).tokens")
+    assert packages <= {
+        "harmonia",
+        "msgspec",
+        "typing_extensions",
+        "tiktoken",
+        "regex",
+        "gigatoken",
+        "numpy",
+    }
