@@ -1,0 +1,123 @@
+"""Tools and namespaces of tools, as a Harmony prompt declares them.
+
+    ## functions
+
+    // What the namespace is for.
+    namespace functions {
+
+    // What the tool does.
+    type get_weather = (_: {
+    location: string,
+    }) => any;
+
+    } // namespace functions
+
+The renderer writes `# Tools` above the sections and joins them. Names are printed as they are, since the model has
+to repeat them; one that could end its line or its declaration is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.schema.literals import is_identifier, lines_of, reference_lines_of
+from harmonia.schema.names import RESERVED, Names
+from harmonia.schema.typescript import convert
+from harmonia.schema.values import (
+    DEFAULT_LIMITS,
+    DescribedTool,
+    Loss,
+    NamespaceDeclaration,
+    SchemaLimits,
+    ToolDeclaration,
+)
+
+# APIs name tools with letters, digits, `_` and `-`; MCP servers add `.`, `/`, `:` and `@`.
+_NAME = re.compile(r"[\w$./:@-]+")
+
+
+def declare_tool(
+    name: str,
+    description: str | None,
+    parameters: dict[str, Any] | bool | None,
+    *,
+    exact_reference: bool = False,
+    limits: SchemaLimits = DEFAULT_LIMITS,
+) -> ToolDeclaration:
+    """Print one tool. Paths in losses and errors begin at the tool: `$.parameters.properties.a`."""
+    return _declare_tool(name, description, parameters, Names((name,)), exact_reference, limits, "$")
+
+
+def declare_namespace(
+    name: str,
+    description: str | None,
+    tools: Iterable[DescribedTool],
+    *,
+    exact_reference: bool = False,
+    limits: SchemaLimits = DEFAULT_LIMITS,
+) -> NamespaceDeclaration:
+    """Print one namespace. Paths in losses and errors begin at it: `$.tools[0].parameters.properties.a`."""
+    tools = list(tools)
+    losses: list[Loss] = []
+    described = reference_lines_of(description or "")
+    parts = [f"## {name}\n"]
+    if not exact_reference:
+        losses.extend(_check_name(name, "$"))
+    if tools:
+        if not exact_reference:
+            described = lines_of(description) if description else []
+        parts.extend([f"// {line}" for line in described])
+        parts.append(f"namespace {name} {{\n")
+        names = Names(tool.name for tool in tools)
+        for index, tool in enumerate(tools):
+            path = f"$.tools[{index}]"
+            declared = _declare_tool(tool.name, tool.description, tool.parameters, names, exact_reference, limits, path)
+            parts.append(f"{declared.text}\n")
+            losses.extend(declared.losses)
+        parts.append(f"}} // namespace {name}")
+    else:
+        # Without tools nothing is TypeScript: the description is prose, printed as it is.
+        parts.extend(described)
+    return NamespaceDeclaration("\n".join(parts), tuple(losses))
+
+
+def _declare_tool(
+    name: str,
+    description: str | None,
+    parameters: dict[str, Any] | bool | None,
+    names: Names,
+    exact_reference: bool,
+    limits: SchemaLimits,
+    path: str,
+) -> ToolDeclaration:
+    lines: list[str] = []
+    losses: tuple[Loss, ...] = ()
+    text = "()"
+    if not exact_reference:
+        losses = _check_name(name, path)
+    if parameters is not None:
+        printed = convert(parameters, name, names, exact_reference, limits, f"{path}.parameters")
+        lines = [f"type {helper.name} = {helper.text};\n" for helper in printed.declarations]
+        losses += printed.losses
+        text = f"(_: {printed.text})"
+    if description:
+        split = reference_lines_of if exact_reference else lines_of
+        lines.extend([f"// {line}" for line in split(description)])
+    lines.append(f"type {name} = {text} => any;")
+    return ToolDeclaration("\n".join(lines), losses)
+
+
+def _check_name(name: str, path: str) -> tuple[Loss, ...]:
+    path = f"{path}.name"
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            ErrorCode.SCHEMA_INVALID,
+            f"The name {name!r} cannot be declared: it may hold letters, digits and _ $ . / : @ - only.",
+            Position(path=path),
+        )
+    if is_identifier(name) and name not in RESERVED:
+        return ()
+    return (Loss(path, "name", "The name is no TypeScript identifier; it is printed as it is."),)

@@ -1,0 +1,397 @@
+"""JSON Schema to TypeScript that compiles.
+
+    schema ─ $ref, allOf, anyOf, oneOf ──► parts ──► A & (B | C)
+           └ const, enum, type ──────────► part
+           └ everything said beside ─────► comments
+
+1. Where the reference loses nothing, the text is the reference's, byte for byte.
+2. Whatever the schema holds, the text is one TypeScript type: no string leaves its quotes, no comment its line.
+3. A value that is valid under the schema, and has no keys that the schema does not mention, is assignable to the
+   type. The type may admit more; what it cannot say is a comment, or else a loss in the report.
+4. References are printed in place. Only those that lead back to themselves become named helper types.
+5. Work and output are bounded by `SchemaLimits`. Nesting never exhausts the stack: it is an `InputError`.
+"""
+
+from __future__ import annotations
+
+from harmonia.errors import ErrorCode
+from harmonia.schema.annotations import (
+    constraint_lines,
+    default_text,
+    description_of,
+    example_lines,
+    title_lines,
+    value_text,
+)
+from harmonia.schema.arrays import array_text
+from harmonia.schema.keywords import (
+    CLOSING,
+    INEXPRESSIBLE,
+    KNOWN,
+    PLAIN,
+    PRIMITIVES,
+    TYPE_ALONE,
+    TYPE_AND_SAID,
+)
+from harmonia.schema.kinds import is_about_arrays, is_about_objects, is_of_kind, says_more_than_type, says_null, spelled
+from harmonia.schema.literals import comment
+from harmonia.schema.names import Names
+from harmonia.schema.objects import object_text
+from harmonia.schema.paths import Place
+from harmonia.schema.printed import ANY, LEAVES, NEVER, Level, Printed, Shown, intersection
+from harmonia.schema.references import References, Steps
+from harmonia.schema.report import Report
+from harmonia.schema.unions import share_kind, union_type
+from harmonia.schema.values import Declaration, Json, SchemaLimits, TypeScript
+
+
+class Printer:
+    """Prints one document. Not reusable: it counts what it has printed."""
+
+    __slots__ = (
+        "_active",
+        "_aliases",
+        "_declarations",
+        "_declared_characters",
+        "_depth",
+        "_document",
+        "_limits",
+        "_named",
+        "_names",
+        "_owner",
+        "_size",
+        "_visited",
+        "guards",
+        "references",
+        "report",
+    )
+
+    def __init__(
+        self, document: dict[str, Json] | bool, owner: str, names: Names, limits: SchemaLimits, root_path: str
+    ) -> None:
+        self._document = document
+        self._owner = owner
+        self._names = names
+        self._limits = limits
+        self._depth = 0
+        self._visited = 0
+        self._size = 0
+        self._declared_characters = 0
+        # The references being printed, by the steps to their target, and how many guards stood around each.
+        self._active: dict[Steps, int] = {(): 0}
+        self._named: dict[Steps, str] = {}
+        self._aliases: dict[Steps, set[Steps]] = {}
+        self._declarations: dict[str, Declaration] = {}
+        self.report = Report(root_path)
+        self.references = References(document if isinstance(document, dict) else {}, root_path)
+        # How many properties and items we are inside of. TypeScript accepts a type that refers to itself only
+        # from inside one of these.
+        self.guards = 0
+
+    def print_document(self) -> TypeScript:
+        try:
+            before, text, _ = self.type_of(self._document, "", None, Shown.NOTHING)
+        except RecursionError:
+            # Only where the caller raised the limit, or called from deep in a stack of their own.
+            self.report.refuse(
+                ErrorCode.SCHEMA_TOO_DEEP, "The schema nests deeper than Python's own stack allows.", None
+            )
+        text = before + text
+        if () in self._named:
+            self._declarations[self._named[()]] = Declaration(self._named[()], text)
+            text = self._named[()]
+        return TypeScript(text, tuple(self._declarations.values()), self.report.losses)
+
+    def type_of(self, schema: Json, indent: str, place: Place, shown: Shown) -> Printed:
+        """Any schema. `indent` is where its lines begin; `shown` is what need not be said again."""
+        if not isinstance(schema, dict):
+            if schema is True:
+                return ANY
+            if schema is False:
+                return NEVER
+            self.report.lose(place, "", "A schema must be an object or a boolean; this one is printed as any.")
+            return ANY
+        self.enter(place)
+        kind = schema.get("type")
+        # Most schemas are a type and a description, which a property prints above its key.
+        if schema.keys() <= TYPE_AND_SAID if shown is Shown.ALL else len(schema) == 1:
+            leaf = LEAVES.get(kind) if isinstance(kind, str) else None
+            if leaf is not None:
+                self._depth -= 1
+                return leaf
+        size = self._size
+        if schema.keys() <= PLAIN:
+            base = self._base(schema, indent, place)
+            text, level = base if base is not None else ("any", Level.ATOM)
+            before = ""
+        else:
+            before, text, level = self._composed(schema, indent, place, shown)
+        if "nullable" in schema and self.is_nullable(schema, place) and not says_null(schema):
+            text, level = _or_null(text, level, indent)
+        if (shown is not Shown.ALL or kind == "object") and not schema.keys() <= TYPE_ALONE:
+            before = self._lines_before(schema, indent, place, shown) + before
+        self._depth -= 1
+        # The children's texts are inside this one now: what is pending is what was, and this.
+        self._size = size
+        self.grow(len(before) + len(text), place)
+        return before, text, level
+
+    def enter(self, place: Place) -> None:
+        """Count one more schema, one deeper. `type_of` does it for all but the unions that a property prints."""
+        self._depth += 1
+        if self._depth > self._limits.depth:
+            message = f"The schema nests deeper than {self._limits.depth} levels, references followed."
+            self.report.refuse(ErrorCode.SCHEMA_TOO_DEEP, message, place)
+        self.count(1, place)
+
+    def count(self, schemas: int, place: Place) -> None:
+        """Count schemas that were looked at."""
+        self._visited += schemas
+        if self._visited > self._limits.schemas:
+            message = f"The schema takes more than {self._limits.schemas} schemas to print, references followed."
+            self.report.refuse(ErrorCode.SCHEMA_TOO_LARGE, message, place)
+
+    def leave(self) -> None:
+        self._depth -= 1
+
+    def grow(self, characters: int, place: Place) -> None:
+        """Count text that will be printed."""
+        self._size += characters
+        if self._size + self._declared_characters > self._limits.characters:
+            message = f"The schema takes more than {self._limits.characters} characters to print."
+            self.report.refuse(ErrorCode.SCHEMA_TOO_LARGE, message, place)
+
+    # Annotations
+
+    def face(self, schema: dict[str, Json], place: Place) -> dict[str, Json]:
+        """The schema with what its reference says of itself: what a reader is told of a property.
+
+        Followed are `$ref` and an `allOf` of one, which is how authors wrote a described reference before
+        `$ref` could have siblings.
+        """
+        face = schema
+        here: Place = place
+        seen: set[int] = set()
+        while id(schema) not in seen:
+            seen.add(id(schema))
+            reference, parts = schema.get("$ref"), schema.get("allOf")
+            if isinstance(reference, str):
+                target, _, here = self.references.resolve(reference, here)
+            elif isinstance(parts, list) and len(parts) == 1:
+                target = parts[0]
+                here = ((here, "allOf"), 0)
+            else:
+                break
+            if not isinstance(target, dict):
+                break
+            schema = target
+            face = {**schema, **face}
+        return face
+
+    def _lines_before(self, schema: dict[str, Json], indent: str, place: Place, shown: Shown) -> str:
+        """The lines before a type. An object repeats its description there, as in the reference."""
+        described = shown is Shown.NOTHING or (schema.get("type") == "object" and "oneOf" not in schema)
+        description = description_of(schema, place, self.report) if described else None
+        description_lines = comment(description, indent) if description is not None else ""
+        if shown is Shown.ALL:
+            return description_lines
+        lines = (
+            title_lines(schema, indent, place, self.report)
+            + description_lines
+            + example_lines(schema, indent, place, self.report)
+            + constraint_lines(schema, indent, place, self.report)
+        )
+        if shown is Shown.NOTHING and "default" in schema:
+            lines += f"{indent}// {default_text(schema, place, self.report)}\n"
+        return lines
+
+    # Types
+
+    def _base(self, schema: dict[str, Json], indent: str, place: Place) -> tuple[str, Level] | None:
+        """What `const`, `enum` or `type` and its keywords say; None where the schema has none of them."""
+        if "const" in schema:
+            return value_text(schema["const"], "const", place, self.report), Level.ATOM
+        kind = spelled(schema.get("type"))
+        if "enum" in schema:
+            literals = self._enum(schema["enum"], kind, place)
+            if literals:
+                return " | ".join(literals), Level.UNION if len(literals) > 1 else Level.ATOM
+        if isinstance(kind, str):
+            return self._kind(kind, schema, indent, place), Level.ATOM
+        if isinstance(kind, list):
+            names = [name for name in kind if isinstance(name, str)]
+            if len(names) < len(kind) or not names:
+                self.report.lose(place, "type", "A list of types must hold names of types, and at least one.")
+            texts = [
+                # The reference's word for an object of which nothing more is said, in a list.
+                "object"
+                if name == "object" and not is_about_objects(schema)
+                else self._kind(name, schema, indent, place)
+                for name in names
+            ]
+            if texts:
+                return " | ".join(texts), Level.UNION if len(texts) > 1 else Level.ATOM
+        elif kind is not None:
+            self.report.lose(place, "type", "A type must be a name or a list of names.")
+        if is_about_objects(schema):
+            return object_text(self, schema, indent, place), Level.ATOM
+        if is_about_arrays(schema):
+            return array_text(self, schema, indent, place), Level.ATOM
+        return None
+
+    def _kind(self, kind: str, schema: dict[str, Json], indent: str, place: Place) -> str:
+        text = PRIMITIVES.get(kind)
+        if text is not None:
+            return text
+        if kind == "object":
+            return object_text(self, schema, indent, place)
+        if kind == "array":
+            return array_text(self, schema, indent, place)
+        if kind == "null":
+            return "null"
+        if kind != "any":
+            self.report.lose(place, "type", f"{kind!r} is no type of JSON Schema; it is printed as any.")
+        return "any"
+
+    def _enum(self, values: Json, kind: Json, place: Place) -> list[str]:
+        """The values as literal types: those of the declared type, since the others are valid under neither."""
+        if not isinstance(values, list) or not values:
+            if values is not None:
+                self.report.lose(place, "enum", "An enum must be a list of at least one value.")
+            return []
+        kinds = [kind] if isinstance(kind, str) else kind
+        fitting = values
+        if isinstance(kinds, list):
+            fitting = [value for value in values if any(is_of_kind(value, name) for name in kinds)]
+            if not fitting:
+                fitting = values
+                self.report.lose(place, "type", "No value of the enum has this type; the values are printed.")
+        return [value_text(value, "enum", place, self.report) for value in fitting]
+
+    def is_nullable(self, schema: dict[str, Json], place: Place) -> bool:
+        nullable = schema.get("nullable")
+        if nullable is not None and not isinstance(nullable, bool):
+            self.report.lose(place, "nullable", "nullable must be a boolean.")
+        return nullable is True
+
+    def _composed(self, schema: dict[str, Json], indent: str, place: Place, shown: Shown) -> Printed:
+        """A schema with keywords that the reference does not read, or with `oneOf`."""
+        self.check_keywords(schema, place)
+        reference = schema.get("$ref")
+        unions = {keyword: self.variants(schema, keyword, place) for keyword in ("allOf", "oneOf", "anyOf")}
+        parts: list[Printed] = []
+
+        base = None if self._is_said_by(schema, unions, place) else self._base(schema, indent, place)
+        if base is not None:
+            parts.append(("", *base))
+        # What a reference says of itself is shown by whoever shows this schema, unless this schema overrides it.
+        passed = shown if "description" not in schema else Shown.NOTHING
+        if isinstance(reference, str):
+            parts.append(self._reference(reference, indent, place, passed))
+        every = unions["allOf"]
+        for index, part in enumerate(every):
+            inner = passed if len(every) == 1 else Shown.NOTHING
+            parts.append(self.type_of(part, indent, ((place, "allOf"), index), inner))
+        for keyword in ("oneOf", "anyOf"):
+            if unions[keyword]:
+                parts.append(union_type(self, keyword, unions[keyword], indent, place))
+        return parts[0] if len(parts) == 1 else intersection(parts)
+
+    def check_keywords(self, schema: dict[str, Json], place: Place) -> None:
+        """Report what will not be printed."""
+        for keyword in schema:
+            if keyword in KNOWN:
+                continue
+            if keyword in CLOSING and schema[keyword] is False:
+                continue
+            sentence = INEXPRESSIBLE.get(keyword, "This keyword is not one of JSON Schema's.")
+            self.report.lose(place, keyword, sentence)
+        if "$ref" in schema and not isinstance(schema["$ref"], str):
+            self.report.lose(place, "$ref", "A reference must be a string.")
+
+    def variants(self, schema: dict[str, Json], keyword: str, place: Place) -> list[Json]:
+        """The list under `allOf`, `oneOf` or `anyOf`; empty where there is none."""
+        if keyword not in schema:
+            return []
+        variants = schema[keyword]
+        if isinstance(variants, list) and variants:
+            return variants
+        self.report.lose(place, keyword, f"{keyword} must be a list of at least one schema.")
+        return []
+
+    def sole_union(self, schema: dict[str, Json], keyword: str, place: Place) -> list[Json]:
+        """The variants of a schema that is nothing but this union; empty where it is more, or none."""
+        other = "anyOf" if keyword == "oneOf" else "oneOf"
+        if not schema.keys().isdisjoint(("$ref", "allOf", other)) or says_more_than_type(schema):
+            return []
+        schemas = self.variants(schema, keyword, place)
+        kind = schema.get("type")
+        if kind is None or not schemas:
+            return schemas
+        return (isinstance(kind, str) and share_kind(self, kind, schemas, place)) or []
+
+    def _is_said_by(self, schema: dict[str, Json], unions: dict[str, list[Json]], place: Place) -> bool:
+        """Whether the schema's bare `type` goes without saying. Replaces variants in `unions` that rely on it."""
+        kind, reference = schema.get("type"), schema.get("$ref")
+        if not isinstance(kind, str) or says_more_than_type(schema):
+            return False
+        if isinstance(reference, str) and share_kind(self, kind, [{"$ref": reference}], place):
+            return True
+        for keyword, schemas in unions.items():
+            shared = share_kind(self, kind, schemas, place)
+            if shared:
+                unions[keyword] = shared
+                return True
+        return False
+
+    # References
+
+    def _reference(self, reference: str, indent: str, place: Place, shown: Shown) -> Printed:
+        target = self.references.resolve(reference, place)
+        steps = target.steps
+        if steps in self._active or steps in self._named:
+            if self._closes_a_loop(steps, place):
+                # `A = A | B` has no meaning beyond B's, and TypeScript refuses it.
+                self.report.lose(place, "$ref", "The reference leads back to itself before it says anything.")
+                return ANY
+            if steps not in self._named:
+                self._named[steps] = self._names.claim(self._owner, steps)
+            return "", self._named[steps], Level.ATOM
+        self._active[steps] = self.guards
+        printed = self.type_of(target.schema, indent, target.place, shown)
+        if steps in self._named:
+            # It turned out to lead back to itself. Print it again where it will stand: alone, at the margin.
+            name = self._named[steps]
+            before, text, _ = self.type_of(target.schema, "", target.place, Shown.NOTHING)
+            self._declarations[name] = Declaration(name, before + text)
+            self._declared_characters += len(before) + len(text)
+            printed = "", name, Level.ATOM
+        del self._active[steps]
+        return printed
+
+    def _closes_a_loop(self, steps: Steps, place: Place) -> bool:
+        """Whether naming this type here would define it, or another, by itself alone.
+
+        `_aliases` holds, for each type, the types it names outside of any property or item.
+        """
+        here = [active for active, guards in self._active.items() if guards == self.guards]
+        seen = {steps}
+        waiting = [steps]
+        while waiting:
+            one = waiting.pop()
+            if one in here:
+                return True
+            new = self._aliases.get(one, set[Steps]()) - seen
+            self.count(len(new), place)
+            seen |= new
+            waiting.extend(new)
+        for active in here:
+            self._aliases.setdefault(active, set()).add(steps)
+        return False
+
+
+def _or_null(text: str, level: Level, indent: str) -> tuple[str, Level]:
+    if level is not Level.BLOCK:
+        return f"{text} | null", Level.UNION
+    line = f"\n{indent}"
+    return f"{text if text.endswith(line) else text + line} | null", level

@@ -1,0 +1,94 @@
+"""Documents that run: every example is executed, and what it prints is what the page says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from harmonia import ErrorCode
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# A fenced block and its language; a ```text block right behind a ```python block is what that one prints.
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Example(NamedTuple):
+    language: str
+    code: str
+    output: str | None
+
+
+def examples(page: Path) -> list[Example]:
+    text = page.read_text()
+    blocks = list(_BLOCK.finditer(text))
+    found: list[Example] = []
+    for index, block in enumerate(blocks):
+        following = blocks[index + 1] if index + 1 < len(blocks) else None
+        belongs = following and following[1] == "text" and not text[block.end() : following.start()].strip()
+        found.append(Example(block[1], block[2], following[2] if following and belongs else None))
+    return found
+
+
+def run_python(code: str) -> str:
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def run_console(session: str) -> str:
+    """What a session prints: lines that begin with `$ ` are commands, a `\\` at their end goes on."""
+    printed: list[str] = []
+    for line in session.replace("\\\n", "").splitlines():
+        if not line.startswith("$ "):
+            continue
+        command = line.removeprefix("$ ")
+        printed.append(line + "\n")
+        environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+        ran = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+        )
+        printed.append(ran.stdout + ran.stderr)
+    return "".join(printed)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_print_what_it_says(page: Path) -> None:
+    # The Python blocks of a page continue each other, as a reader would run them.
+    script = ""
+    for example in examples(page):
+        if example.language == "python":
+            before = run_python(script) if script and example.output is not None else ""
+            script += example.code + "\n"
+            printed = run_python(script)
+            if example.output is not None:
+                assert printed.removeprefix(before) == example.output, f"in {page.name}:\n{example.code}"
+        elif example.language == "console":
+            assert run_console(example.code) == example.code.replace("\\\n", ""), f"in {page.name}"
+
+
+def test_the_readme_has_working_code_by_line_ten() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert any(line.startswith("```python") for line in lines[:8])
+
+
+def test_every_error_code_has_a_paragraph_and_every_paragraph_a_code() -> None:
+    described = re.findall(r"^### `(.+)`$", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+    assert described == [code.value for code in ErrorCode]
+
+
+def test_the_page_of_the_command_is_up_to_date() -> None:
+    subprocess.run([sys.executable, str(ROOT / "tools" / "write_docs.py"), "--check"], check=True)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / shlex.split(target)[0]).exists(), f"{page.name}: {target}"
