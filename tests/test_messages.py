@@ -167,6 +167,13 @@ def test_an_unknown_role_is_refused(build: Any) -> None:
     assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
 
 
+@pytest.mark.parametrize("content", [[1], ["x", None], [{"type": "text", "text": "x"}]])
+def test_a_content_of_another_kind_is_refused(content: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        Message("user", content)
+    assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
+
+
 def test_an_unknown_effort_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         SystemContent(reasoning_effort="enormous")  # pyright: ignore[reportArgumentType] -- that is the point

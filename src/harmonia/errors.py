@@ -69,10 +69,14 @@ class HarmonyError(Exception):
     """The root of the tree. Catch it to catch everything that Harmonia raises on purpose."""
 
     def __init__(self, code: ErrorCode, message: str, at: Position = NOWHERE) -> None:
-        super().__init__(code, message, at)
+        super().__init__(code, message)
         self.code = code
         self.message = message
         self.at = at
+
+    def __reduce__(self) -> tuple[type[HarmonyError], tuple[ErrorCode, str, Position]]:
+        # An error may cross from one process to another, and takes its place along.
+        return type(self), (self.code, self.message, self.at)
 
     def __str__(self) -> str:
         place = f" (at {self.at})" if self.at != NOWHERE else ""

@@ -175,10 +175,11 @@ class DeveloperContent(
 
 
 Content = str | SystemContent | DeveloperContent
+_CONTENT_KINDS = (str, SystemContent, DeveloperContent)
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """The tokens a message was sampled as, from `<|start|>` to the token that stopped it.
+    """The tokens a message was sampled as, from `<|start|>` to the token that stopped it, if one did.
 
     `role_end` is where the role ends that the prompt gives (`<|start|>assistant`), `header_end` where the body begins.
     Only a parser, or a store that can vouch for them, makes these: they are rendered as they are, special tokens
@@ -213,8 +214,11 @@ class Message:
         recipient: str | None = None,
         content_type: str | None = None,
     ) -> None:
-        if not isinstance(content, str | SystemContent | DeveloperContent):
+        if not isinstance(content, _CONTENT_KINDS):
             contents = tuple(content)
+            for part in contents:
+                if not isinstance(part, _CONTENT_KINDS):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                    raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{part!r} is no content of a message")
             content = contents[0] if len(contents) == 1 else contents
         put = object.__setattr__
         put(self, "author", author if isinstance(author, Author) else Author(_role(author)))
@@ -330,6 +334,7 @@ class Message:
         return out
 
     def to_json(self) -> str:
+        """The message as JSON."""
         return _encode_json(self.to_dict())
 
     @classmethod

@@ -99,6 +99,13 @@ def test_several_response_formats_stand_under_one_heading() -> None:
     assert developer_text(content) == "# Response Formats\n\n## a\n\n{}\n\n## b\n\ntrue"
 
 
+def test_a_response_format_is_written_as_it_was_given() -> None:
+    schema = {"const": 10**40, "title": "Größe"}
+    assert developer_text(DeveloperContent().with_response_formats(ResponseFormat("a", schema))).endswith(
+        f'{{"const":{10**40},"title":"Größe"}}'
+    )
+
+
 def test_an_empty_developer_message_says_nothing() -> None:
     assert developer_text(DeveloperContent()) == ""
     assert developer_text(DeveloperContent("")) == "# Instructions\n\n"

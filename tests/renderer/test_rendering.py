@@ -151,6 +151,12 @@ def test_a_schema_that_is_not_json_is_refused(value: Any) -> None:
     assert caught.value.code is ErrorCode.SCHEMA_INVALID
 
 
+def test_integers_of_any_size_are_json() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 10**40}}}
+    text = render([Message.developer(functions=[ToolDescription("f", "", schema)])]).text
+    assert f"default: {10**40}" in text
+
+
 # ── spans ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -196,6 +202,22 @@ def test_a_sampled_return_becomes_end_in_history() -> None:
     assert render([message], None).tokens[-1] == END
     assert render([message, Message.user("?")]).tokens.count(RETURN) == 0
     assert render([message], training=True).tokens[-1] == RETURN
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "stop"),
+    [
+        ("<|start|>assistant<|channel|>final<|message|>4", Message.assistant("4"), END),
+        (
+            "<|start|>assistant<|channel|>commentary to=functions.f<|message|>{}",
+            Message.call("functions.f", "{}"),
+            CALL,
+        ),
+    ],
+)
+def test_a_message_that_was_cut_off_gets_the_stop_it_should_have_had(text: str, message: Message, stop: int) -> None:
+    tokens = render([sampled_message(text, message)], None).tokens
+    assert tokens == [*encode(text, special="all"), stop]
 
 
 def test_an_edited_message_renders_canonically() -> None:
@@ -288,8 +310,7 @@ def test_memory_for_rendered_messages_is_bounded() -> None:
     renderer = Renderer(cache_bytes=200_000)
     for index in range(2000):
         renderer.render([Message.user(f"message {index} " + "x " * 50)])
-    remembered = renderer._new.keys() | renderer._old.keys()  # pyright: ignore[reportPrivateUsage] -- the bound is about these
-    assert 0 < len(remembered) < 200
+    assert 0 < len(renderer._memory) < 200  # pyright: ignore[reportPrivateUsage] -- the bound is about this
 
 
 def test_what_is_in_use_stays_remembered() -> None:

@@ -6,7 +6,7 @@ A content is a list of sections with a blank line between them. The reference ha
 
 from __future__ import annotations
 
-import msgspec
+import json
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import DeveloperContent, Namespaces, ResponseFormat, SystemContent
@@ -70,8 +70,9 @@ def _tools_section(namespaces: Namespaces, *, exact_reference: bool) -> str:
 
 def _response_format(response_format: ResponseFormat) -> str:
     try:
-        schema = msgspec.json.encode(response_format.schema).decode()
-    except (TypeError, UnicodeEncodeError, RecursionError) as error:
+        # Not msgspec's encoder, which has no integers of more than 64 bits.
+        schema = json.dumps(response_format.schema, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             ErrorCode.SCHEMA_INVALID, f"the schema of response format {response_format.name!r} is not JSON: {error}"
         ) from error

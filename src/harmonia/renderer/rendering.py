@@ -3,16 +3,16 @@
 1. Special tokens come from structure (or from a parser, in `Message.sampled`), never from text.
 2. A message that was rendered before is not rendered again: rendering a conversation that grew by one message costs
    that message. What counts is the content, so an edited message or a changed schema is noticed.
-3. Memory for that is bounded by `Renderer.cache_bytes`.
+3. Memory for that is bounded by the renderer's `cache_bytes`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import cache, cached_property
 from itertools import accumulate
-from threading import Lock
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,12 +20,19 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Content, Conversation, DeveloperContent, Message, Role, Sampled
 from harmonia.renderer.contents import declares_functions
 from harmonia.renderer.loss import Stretch, TrainOn, loss_mask
-from harmonia.renderer.segments import CallStop, Form, RecipientSection, segment
+from harmonia.renderer.memory import Memory
+from harmonia.renderer.segments import CallStop, Form, RecipientSection, segment, stop_token
 from harmonia.vocabulary import CALL, END, FIRST_SPECIAL, RETURN, START, Vocabulary, default_vocabulary, find_spellings
 
 Ambiguous = Literal["refuse", "escape"]
 
 DEFAULT_CACHE_BYTES: Final = 64_000_000
+# What a remembered message takes: a list slot and an int object a token, and the dictionary's entry.
+_BYTES_PER_TOKEN: Final = 36
+_BYTES_PER_MESSAGE: Final = 600
+
+# Nearly every header is made of these.
+_FORMAT_WORDS: Final = (*(role.value for role in Role), "analysis", "commentary", "final", " to=assistant", " ", "json")
 
 
 class _Piece(msgspec.Struct, frozen=True, gc=False):
@@ -126,17 +133,11 @@ class Renderer:
 
     def __init__(self, vocabulary: Vocabulary | None = None, *, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.vocabulary = vocabulary or default_vocabulary()
-        self.cache_bytes = cache_bytes
-        self._adding = Lock()
-        self.clear_cache()
+        self._memory: Memory[_Piece] = Memory(cache_bytes)
 
     def clear_cache(self) -> None:
         """Forget every rendered message."""
-        # Two generations: what is found in the old one moves to the new one, and when the new one is full, the old
-        # one goes. That keeps what is in use, as a list ordered by use would, and a hit costs one look-up.
-        self._new: dict[Any, _Piece] = {}
-        self._old: dict[Any, _Piece] = {}
-        self._new_bytes = 0
+        self._memory.clear()
 
     def render(
         self,
@@ -152,7 +153,7 @@ class Renderer:
         """See `harmonia.render`."""
         messages = conversation.messages if isinstance(conversation, Conversation) else tuple(conversation)
         form = Form(recipient_section, call_stop, exact_reference)
-        has_functions = any(_declares_functions(message) for message in messages)
+        has_functions = _declare_functions(messages)
 
         pieces: list[_Piece] = []
         tokens: list[int] = []
@@ -176,20 +177,14 @@ class Renderer:
 
     def _piece(self, message: Message, form: Form, *, has_functions: bool) -> _Piece:
         if message.sampled is not None and not form.exact_reference:
-            return _piece_as_sampled(message.sampled, form)
-        content = message.content
-        key = (
-            content if isinstance(content, str) else _content_key(message.contents, has_functions),
-            message.author,
-            message.channel,
-            message.recipient,
-            message.content_type,
-            form,
-        )
-        piece = self._new.get(key)
+            return _piece_as_sampled(message, message.sampled, form)
+        content, author = message.content, message.author
+        said = content if isinstance(content, str) else _content_key(message.contents, has_functions)
+        key = (said, author.role, author.name, message.channel, message.recipient, message.content_type, form)
+        piece = self._memory.get(key)
         if piece is None:
-            piece = self._old.get(key) or self._render_message(message, form, has_functions=has_functions)
-            self._remember(key, piece)
+            piece = self._render_message(message, form, has_functions=has_functions)
+            self._memory.put(key, piece, _BYTES_PER_TOKEN * len(piece.tokens) + len(said) + _BYTES_PER_MESSAGE)
         return piece
 
     def _render_message(self, message: Message, form: Form, *, has_functions: bool) -> _Piece:
@@ -215,22 +210,6 @@ class Renderer:
         """The words of the format itself. Nearly every header is made of them."""
         return {word: self.vocabulary.encode(word) for word in _FORMAT_WORDS}
 
-    def _remember(self, key: tuple[Any, ...], piece: _Piece) -> None:
-        size = _BYTES_PER_TOKEN * len(piece.tokens) + len(key[0]) + _BYTES_PER_MESSAGE
-        with self._adding:
-            if self._new_bytes + size > self.cache_bytes // 2:
-                self._old, self._new, self._new_bytes = self._new, {}, 0
-            if size <= self.cache_bytes // 2:
-                self._new[key] = piece
-                self._new_bytes += size
-
-
-# What a remembered message takes: a list slot and an int object a token, and the dictionary's entry.
-_BYTES_PER_TOKEN: Final = 36
-_BYTES_PER_MESSAGE: Final = 600
-
-_FORMAT_WORDS: Final = (*(role.value for role in Role), "analysis", "commentary", "final", " to=assistant", " ", "json")
-
 
 @cache
 def _shared_renderer() -> Renderer:
@@ -246,7 +225,6 @@ def render(
     recipient_section: RecipientSection = "role",
     call_stop: CallStop = "call",
     exact_reference: bool = False,
-    vocabulary: Vocabulary | None = None,
 ) -> Rendered:
     """The tokens of a conversation, and on demand its text, its spans and its loss mask.
 
@@ -260,9 +238,11 @@ def render(
     mostly sample it. `call_stop="end"` ends calls with `<|end|>`, as one reading of the format has it.
     `exact_reference=True` gives openai-harmony's tokens even where it loses part of a schema or writes a header that
     cannot be read back.
+
+    What was rendered is remembered for the whole process, in at most 64 MB; a `Renderer` has a memory, and if you like
+    a vocabulary, of its own.
     """
-    renderer = _shared_renderer() if vocabulary is None else Renderer(vocabulary, cache_bytes=0)
-    return renderer.render(
+    return _shared_renderer().render(
         conversation,
         next_role,
         training=training,
@@ -285,24 +265,38 @@ def _next_role(role: Role | str) -> str:
         raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"next_role is {role!r}, which is not a role") from error
 
 
-def _declares_functions(message: Message) -> bool:
-    if isinstance(message.content, str):
-        return False
-    return any(isinstance(content, DeveloperContent) and declares_functions(content) for content in message.contents)
+def _declare_functions(messages: tuple[Message, ...]) -> bool:
+    for message in messages:
+        if isinstance(message.content, str):
+            continue
+        for content in message.contents:
+            if isinstance(content, DeveloperContent) and declares_functions(content):
+                return True
+    return False
 
 
 def _content_key(contents: tuple[Content, ...], has_functions: bool) -> bytes:
     """All that the text of these contents depends on, so that a change inside a schema is noticed."""
+    said = (contents, has_functions)
     try:
-        return msgspec.msgpack.encode((contents, has_functions))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        try:
+            return msgspec.msgpack.encode(said)
+        except OverflowError:  # an integer of more than 64 bits
+            return json.dumps(msgspec.to_builtins(said)).encode()
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(ErrorCode.SCHEMA_INVALID, f"a schema of the message is not JSON: {error}") from error
 
 
-def _piece_as_sampled(sampled: Sampled, form: Form) -> _Piece:
-    """The tokens as they were sampled. `<|return|>` is a signal to the sampler only; in history it is `<|end|>`."""
+def _piece_as_sampled(message: Message, sampled: Sampled, form: Form) -> _Piece:
+    """The tokens as they were sampled, but for the stop.
+
+    `<|return|>` is a signal to the sampler only; in history it is `<|end|>`. A message that was cut off has no stop,
+    and gets the one it should have had.
+    """
     tokens = list(sampled.tokens)
-    if tokens[-1] == RETURN or (tokens[-1] == CALL and form.call_stop == "end"):
+    if tokens[-1] not in (END, RETURN, CALL):
+        tokens.append(stop_token(message, form))
+    elif tokens[-1] == RETURN or (tokens[-1] == CALL and form.call_stop == "end"):
         tokens[-1] = END
     return _Piece(tokens, sampled.role_end, sampled.header_end)
 

@@ -77,10 +77,15 @@ def segment(message: Message, form: Form, *, has_functions: bool) -> Segments:
     header.append(MESSAGE)
 
     body = (content,) if isinstance(content, str) else _texts(message, form, has_functions=has_functions)
+    return Segments(role, header, body, stop_token(message, form))
+
+
+def stop_token(message: Message, form: Form) -> int:
+    """The token that ends a message in history."""
+    if message.role is not Role.ASSISTANT or message.recipient is None or form.call_stop == "end":
+        return END
     # The reference ends a message to everybody like a call, though it does not write the recipient.
-    is_call = address is not None or (form.exact_reference and recipient is not None)
-    ends_with_call = is_call and author.role is Role.ASSISTANT and form.call_stop == "call"
-    return Segments(role, header, body, CALL if ends_with_call else END)
+    return CALL if message.recipient != EVERYBODY or form.exact_reference else END
 
 
 def _content_type(content_type: str) -> tuple[Segment, ...]:

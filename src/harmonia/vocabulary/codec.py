@@ -56,7 +56,8 @@ class Vocabulary:
         try:
             return self._encode(text)
         except (UnicodeEncodeError, TypeError):
-            _refuse_lone_surrogates(text)
+            if isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                _refuse_lone_surrogates(text)
             raise
 
     def _encode_with_special(self, text: str, special: Special) -> list[int]:
@@ -105,7 +106,7 @@ class Vocabulary:
 
     def incremental_decoder(self, *, errors: DecodingErrors = "replace") -> IncrementalDecoder:
         """A decoder for tokens that arrive one by one."""
-        return IncrementalDecoder(self, errors)
+        return IncrementalDecoder(self, errors=errors)
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,8 +154,8 @@ class IncrementalDecoder:
     Bytes that can be no part of any character become U+FFFD, or an InputError with `errors="strict"`.
     """
 
-    def __init__(self, vocabulary: Vocabulary, errors: DecodingErrors = "replace") -> None:
-        self._token_bytes = vocabulary.token_bytes
+    def __init__(self, vocabulary: Vocabulary | None = None, *, errors: DecodingErrors = "replace") -> None:
+        self._token_bytes = (vocabulary or default_vocabulary()).token_bytes
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
         self._count = 0
 
