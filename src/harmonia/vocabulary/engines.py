@@ -106,28 +106,42 @@ class FastEngine:
     """gigatoken, which tells letters from signs by a newer Unicode, with the exact engine for what that concerns.
 
     The exact engine is loaded when it is first needed; most processes never do.
+
+    gigatoken remembers every word it has met and never forgets one, so a stranger who sends random words could fill the
+    memory. It is renewed after a while, which bounds that to some 20 bytes a token.
     """
 
     name = "fast"
 
-    def __init__(self, tokens: list[bytes]) -> None:
-        from tempfile import TemporaryDirectory
-
-        from gigatoken.gigatoken_rs import BPETokenizer
-
+    def __init__(self, tokens: list[bytes], *, tokens_until_renewal: int = 8_000_000) -> None:
         self._tokens = tokens
+        self._tokens_until_renewal = tokens_until_renewal
         self._exact: ExactEngine | None = None
         self._loading = Lock()
-        # gigatoken reads a vocabulary from a path only.
-        with TemporaryDirectory(prefix="harmonia-") as folder:
-            path = Path(folder, "o200k_base.tiktoken")
-            write_tiktoken_file(tokens, path)
-            self._encode: Callable[[str], Any] = BPETokenizer.from_tiktoken(path, "o200k", {}).encode
+        self._renew()
 
     def encode(self, text: str) -> list[int]:
         if (not text.isascii() and has_newer_characters(text)) or (len(text) >= LONG_RUN and find_long_runs(text)):
             return self._exact_engine().encode(text)
-        return self._encode(text).tolist()
+        tokens = self._encode(text).tolist()
+        self._left -= len(tokens)
+        if self._left < 0:
+            with self._loading:
+                if self._left < 0:  # else another thread was quicker
+                    self._renew()
+        return tokens
+
+    def _renew(self) -> None:
+        from tempfile import TemporaryDirectory
+
+        from gigatoken.gigatoken_rs import BPETokenizer
+
+        # gigatoken reads a vocabulary from a path only.
+        with TemporaryDirectory(prefix="harmonia-") as folder:
+            path = Path(folder, "o200k_base.tiktoken")
+            write_tiktoken_file(self._tokens, path)
+            self._encode: Callable[[str], Any] = BPETokenizer.from_tiktoken(path, "o200k", {}).encode
+        self._left = self._tokens_until_renewal
 
     def _exact_engine(self) -> ExactEngine:
         if self._exact is None:
