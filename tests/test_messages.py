@@ -174,6 +174,31 @@ def test_a_content_of_another_kind_is_refused(content: Any) -> None:
     assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Message("user", None),  # pyright: ignore[reportArgumentType] -- these are the point
+        lambda: Message("user", 5),  # pyright: ignore[reportArgumentType]
+        lambda: Message("user", "x", channel=3),  # pyright: ignore[reportArgumentType]
+        lambda: Conversation(["x"]),  # pyright: ignore[reportArgumentType]
+        lambda: Conversation(5),  # pyright: ignore[reportArgumentType]
+        lambda: ChannelConfig("final"),  # pyright: ignore[reportArgumentType]
+        lambda: Message.developer(functions=[ToolDescription("f")], namespaces=[ToolNamespace("functions")]),
+        lambda: Message.developer(functions=[ToolDescription("f", "", {"a": float("nan")})]).to_json(),
+        lambda: Message.from_dict({"role": "user", "content": [{"type": "text", "text": "x", "more": 1}]}),
+    ],
+)
+def test_a_mistake_is_refused_at_once(build: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        build()
+    assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
+
+
+def test_a_slice_of_a_conversation_is_one() -> None:
+    conversation = Conversation([Message.user("a"), Message.user("b"), Message.user("c")])
+    assert conversation[1:] == Conversation([Message.user("b"), Message.user("c")])
+
+
 def test_an_unknown_effort_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         SystemContent(reasoning_effort="enormous")  # pyright: ignore[reportArgumentType] -- that is the point

@@ -28,6 +28,7 @@ class ErrorCode(StrEnum):
     VOCABULARY_INVALID_UTF8 = "vocabulary.invalid_utf8"
     VOCABULARY_UNKNOWN_SPECIAL = "vocabulary.unknown_special"
     VOCABULARY_MISSING_ENGINE = "vocabulary.missing_engine"
+    VOCABULARY_INVALID_OPTION = "vocabulary.invalid_option"
 
     MESSAGES_INVALID_JSON = "messages.invalid_json"
     MESSAGES_INVALID_VALUE = "messages.invalid_value"

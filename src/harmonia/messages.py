@@ -4,18 +4,20 @@
     Message      = Author (Role, name) + channel? + recipient? + content type? + content
     content      = text | SystemContent | DeveloperContent | several of these
 
-A message's JSON is the reference's: `{"role": "user", "content": "Hi"}`, where the content is a string or a list of
-objects with a `type`. Reading it gives an InputError with the JSON path of what is wrong; unknown fields are refused,
-because a misspelled `chanel` would otherwise change the prompt in silence.
+A message's JSON has the reference's fields: `{"role": "user", "content": "Hi"}`, where the content is a string or a
+list of objects with a `type`. What the reference wrote can be read (it writes efforts as "High", we write "high"). An
+InputError has the JSON path of what is wrong; unknown fields are refused, because a misspelled `chanel` would otherwise
+change the prompt in silence.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import msgspec
 
@@ -27,6 +29,8 @@ Json = dict[str, Any]
 def _make_tuple(value: msgspec.Struct, name: str) -> None:
     """Callers write lists; as a tuple the value equals the one that is read back from its JSON."""
     given = getattr(value, name)
+    if isinstance(given, str):
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} takes a tuple, not the text {given!r}")
     if isinstance(given, list):
         msgspec.structs.force_setattr(value, name, tuple(given))  # pyright: ignore[reportUnknownArgumentType] -- checked by the renderer
 
@@ -215,11 +219,14 @@ class Message:
         content_type: str | None = None,
     ) -> None:
         if not isinstance(content, _CONTENT_KINDS):
-            contents = tuple(content)
+            contents = tuple(content) if isinstance(content, Iterable) else (content,)  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             for part in contents:
                 if not isinstance(part, _CONTENT_KINDS):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
                     raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{part!r} is no content of a message")
             content = contents[0] if len(contents) == 1 else contents
+        for name, value in (("channel", channel), ("recipient", recipient), ("content_type", content_type)):
+            if value is not None and not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} is {value!r}, which is no text")
         put = object.__setattr__
         put(self, "author", author if isinstance(author, Author) else Author(_role(author)))
         put(self, "content", content)
@@ -249,6 +256,8 @@ class Message:
         if functions:
             content = content.with_functions(*functions)
         if namespaces:
+            if functions and any(namespace.name == "functions" for namespace in namespaces):
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the namespace functions is given twice")
             content = content.with_tools(*namespaces)
         if response_formats:
             content = content.with_response_formats(*response_formats)
@@ -361,7 +370,14 @@ class Conversation:
     __match_args__: ClassVar = ("messages",)
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        object.__setattr__(self, "messages", tuple(messages))
+        listed = tuple(messages) if isinstance(messages, Iterable) else (messages,)  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        for message in listed:
+            if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                raise InputError(
+                    ErrorCode.MESSAGES_INVALID_VALUE,
+                    f"{type(message).__name__} is no Message; Conversation.from_dict reads dictionaries",
+                )
+        object.__setattr__(self, "messages", listed)
 
     def add(self, *messages: Message) -> Self:
         """A new conversation with these messages at its end."""
@@ -373,8 +389,12 @@ class Conversation:
     def __len__(self) -> int:
         return len(self.messages)
 
-    def __getitem__(self, index: int) -> Message:
-        return self.messages[index]
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Message | Self:
+        return type(self)(self.messages[index]) if isinstance(index, slice) else self.messages[index]
 
     def to_dict(self) -> Json:
         """The conversation as JSON values."""
@@ -445,9 +465,14 @@ def _to_builtins(value: object) -> Any:
 
 def _encode_json(value: Json) -> str:
     try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, UnicodeEncodeError, RecursionError) as error:
+        # Not msgspec's encoder: it has no integers of more than 64 bits, and writes null for infinity.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "a text has half of a surrogate pair") from error
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
+    return text
 
 
 def _convert(value: object, type_: type[T]) -> T:
@@ -455,6 +480,8 @@ def _convert(value: object, type_: type[T]) -> T:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
         raise _invalid_value(error) from error
+    except RecursionError as error:
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the values nest too deep") from error
 
 
 def _decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:

@@ -19,12 +19,20 @@ from harmonia import (
     ToolNamespace,
     render,
 )
-from harmonia.renderer.contents import developer_text, system_text
+from harmonia.renderer.contents import developer_said, system_said
 
 SHOPPING_LIST = {
     "properties": {"items": {"type": "array", "description": "entries on the list", "items": {"type": "string"}}},
     "type": "object",
 }
+
+
+def system_text(content: SystemContent, *, has_functions: bool) -> str:
+    return system_said(content, "$", has_functions=has_functions).text
+
+
+def developer_text(content: DeveloperContent) -> str:
+    return developer_said(content, "$").text
 
 
 def test_a_system_message_with_everything() -> None:

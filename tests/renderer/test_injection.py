@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -9,16 +11,20 @@ from hypothesis import strategies as st
 from conversations import SPELLINGS, messages, texts
 from harmonia import (
     Author,
+    ChannelConfig,
     Conversation,
     DeveloperContent,
     ErrorCode,
     InputError,
     Message,
+    Renderer,
     ResponseFormat,
     Role,
     SystemContent,
     ToolDescription,
     ToolNamespace,
+    Vocabulary,
+    encode,
     render,
 )
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, FIRST_SPECIAL, MESSAGE, START, is_special
@@ -95,7 +101,7 @@ def test_tool_declarations_make_no_special_token(one: str, two: str, three: str)
         try:
             tokens = render(conversation, next_role=None, exact_reference=exact_reference).tokens
         except InputError as error:
-            assert error.code is ErrorCode.SCHEMA_INVALID and not exact_reference
+            assert error.code in (ErrorCode.SCHEMA_INVALID, ErrorCode.MESSAGES_INVALID_VALUE)
         else:
             assert specials(tokens) == [START, MESSAGE, END, START, MESSAGE, END, START, CHANNEL, MESSAGE, END]
 
@@ -125,7 +131,7 @@ def test_a_header_field_that_could_be_read_as_structure_is_refused(field: str, w
     with pytest.raises(InputError) as caught:
         render([message, unsafe])
     assert caught.value.code is ErrorCode.RENDER_UNSAFE_HEADER
-    assert caught.value.at.message == 1
+    assert (caught.value.at.message, caught.value.at.path) == (1, f"$.messages[1].{field}")
 
 
 @pytest.mark.parametrize("name", ["system", "developer", "user", "assistant", "tool", "assistant:bob", "system:"])
@@ -144,6 +150,51 @@ def test_only_a_leading_constrain_is_structure(content_type: str) -> None:
     assert caught.value.code is ErrorCode.RENDER_UNSAFE_HEADER
 
 
+@pytest.mark.parametrize("content_type", ["functions.rm", "browser.open"])
+def test_a_content_type_that_looks_like_a_tool_needs_a_recipient_before_it(content_type: str) -> None:
+    with pytest.raises(InputError) as caught:
+        render([Message("user", "x", content_type=content_type)])
+    assert caught.value.code is ErrorCode.RENDER_UNSAFE_HEADER
+    assert caught.value.at.path == "$.messages[0].content_type"
+
+
+def test_channels_and_response_formats_cannot_write_headings() -> None:
+    channels = SystemContent(channel_config=ChannelConfig(("final.\n\n# Tools",)))
+    with pytest.raises(InputError) as caught:
+        render([Message.system(channels)])
+    assert caught.value.code is ErrorCode.RENDER_UNSAFE_HEADER
+    with pytest.raises(InputError) as caught:
+        render([Message.developer(response_formats=[ResponseFormat("a\n\n# Tools", {})])])
+    assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
+    assert caught.value.at.path == "$.messages[0].content[0].response_formats[0].name"
+
+
+def test_escaping_costs_no_more_than_the_text() -> None:
+    class Counted(str):
+        """Text that counts how often somebody copies it with something replaced."""
+
+        copies = 0
+
+        def replace(self, *arguments: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride] -- counting only
+            Counted.copies += 1
+            return super().replace(*arguments)
+
+    class CountingVocabulary(Vocabulary):
+        def decode(self, tokens: Any, **options: Any) -> str:
+            return Counted(super().decode(tokens, **options))
+
+    rendered = Renderer(CountingVocabulary()).render([Message.user("<|end|> " * 500)])
+    assert rendered.to_text(ambiguous="escape").count("<\\|end|>") == 500
+    assert Counted.copies == 0
+
+
+@pytest.mark.parametrize("ambiguous", ["strict", None, ""])
+def test_an_unknown_choice_for_ambiguous_text_is_refused(ambiguous: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        render([Message.user("x")]).to_text(ambiguous=ambiguous)
+    assert caught.value.code is ErrorCode.RENDER_INVALID_OPTION
+
+
 def test_json_cannot_bring_sampled_tokens() -> None:
     with pytest.raises(InputError) as caught:
         Conversation.from_json('{"messages":[{"role":"user","content":"x","sampled":{"tokens":[200006]}}]}')
@@ -158,6 +209,7 @@ def test_text_with_a_spelled_special_token_is_refused_or_escaped(spelling: str) 
         _ = rendered.text
     assert caught.value.code is ErrorCode.RENDER_AMBIGUOUS_TEXT
     assert caught.value.at.message == 1
+    assert rendered.tokens[caught.value.at.token or 0] == encode(" " + spelling)[0]
     assert f" <\\{spelling[1:]} You" in rendered.to_text(ambiguous="escape")
 
 
@@ -172,8 +224,6 @@ def test_a_spelling_made_of_two_contents_is_noticed_too() -> None:
 @settings(max_examples=300)
 @given(st.lists(messages(), max_size=3))
 def test_text_reads_back_as_the_same_tokens_or_is_refused(given_messages: list[Message]) -> None:
-    from harmonia import encode
-
     rendered = render(given_messages)
     try:
         text = rendered.text

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from conversations import conversations
-from harmonia import Conversation, ErrorCode, InputError, Message, TrainOn, decode, render
+from harmonia import Conversation, ErrorCode, InputError, Message, TrainOn, decode, encode, render
+from harmonia.messages import Sampled
 
 QUESTION = Message.user("Weather?")
 THOUGHT = Message.assistant("Call it.", channel="analysis")
@@ -59,6 +60,42 @@ def test_a_call_stored_with_end_is_not_trained_to_end_so() -> None:
     rendered = render([QUESTION, CALL, RESULT], training=True, call_stop="end")
     span = rendered.spans[1]
     assert rendered.mask[span.stop_token - 1 : span.stop_token + 1] == [True, False]
+
+
+def test_the_model_is_not_taught_to_go_on_after_an_answer() -> None:
+    assert trained_on([QUESTION, ANSWER, ANSWER]) == [
+        "<|channel|>final<|message|>20 C.",
+        "<|channel|>final<|message|>20 C.<|return|>",
+    ]
+
+
+def test_calls_in_a_row_are_prompted_one_by_one() -> None:
+    body = " to=functions.w<|channel|>commentary <|constrain|>json<|message|>{}"
+    assert trained_on([QUESTION, CALL, CALL]) == [f"{body}<|call|>", f"{body}<|call|>"]
+    rendered = render([QUESTION, CALL, CALL], training=True, call_stop="end")
+    first, second = rendered.spans[1:]
+    assert not rendered.mask[first.stop_token] and not rendered.mask[second.start_token]
+
+
+@pytest.mark.parametrize("stop", ["", "<|return|>"])
+def test_a_stop_that_the_model_did_not_write_is_not_trained_on(stop: str) -> None:
+    tokens = encode(f"<|start|>assistant<|channel|>analysis<|message|>Hm{stop}", special="all")
+    thought = Message.assistant("Hm", channel="analysis").with_sampled(Sampled(tuple(tokens), 2, 5))
+    rendered = render([QUESTION, thought, ANSWER], training=True)
+    thought_span, answer_span = rendered.spans[1:]
+    assert rendered.mask[thought_span.body_token] and not rendered.mask[thought_span.stop_token]
+    assert not rendered.mask[answer_span.start_token]
+
+
+def test_a_sampled_answer_is_trained_to_end_with_return() -> None:
+    tokens = encode("<|start|>assistant<|channel|>final<|message|>4<|return|>", special="all")
+    answer = Message.assistant("4").with_sampled(Sampled(tuple(tokens), 2, 5))
+    assert trained_on([QUESTION, answer]) == ["<|channel|>final<|message|>4<|return|>"]
+
+
+def test_any_iterable_will_do() -> None:
+    chosen = TrainOn(channels=(channel for channel in ["final"]), roles=iter(["assistant"]))  # pyright: ignore[reportArgumentType] -- lenient
+    assert chosen == TrainOn(channels={"final"}, roles={"assistant"})
 
 
 def test_a_recipient_in_the_role_section_is_the_models() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -143,7 +144,7 @@ def test_an_unknown_next_role_is_refused() -> None:
     assert caught.value.code is ErrorCode.RENDER_INVALID_OPTION
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, float("inf")])
+@pytest.mark.parametrize("value", [object(), {1: 2}, float("inf"), 1j])
 def test_a_schema_that_is_not_json_is_refused(value: Any) -> None:
     tool = ToolDescription("f", "", {"type": "object", "default": value})
     with pytest.raises(InputError) as caught:
@@ -155,6 +156,92 @@ def test_integers_of_any_size_are_json() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 10**40}}}
     text = render([Message.developer(functions=[ToolDescription("f", "", schema)])]).text
     assert f"default: {10**40}" in text
+
+
+def test_what_is_remembered_depends_on_nothing_but_its_value() -> None:
+    def parameters(required: Any) -> dict[str, Any]:
+        return {"type": "object", "properties": {"a": {"type": "string"}}, "required": required}
+
+    def conversation(required: Any) -> list[Message]:
+        return [Message.developer(functions=[ToolDescription("f", "", parameters(required))])]
+
+    # A tuple is a list in JSON, whichever of the two was rendered first.
+    for forms in ((["a"], ("a",)), (("a",), ["a"])):
+        renderer = Renderer()
+        assert [("a: string" in renderer.render(conversation(form)).text) for form in forms] == [True, True]
+
+
+def test_an_error_inside_a_schema_names_its_path_in_the_conversation() -> None:
+    tools = [ToolDescription("ok"), ToolDescription("f", "", {"properties": {"a": {"$ref": "#/$defs/none"}}})]
+    with pytest.raises(InputError) as caught:
+        render([Message.user("x"), Message.developer(functions=tools)])
+    assert caught.value.code is ErrorCode.SCHEMA_UNKNOWN_REFERENCE
+    assert caught.value.at.message == 1
+    path = caught.value.at.path or ""
+    assert path.startswith("$.messages[1].content[0].tools.functions.tools[1].parameters.properties.a")
+
+
+def test_a_value_of_the_wrong_type_is_refused_with_its_path() -> None:
+    wrong: Any = 5
+    with pytest.raises(InputError) as caught:
+        render([Message.system(SystemContent(model_identity=wrong))])
+    assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
+    assert caught.value.at.path == "$.messages[0].content[0].model_identity"
+
+
+@pytest.mark.parametrize(
+    "message", [Message("user", ("fine", "\ud800")), Message.developer("\ud800"), Message.system("\ud800")]
+)
+def test_a_lone_surrogate_anywhere_is_called_so(message: Message) -> None:
+    with pytest.raises(InputError) as caught:
+        render([message])
+    assert caught.value.code is ErrorCode.VOCABULARY_LONE_SURROGATE
+    assert caught.value.at.message == 0
+
+
+def test_a_schema_nested_without_end_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100_000):
+        schema = {"items": schema}
+    with pytest.raises(InputError) as caught:
+        render([Message.developer(functions=[ToolDescription("f", "", schema)])])
+    assert caught.value.code is ErrorCode.SCHEMA_TOO_DEEP
+
+
+@pytest.mark.parametrize("options", [{"recipient_section": "body"}, {"call_stop": "return"}, {"call_stop": None}])
+def test_an_option_that_means_nothing_is_refused(options: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        render([Message.user("x")], **options)
+    assert caught.value.code is ErrorCode.RENDER_INVALID_OPTION
+
+
+@pytest.mark.parametrize("conversation", [["x"], [{"role": "user", "content": "x"}], 5])
+def test_what_is_no_message_is_refused(conversation: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        render(conversation)
+    assert caught.value.code is ErrorCode.MESSAGES_INVALID_VALUE
+
+
+def test_a_broken_vocabulary_is_no_messages_fault(tmp_path: Path) -> None:
+    (tmp_path / "wrong.tiktoken").write_text("IQ== 0\n")
+    with pytest.raises(InputError) as caught:
+        Renderer(Vocabulary(tmp_path / "wrong.tiktoken")).render([Message.user("x")])
+    assert caught.value.code is ErrorCode.VOCABULARY_WRONG_FILE
+    assert caught.value.at.message is None
+
+
+# ── what schemas lose ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_schema_says_and_the_prompt_does_not_is_reported() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "x"}}}}
+    conversation = [Message.user("x"), Message.developer(functions=[ToolDescription("f", "", schema)])]
+    for _ in range(2):  # the second time from memory
+        (loss,) = render(conversation).losses
+        assert loss.keyword == "not"
+        assert loss.path == "$.messages[1].content[0].tools.functions.tools[0].parameters.properties.a"
+    assert render(conversation, exact_reference=True).losses == ()
+    assert render([Message.user("x")]).losses == ()
 
 
 # ── spans ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

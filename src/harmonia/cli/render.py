@@ -11,8 +11,7 @@ import msgspec
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
 from harmonia.errors import InputError
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
-from harmonia.renderer import Rendered, Renderer
-from harmonia.renderer.segments import CallStop, RecipientSection
+from harmonia.renderer import CallStop, RecipientSection, Rendered, Renderer
 from harmonia.vocabulary import Vocabulary
 
 

@@ -2,23 +2,35 @@
 
 A content is a list of sections with a blank line between them. The reference has all of these sections but one:
 `# Response Formats` is in the format's documentation only.
+
+`path` is the JSON path of the content, for errors and for the losses of its schemas.
 """
 
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import DeveloperContent, Namespaces, ResponseFormat, SystemContent
-from harmonia.schema import declare_namespace
+from harmonia.schema import Loss, declare_namespace
+from harmonia.schema.literals import lines_of
 
 _CHANNEL_REQUIRED = " Channel must be included for every message."
 _FUNCTIONS_ON_COMMENTARY = "\nCalls to these tools must go to the commentary channel: 'functions'."
 
 
-def system_text(content: SystemContent, *, has_functions: bool, exact_reference: bool = False) -> str:
+class Said(NamedTuple):
+    """The text of a content, and what its schemas say that the text does not."""
+
+    text: str
+    losses: tuple[Loss, ...] = ()
+
+
+def system_said(content: SystemContent, path: str, *, has_functions: bool, exact_reference: bool = False) -> Said:
     """`has_functions` says whether a developer message of the conversation declares function tools."""
     sections: list[str] = []
+    losses: tuple[Loss, ...] = ()
     about: list[str] = []
     if content.model_identity is not None:
         about.append(content.model_identity)
@@ -31,7 +43,8 @@ def system_text(content: SystemContent, *, has_functions: bool, exact_reference:
     if content.reasoning_effort is not None:
         sections.append(f"Reasoning: {content.reasoning_effort}")
     if content.tools:
-        sections.append(_tools_section(content.tools, exact_reference=exact_reference))
+        tools, losses = _tools_section(content.tools, path, exact_reference=exact_reference)
+        sections.append(tools)
     channels = content.channel_config
     if channels is not None and channels.valid_channels:
         sections.append(
@@ -39,19 +52,22 @@ def system_text(content: SystemContent, *, has_functions: bool, exact_reference:
             + (_CHANNEL_REQUIRED if channels.channel_required else "")
             + (_FUNCTIONS_ON_COMMENTARY if has_functions else "")
         )
-    return "\n\n".join(sections)
+    return Said("\n\n".join(sections), losses)
 
 
-def developer_text(content: DeveloperContent, *, exact_reference: bool = False) -> str:
+def developer_said(content: DeveloperContent, path: str, *, exact_reference: bool = False) -> Said:
     sections: list[str] = []
+    losses: tuple[Loss, ...] = ()
     if content.instructions is not None:
         sections += ("# Instructions", content.instructions)
     if content.tools:
-        sections.append(_tools_section(content.tools, exact_reference=exact_reference))
+        tools, losses = _tools_section(content.tools, path, exact_reference=exact_reference)
+        sections.append(tools)
     if content.response_formats:
         sections.append("# Response Formats")
-        sections += map(_response_format, content.response_formats)
-    return "\n\n".join(sections)
+        for index, response_format in enumerate(content.response_formats):
+            sections.append(_response_format(response_format, f"{path}.response_formats[{index}]"))
+    return Said("\n\n".join(sections), losses)
 
 
 def declares_functions(content: DeveloperContent) -> bool:
@@ -60,21 +76,36 @@ def declares_functions(content: DeveloperContent) -> bool:
     return functions is not None and bool(functions.tools)
 
 
-def _tools_section(namespaces: Namespaces, *, exact_reference: bool) -> str:
-    declared = (
-        declare_namespace(namespace.name, namespace.description, namespace.tools, exact_reference=exact_reference).text
-        for _, namespace in sorted(namespaces.items())
-    )
-    return "\n\n".join(("# Tools", *declared))
+def _tools_section(namespaces: Namespaces, path: str, *, exact_reference: bool) -> Said:
+    declared = [
+        declare_namespace(
+            namespace.name,
+            namespace.description,
+            namespace.tools,
+            exact_reference=exact_reference,
+            path=f"{path}.tools.{key}",
+        )
+        for key, namespace in sorted(namespaces.items())
+    ]
+    text = "\n\n".join(("# Tools", *(namespace.text for namespace in declared)))
+    return Said(text, tuple(loss for namespace in declared for loss in namespace.losses))
 
 
-def _response_format(response_format: ResponseFormat) -> str:
+def _response_format(response_format: ResponseFormat, path: str) -> str:
+    name = response_format.name
+    if len(lines_of(name)) != 1:
+        # It would write further sections of the message.
+        raise InputError(
+            ErrorCode.MESSAGES_INVALID_VALUE, f"the name {name!r} has more than one line", Position(path=f"{path}.name")
+        )
     try:
         # Not msgspec's encoder, which has no integers of more than 64 bits.
         schema = json.dumps(response_format.schema, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            ErrorCode.SCHEMA_INVALID, f"the schema of response format {response_format.name!r} is not JSON: {error}"
+            ErrorCode.SCHEMA_INVALID,
+            f"the schema of response format {name!r} is not JSON: {error}",
+            Position(path=f"{path}.schema"),
         ) from error
-    description = "".join(f"// {line}\n" for line in (response_format.description or "").splitlines())
-    return f"## {response_format.name}\n\n{description}{schema}"
+    description = "".join(f"// {line}\n" for line in lines_of(response_format.description or "") if line)
+    return f"## {name}\n\n{description}{schema}"

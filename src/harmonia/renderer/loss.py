@@ -4,18 +4,19 @@ Not every token of an assistant message is the model's. A server sends `<|start|
 it stops at `<|call|>` and `<|return|>`, and what comes next is a new prompt. After `<|end|>` the model goes on by
 itself, and then it writes the next `<|start|>assistant`, too. So, of a message that is trained on:
 
-    <|start|>role         only where the model went on by itself: the message before it is of the same role
-                          and ended with <|end|>
+    <|start|>role         only where the model went on by itself: the message before it is of the same role,
+                          ended with <|end|>, and is neither an answer nor a call
     the rest of the header, the body
                           always
-    the stop token        unless it is not what was sampled: an earlier `final` ends with <|end|> in history, where
-                          the model had to say <|return|>; likewise a call that was stored with <|end|>
+    the stop token        unless it is not what the model has to say: an earlier `final` ends with <|end|> in history,
+                          where it had to say <|return|>; likewise a call that was stored with <|end|>, and a message
+                          that was cut off
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -40,35 +41,39 @@ class TrainOn(msgspec.Struct, frozen=True):
         words = {"roles": (), "channels": ("all",), "turns": ("all", "last")}
         for name, allowed in words.items():
             value = getattr(self, name)
-            if isinstance(value, str) and value not in allowed:
+            if not isinstance(value, str):
+                msgspec.structs.force_setattr(self, name, frozenset(value))
+            elif value not in allowed:
                 raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} takes a collection, not {value!r}")
         for role in self.roles:
             if role not in INSTRUCTION_ORDER:
                 raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{role!r} is not a role")
 
 
-class Stretch(msgspec.Struct, frozen=True):
-    """Where the parts of a message lie among the tokens, and the token that ends it."""
+class Stretch(NamedTuple):
+    """Where the parts of a message lie among the tokens, its stop token, and whether the model wrote that."""
 
     start_token: int
     role_end_token: int
     stop_token: int
     stop: int
+    stop_was_sampled: bool
 
 
 def loss_mask(messages: Sequence[Message], stretches: Sequence[Stretch], length: int, train_on: TrainOn) -> list[bool]:
     """True for each of the `length` tokens that the model should be trained to produce."""
     mask = [False] * length
     selected = _selected(messages, train_on)
+    went_on = False  # whether the model wrote the message before, and did not stop behind it
     for index, (message, stretch) in enumerate(zip(messages, stretches, strict=True)):
-        if not selected[index]:
-            continue
-        went_on = index > 0 and messages[index - 1].role is message.role and stretches[index - 1].stop == END
-        first = stretch.start_token if went_on else stretch.role_end_token
-        goes_on = index + 1 < len(messages) and messages[index + 1].role is message.role
-        stop_was_sampled = stretch.stop != END or goes_on or not _stops_sampling(message)
-        last = stretch.stop_token + 1 if stop_was_sampled else stretch.stop_token
-        mask[first:last] = [True] * (last - first)
+        ends_with_end = stretch.stop == END and not _stops_sampling(message)
+        if selected[index]:
+            follows = went_on and messages[index - 1].role is message.role
+            first = stretch.start_token if follows else stretch.role_end_token
+            stop_is_right = stretch.stop_was_sampled and (stretch.stop != END or ends_with_end)
+            last = stretch.stop_token + 1 if stop_is_right else stretch.stop_token
+            mask[first:last] = [True] * (last - first)
+        went_on = ends_with_end and stretch.stop_was_sampled
     return mask
 
 

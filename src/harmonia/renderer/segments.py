@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
-from harmonia.errors import ErrorCode, InputError
-from harmonia.messages import Message, Role, SystemContent
-from harmonia.renderer.contents import developer_text, system_text
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import DeveloperContent, Message, Role, SystemContent
+from harmonia.renderer.contents import developer_said, system_said
+from harmonia.schema import Loss
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE
 
 Segment = int | str
@@ -31,6 +32,14 @@ class Form(NamedTuple):
     call_stop: CallStop = "call"
     exact_reference: bool = False
 
+    def check(self) -> None:
+        """Refuse options that mean nothing."""
+        for name, allowed in (("recipient_section", RecipientSection), ("call_stop", CallStop)):
+            value = getattr(self, name)
+            if value not in get_args(allowed):
+                choice = " or ".join(get_args(allowed))
+                raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} is {value!r}; it may be {choice}")
+
 
 class Segments(NamedTuple):
     """A message in parts."""
@@ -39,6 +48,7 @@ class Segments(NamedTuple):
     header: list[Segment]  # the rest of the header, <|message|> included
     body: Sequence[str]
     stop: int
+    losses: tuple[Loss, ...]  # what schemas in the body say that it does not
 
 
 # The recipient that means nobody in particular: it is not written.
@@ -76,8 +86,8 @@ def segment(message: Message, form: Form, *, has_functions: bool) -> Segments:
         header += _content_type(message.content_type)
     header.append(MESSAGE)
 
-    body = (content,) if isinstance(content, str) else _texts(message, form, has_functions=has_functions)
-    return Segments(role, header, body, stop_token(message, form))
+    body, losses = ((content,), ()) if isinstance(content, str) else _said(message, form, has_functions=has_functions)
+    return Segments(role, header, body, stop_token(message, form), losses)
 
 
 def stop_token(message: Message, form: Form) -> int:
@@ -95,54 +105,70 @@ def _content_type(content_type: str) -> tuple[Segment, ...]:
     return (f" {content_type}",)
 
 
-def _texts(message: Message, form: Form, *, has_functions: bool) -> list[str]:
+def _said(message: Message, form: Form, *, has_functions: bool) -> tuple[list[str], tuple[Loss, ...]]:
     texts: list[str] = []
-    for content in message.contents:
+    losses: tuple[Loss, ...] = ()
+    exact = form.exact_reference
+    for index, content in enumerate(message.contents):
         if isinstance(content, str):
             texts.append(content)
             continue
+        path = f"$.content[{index}]"
         expected = Role.SYSTEM if isinstance(content, SystemContent) else Role.DEVELOPER
         if message.role is not expected:
             raise InputError(
                 ErrorCode.RENDER_MISPLACED_CONTENT,
                 f"{type(content).__name__} may stand only in a {expected} message, not in one of role {message.role}",
+                Position(path=path),
             )
-        if isinstance(content, SystemContent):
-            texts.append(system_text(content, has_functions=has_functions, exact_reference=form.exact_reference))
+        if isinstance(content, DeveloperContent):
+            said = developer_said(content, path, exact_reference=exact)
         else:
-            texts.append(developer_text(content, exact_reference=form.exact_reference))
-    return texts
+            if not exact and content.channel_config is not None:
+                for channel in content.channel_config.valid_channels:
+                    _refuse_unless_word("channel", channel, f"{path}.channel_config.valid_channels")
+            said = system_said(content, path, has_functions=has_functions, exact_reference=exact)
+        texts.append(said.text)
+        losses += said.losses
+    return texts, losses
 
 
 def _refuse_unsafe_header(message: Message) -> None:
     role, name = message.author.role, message.author.name
     if name is not None:
-        _refuse_unless_word("name", name)
+        _refuse_unless_word("name", name, "$.name")
         # The author of a tool message is its name alone, so that name must not be somebody else's.
         if role is Role.TOOL and name.partition(":")[0] in _ROLE_NAMES:
-            raise _unsafe("name", name, "it would be read as the role of the message")
+            raise _unsafe("name", name, "it would be read as the role of the message", "$.name")
     if message.channel is not None:
-        _refuse_unless_word("channel", message.channel)
+        _refuse_unless_word("channel", message.channel, "$.channel")
     if message.recipient is not None:
-        _refuse_unless_word("recipient", message.recipient)
+        _refuse_unless_word("recipient", message.recipient, "$.recipient")
     if message.content_type is not None:
-        # The leading <|constrain|> is structure; one of the seeds of the format writes a space behind it.
-        word = message.content_type.removeprefix(_CONSTRAIN_SPELLING)
-        if word is not message.content_type:
-            word = word.removeprefix(" ")
-        _refuse_unless_word("content type", word)
+        _refuse_unsafe_content_type(message.content_type, has_recipient=message.recipient is not None)
 
 
-def _refuse_unless_word(field: str, value: str) -> None:
+def _refuse_unsafe_content_type(content_type: str, *, has_recipient: bool) -> None:
+    # The leading <|constrain|> is structure; one of the seeds of the format writes a space behind it.
+    word = content_type.removeprefix(_CONSTRAIN_SPELLING)
+    is_constrained = word is not content_type
+    _refuse_unless_word("content type", word.removeprefix(" ") if is_constrained else word, "$.content_type")
+    # A lone word behind the channel is a content type such as `json`, but one with a dot looks like a tool.
+    if not is_constrained and not has_recipient and "." in word:
+        raise _unsafe("content type", word, "without a recipient it would be read as one", "$.content_type")
+
+
+def _refuse_unless_word(field: str, value: str, path: str) -> None:
     if _WORD.fullmatch(value) is None:
-        raise _unsafe(
-            field,
-            value,
+        reason = (
             "it would be read as a recipient"
             if value.startswith("to=")
-            else "it must be one word, without white space, control characters, '<', '>' and '|'",
+            else "it must be one word, without white space, control characters, '<', '>' and '|'"
         )
+        raise _unsafe(field, value, reason, path)
 
 
-def _unsafe(field: str, value: str, reason: str) -> InputError:
-    return InputError(ErrorCode.RENDER_UNSAFE_HEADER, f"the {field} {value!r} cannot be written safely: {reason}")
+def _unsafe(field: str, value: str, reason: str, path: str) -> InputError:
+    return InputError(
+        ErrorCode.RENDER_UNSAFE_HEADER, f"the {field} {value!r} cannot be written safely: {reason}", Position(path=path)
+    )

@@ -58,14 +58,15 @@ def declare_namespace(
     *,
     exact_reference: bool = False,
     limits: SchemaLimits = DEFAULT_LIMITS,
+    path: str = "$",
 ) -> NamespaceDeclaration:
-    """Print one namespace. Paths in losses and errors begin at it: `$.tools[0].parameters.properties.a`."""
+    """Print one namespace. Paths in losses and errors begin with `path`: `$.tools[0].parameters.properties.a`."""
     tools = list(tools)
     losses: list[Loss] = []
     described = reference_lines_of(description or "")
     parts = [f"## {name}\n"]
     if not exact_reference:
-        losses.extend(_check_name(name, "$"))
+        losses.extend(_check_name(name, path))
     if tools:
         if not exact_reference:
             described = lines_of(description) if description else []
@@ -73,8 +74,10 @@ def declare_namespace(
         parts.append(f"namespace {name} {{\n")
         names = Names(tool.name for tool in tools)
         for index, tool in enumerate(tools):
-            path = f"$.tools[{index}]"
-            declared = _declare_tool(tool.name, tool.description, tool.parameters, names, exact_reference, limits, path)
+            tool_path = f"{path}.tools[{index}]"
+            declared = _declare_tool(
+                tool.name, tool.description, tool.parameters, names, exact_reference, limits, tool_path
+            )
             parts.append(f"{declared.text}\n")
             losses.extend(declared.losses)
         parts.append(f"}} // namespace {name}")

@@ -8,7 +8,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.schema.exact import exact_type
 from harmonia.schema.names import Names
 from harmonia.schema.printer import Printer
-from harmonia.schema.values import DEFAULT_LIMITS, SchemaLimits, TypeScript
+from harmonia.schema.values import DEFAULT_LIMITS, SchemaLimits, TypeScript, is_json
 
 
 def to_typescript(
@@ -36,6 +36,24 @@ def convert(
     root_path: str,
 ) -> TypeScript:
     """`to_typescript` for callers that print several schemas into one namespace or one larger document."""
+    try:
+        return _convert(schema, owner, names, exact_reference, limits, root_path)
+    except (AttributeError, TypeError) as error:
+        if is_json(schema):
+            raise
+        raise InputError(
+            ErrorCode.SCHEMA_INVALID, "The schema holds something that is not JSON.", Position(path=root_path)
+        ) from error
+
+
+def _convert(
+    schema: dict[str, Any] | bool,
+    owner: str,
+    names: Names,
+    exact_reference: bool,
+    limits: SchemaLimits,
+    root_path: str,
+) -> TypeScript:
     if exact_reference:
         return TypeScript(exact_type(schema, limits, root_path))
     if not isinstance(schema, dict | bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # JSON may hold anything

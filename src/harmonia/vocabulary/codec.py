@@ -1,20 +1,20 @@
-"""Text to tokens and back, in the vocabulary o200k_harmony. No network, no environment variable, no global state.
+"""Text to tokens and back, in the vocabulary o200k_harmony. No network, no environment variable.
 
 1. `encode` never makes a special token out of text, unless the caller names it in `special`.
 2. `decode_bytes(encode(text)) == text.encode()` for every text that is valid Unicode.
-3. Whatever the input, nothing is raised but InputError, and it says where.
-4. A vocabulary may be used by any number of threads; encoding releases the GIL.
+3. Whatever the text or the tokens, nothing is raised but InputError, and it says where.
+4. A vocabulary may be used by any number of threads. The exact engine encodes without the GIL.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Collection, Iterable
-from functools import cache, cached_property
+from collections.abc import Collection, Iterable
 from itertools import accumulate
+from operator import index
 from pathlib import Path
 from threading import RLock
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ranks
@@ -42,9 +42,14 @@ class Vocabulary:
     def __init__(self, file: str | Path | None = None, engine: EngineName = "auto") -> None:
         self._file = file
         self._engine_name = engine
+        # One lock for everything that is loaded. (A functools.cached_property would add one of its own in Python
+        # 3.11, and two threads that take two locks in different orders wait for each other.)
         self._loading = RLock()
+        self._ordinary: list[bytes] | None = None
+        self._token_bytes: list[bytes] | None = None
+        self._engine: Engine | None = None
 
-    # ── encoding ────────────────────────────────────────────────────────────────────────────────────────────────
+    # Encoding
 
     def encode(self, text: str, *, special: Special = ()) -> list[int]:
         """The tokens of `text`, which is ordinary text: `encode("<|end|>")` gives ordinary tokens.
@@ -53,28 +58,32 @@ class Vocabulary:
         """
         if special:
             return self._encode_with_special(text, special)
+        engine = self._engine or self._load_engine()
         try:
-            return self._encode(text)
-        except (UnicodeEncodeError, TypeError):
-            if isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-                _refuse_lone_surrogates(text)
+            return engine.encode(text)
+        except (UnicodeEncodeError, TypeError, AttributeError) as error:
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                raise TypeError(f"encode takes a str, not {type(text).__name__}") from error
+            _refuse_lone_surrogates(text)
             raise
 
     def _encode_with_special(self, text: str, special: Special) -> list[int]:
-        for spelling in () if special == "all" else special:
-            if spelling not in ID_BY_SPELLING:
-                raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} spells no special token")
+        wanted = (
+            ID_BY_SPELLING.keys() if special == "all" else frozenset([special] if isinstance(special, str) else special)
+        )
+        for spelling in wanted - ID_BY_SPELLING.keys():
+            raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} spells no special token")
         _refuse_lone_surrogates(text)
         tokens: list[int] = []
         position = 0
         for offset, spelling in find_spellings(text):
-            if special == "all" or spelling in special:
-                tokens += self._encode(text[position:offset])
+            if spelling in wanted:
+                tokens += self.encode(text[position:offset])
                 tokens.append(ID_BY_SPELLING[spelling])
                 position = offset + len(spelling)
-        return tokens + self._encode(text[position:])
+        return tokens + self.encode(text[position:])
 
-    # ── decoding ────────────────────────────────────────────────────────────────────────────────────────────────
+    # Decoding
 
     def decode(self, tokens: Iterable[int], *, errors: DecodingErrors = "replace") -> str:
         """The text of `tokens`, special tokens spelled out.
@@ -82,6 +91,7 @@ class Vocabulary:
         Tokens may end inside a character. What is not UTF-8 becomes U+FFFD, or an InputError with `errors="strict"`;
         `decode_bytes` gives what is really there.
         """
+        _check_errors_option(errors)
         listed = list(tokens)
         data = self.decode_bytes(listed)
         try:
@@ -108,39 +118,39 @@ class Vocabulary:
         """A decoder for tokens that arrive one by one."""
         return IncrementalDecoder(self, errors=errors)
 
-    # ── what there is ───────────────────────────────────────────────────────────────────────────────────────────
+    # What there is
 
     @staticmethod
     def is_special(token: int) -> bool:
         """Whether `token` is one of the special tokens, the reserved ones among them."""
         return FIRST_SPECIAL <= token < VOCABULARY_SIZE
 
-    @cached_property
+    @property
     def token_bytes(self) -> list[bytes]:
         """The bytes of each token, by id; of a special token, its spelling's."""
-        return self._ordinary + [spelling.encode() for spelling in SPELLING_BY_ID.values()]
+        if self._token_bytes is None:
+            with self._loading:
+                if self._token_bytes is None:
+                    specials = [spelling.encode() for spelling in SPELLING_BY_ID.values()]
+                    self._token_bytes = self._load_ordinary() + specials
+        return self._token_bytes
 
     @property
     def engine_name(self) -> str:
-        """Which tokenizer is at work: "exact" or "fast"."""
-        return self._engine.name
+        """Which tokenizer is at work: "exact" or "fast". Asking loads it."""
+        return (self._engine or self._load_engine()).name
 
-    @cached_property
-    def _encode(self) -> Callable[[str], list[int]]:
-        return self._engine.encode
-
-    @cached_property
-    def _engine(self) -> Engine:
+    def _load_engine(self) -> Engine:
         with self._loading:  # threads that come second find what the first one loaded
-            return self.__dict__.get("_engine") or load_engine(self._engine_name, self._ordinary)
+            if self._engine is None:
+                self._engine = load_engine(self._engine_name, self._load_ordinary())
+            return self._engine
 
-    @cached_property
-    def _ordinary(self) -> list[bytes]:
+    def _load_ordinary(self) -> list[bytes]:
         with self._loading:
-            found = self.__dict__.get("_ordinary")
-            if found is None:
-                found = ranks.read_shipped() if self._file is None else ranks.read_tiktoken_file(self._file)
-            return found
+            if self._ordinary is None:
+                self._ordinary = ranks.read_shipped() if self._file is None else ranks.read_tiktoken_file(self._file)
+            return self._ordinary
 
     def _token_at_byte(self, tokens: list[int], offset: int) -> int:
         ends = accumulate(len(self.token_bytes[token]) for token in tokens)
@@ -151,49 +161,60 @@ class IncrementalDecoder:
     """Tokens in, text out, as they arrive: no character is ever emitted in part, and no byte is lost.
 
     The first bytes of a character are held back in `pending` until the rest of it comes. `close` gives what is left.
-    Bytes that can be no part of any character become U+FFFD, or an InputError with `errors="strict"`.
+    Bytes that can be no part of any character become U+FFFD, or an InputError with `errors="strict"`, behind which
+    the decoder is as it was before the call.
     """
 
     def __init__(self, vocabulary: Vocabulary | None = None, *, errors: DecodingErrors = "replace") -> None:
+        _check_errors_option(errors)
         self._token_bytes = (vocabulary or default_vocabulary()).token_bytes
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
         self._count = 0
 
     def feed(self, tokens: int | Iterable[int]) -> str:
         """The text that is complete with one more token, or several."""
-        listed = [tokens] if isinstance(tokens, int) else list(tokens)
-        text: list[str] = []
-        for token in listed:
-            if not 0 <= token < VOCABULARY_SIZE:
-                raise _unknown_token([token], self._count)
-            text.append(self._decode(self._token_bytes[token]))
-            self._count += 1
-        return "".join(text)
+        listed = list(tokens) if isinstance(tokens, Iterable) else [tokens]
+        try:
+            data = [self._token_bytes[index(token)] for token in listed]
+            if listed and min(listed) < 0:
+                raise IndexError
+        except (IndexError, TypeError):
+            raise _unknown_token(listed, self._count) from None
+        text = self._decode(data)
+        self._count += len(listed)
+        return text
 
     def close(self) -> str:
         """The end: what was held back cannot be completed any more."""
-        return self._decode(b"", final=True)
+        return self._decode([], final=True)
 
     @property
     def pending(self) -> bytes:
         """The beginning of a character whose end has not come."""
         return self._utf8.getstate()[0]
 
-    def _decode(self, data: bytes, *, final: bool = False) -> str:
+    def _decode(self, data: list[bytes], *, final: bool = False) -> str:
+        before = self._utf8.getstate()
         try:
-            return self._utf8.decode(data, final)
+            return self._utf8.decode(b"".join(data), final)
         except UnicodeDecodeError as error:
+            # The fault may begin in bytes that were held back, which belong to the token before these.
+            self._utf8.setstate(before)
+            ends = accumulate(map(len, data), initial=len(before[0]))
+            later = sum(end <= error.start for end in ends)
             raise InputError(
                 ErrorCode.VOCABULARY_INVALID_UTF8,
                 f"the tokens are not valid UTF-8: {error.reason}",
-                Position(token=self._count),
+                Position(token=max(self._count - 1 + later, 0)),
             ) from error
 
 
-@cache
+_DEFAULT = Vocabulary()
+
+
 def default_vocabulary() -> Vocabulary:
     """The vocabulary that is used where none is named: the one inside the package."""
-    return Vocabulary()
+    return _DEFAULT
 
 
 def encode(text: str, *, special: Special = ()) -> list[int]:
@@ -227,14 +248,23 @@ def _refuse_lone_surrogates(text: str) -> None:
         ) from error
 
 
+def _check_errors_option(errors: str) -> None:
+    if errors not in get_args(DecodingErrors):
+        raise InputError(
+            ErrorCode.VOCABULARY_INVALID_OPTION,
+            f"errors is {errors!r}; it may be {' or '.join(get_args(DecodingErrors))}",
+        )
+
+
 def _unknown_token(tokens: list[int], before: int = 0) -> InputError:
-    index, token = next(
-        (index, token)
-        for index, token in enumerate(tokens)
-        if not isinstance(token, int) or not 0 <= token < VOCABULARY_SIZE  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-    )
+    at, token = next((at, token) for at, token in enumerate(tokens) if not _is_token(token))
     return InputError(
         ErrorCode.VOCABULARY_UNKNOWN_TOKEN,
         f"{token!r} is not a token: ids run from 0 to {VOCABULARY_SIZE - 1}",
-        Position(token=before + index),
+        Position(token=before + at),
     )
+
+
+def _is_token(token: object) -> bool:
+    # Anything that counts as an integer will do, such as a number of numpy's.
+    return hasattr(token, "__index__") and 0 <= index(cast(int, token)) < VOCABULARY_SIZE

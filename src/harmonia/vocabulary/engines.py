@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -117,13 +118,15 @@ class FastEngine:
         self._tokens = tokens
         self._tokens_until_renewal = tokens_until_renewal
         self._exact: ExactEngine | None = None
+        self._encode: Callable[[str], Any] | None = None
         self._loading = Lock()
         self._renew()
 
     def encode(self, text: str) -> list[int]:
         if (not text.isascii() and has_newer_characters(text)) or (len(text) >= LONG_RUN and find_long_runs(text)):
             return self._exact_engine().encode(text)
-        tokens = self._encode(text).tolist()
+        assert self._encode is not None
+        tokens: list[int] = self._encode(text).tolist()
         self._left -= len(tokens)
         if self._left < 0:
             with self._loading:
@@ -136,12 +139,17 @@ class FastEngine:
 
         from gigatoken.gigatoken_rs import BPETokenizer
 
-        # gigatoken reads a vocabulary from a path only.
-        with TemporaryDirectory(prefix="harmonia-") as folder:
-            path = Path(folder, "o200k_base.tiktoken")
-            write_tiktoken_file(self._tokens, path)
-            self._encode: Callable[[str], Any] = BPETokenizer.from_tiktoken(path, "o200k", {}).encode
         self._left = self._tokens_until_renewal
+        try:
+            # gigatoken reads a vocabulary from a path only.
+            with TemporaryDirectory(prefix="harmonia-") as folder:
+                path = Path(folder, "o200k_base.tiktoken")
+                write_tiktoken_file(self._tokens, path)
+                self._encode = BPETokenizer.from_tiktoken(path, "o200k", {}).encode
+        except OSError:
+            if self._encode is None:
+                raise
+            # The folder for temporary files is full or gone: better an old tokenizer than none.
 
     def _exact_engine(self) -> ExactEngine:
         if self._exact is None:
@@ -174,9 +182,16 @@ class AutomaticEngine:
         if self._engine is None:
             with self._loading:
                 if self._engine is None:
-                    self._engine = FastEngine(self._tokens) if _fast_is_installed() else ExactEngine(self._tokens)
+                    self._engine = self._best_engine()
                     self._starter = None  # its table is as large as the vocabulary
         return self._engine
+
+    def _best_engine(self) -> Engine:
+        if _fast_is_installed():
+            # Without a folder for temporary files it cannot be loaded; and a broken installation is no reason to fail.
+            with suppress(OSError, ImportError):
+                return FastEngine(self._tokens)
+        return ExactEngine(self._tokens)
 
 
 def load_engine(name: str, tokens: list[bytes]) -> Engine:
@@ -192,6 +207,11 @@ def load_engine(name: str, tokens: list[bytes]) -> Engine:
             raise InputError(
                 ErrorCode.VOCABULARY_MISSING_ENGINE,
                 "the fast tokenizer is not installed; install it with: pip install 'harmonia[fast]'",
+            ) from error
+        except OSError as error:
+            raise InputError(
+                ErrorCode.VOCABULARY_MISSING_ENGINE,
+                f"the fast tokenizer needs a folder for temporary files: {error}",
             ) from error
     raise InputError(
         ErrorCode.VOCABULARY_MISSING_ENGINE, f"there is no tokenizer {name!r}; there are exact, fast and auto"

@@ -1,0 +1,142 @@
+"""What rendering gives: tokens, and on demand the text, the spans of the messages, the loss mask and what was lost."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Literal, get_args
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Message
+from harmonia.renderer.loss import Stretch, TrainOn, loss_mask
+from harmonia.schema import Loss
+from harmonia.vocabulary import FIRST_SPECIAL, RETURN, Vocabulary, find_spellings
+
+Ambiguous = Literal["refuse", "escape"]
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """A rendered message: its tokens, where the role ends in them, and where the body begins."""
+
+    tokens: list[int]
+    role_end: int
+    header_end: int
+    losses: tuple[Loss, ...] = ()
+    stop_was_sampled: bool = True  # false where the message was cut off, or stopped with <|return|>
+
+
+class MessageSpan(msgspec.Struct, frozen=True):
+    """Where a message lies in `Rendered.tokens`: header, body and stop token, each from one offset to the next."""
+
+    message: int
+    start_token: int
+    body_token: int
+    stop_token: int
+    end_token: int
+
+
+class Rendered:
+    """A rendered conversation: `tokens`, and on demand `text`, `spans`, `mask` and `losses`."""
+
+    __slots__ = ("_messages", "_pieces", "_train_on", "_vocabulary", "tokens")
+
+    def __init__(
+        self,
+        tokens: list[int],
+        messages: tuple[Message, ...],
+        pieces: list[Piece],
+        train_on: TrainOn,
+        vocabulary: Vocabulary,
+    ) -> None:
+        self.tokens = tokens
+        self._messages = messages
+        self._pieces = pieces
+        self._train_on = train_on
+        self._vocabulary = vocabulary
+
+    def __repr__(self) -> str:
+        return f"<Rendered: {len(self._pieces)} messages, {len(self.tokens)} tokens>"
+
+    @property
+    def spans(self) -> tuple[MessageSpan, ...]:
+        """Where each message lies among the tokens. What follows the last is the beginning of the next message."""
+        return tuple(
+            MessageSpan(index, start, start + piece.header_end, end - 1, end)
+            for index, (piece, start, end) in enumerate(self._located())
+        )
+
+    @property
+    def mask(self) -> list[bool]:
+        """For each token, whether the model should be trained to produce it; `train_on` chooses the messages."""
+        stretches = [
+            Stretch(start, start + piece.role_end, end - 1, stop, piece.stop_was_sampled or stop == RETURN)
+            for piece, start, end in self._located()
+            for stop in (self.tokens[end - 1],)
+        ]
+        return loss_mask(self._messages, stretches, len(self.tokens), self._train_on)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the schemas of the tools say that the prompt does not; empty with `exact_reference`."""
+        return tuple(
+            msgspec.structs.replace(loss, path=f"$.messages[{index}]{loss.path.removeprefix('$')}")
+            for index, piece in enumerate(self._pieces)
+            for loss in piece.losses
+        )
+
+    @property
+    def text(self) -> str:
+        """The prompt as text, for people and for servers that take no tokens.
+
+        In text, a special token that somebody typed cannot be told from a real one. Where there is such a spelling,
+        this raises an InputError; `to_text(ambiguous="escape")` shows it to people as `<\\|end|>`.
+        """
+        return self.to_text()
+
+    def to_text(self, *, ambiguous: Ambiguous = "refuse") -> str:
+        """`text`, with a choice of what happens to a special token that somebody spelled out."""
+        if ambiguous not in get_args(Ambiguous):
+            raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; it may be refuse or escape")
+        decode = self._vocabulary.decode
+        parts: list[str] = []
+        for start, end in _ordinary_stretches(self.tokens):
+            text = decode(self.tokens[start:end])
+            shown = 0
+            for offset, spelling in find_spellings(text):
+                if ambiguous == "refuse":
+                    raise self._ambiguous(spelling, start, offset)
+                parts += (text[shown:offset], spelling.replace("<|", "<\\|"))
+                shown = offset + len(spelling)
+            parts.append(text[shown:])
+            parts.append(decode(self.tokens[end : end + 1]))
+        return "".join(parts)
+
+    def _ambiguous(self, spelling: str, start: int, offset: int) -> InputError:
+        # The token in which the spelling begins, `offset` characters behind the token `start`.
+        lengths = (len(self._vocabulary.decode_bytes([token])) for token in self.tokens[start:])
+        bytes_before = len(self._vocabulary.decode(self.tokens[start:])[:offset].encode())
+        token = start + bisect_right(list(accumulate(lengths)), bytes_before)
+        message = next((span.message for span in self.spans if span.start_token <= token < span.end_token), None)
+        return InputError(
+            ErrorCode.RENDER_AMBIGUOUS_TEXT,
+            f"the text of a message spells {spelling}, which as text would be the special token; "
+            'send tokens, or show it to people with to_text(ambiguous="escape")',
+            Position(token=token, message=message),
+        )
+
+    def _located(self) -> Iterable[tuple[Piece, int, int]]:
+        bounds = list(accumulate((len(piece.tokens) for piece in self._pieces), initial=0))
+        return zip(self._pieces, bounds, bounds[1:], strict=False)
+
+
+def _ordinary_stretches(tokens: list[int]) -> Iterable[tuple[int, int]]:
+    """What lies between special tokens, as (start, end); the token at `end` is special, or `end` is the end."""
+    start = 0
+    for index, token in enumerate(tokens):
+        if token >= FIRST_SPECIAL:
+            yield start, index
+            start = index + 1
+    yield start, len(tokens)
