@@ -1,16 +1,20 @@
-"""The oracles: the reference implementation and the published tokenizer, both fed from our own vocabulary."""
+"""The oracles: the reference implementation and the published tokenizer, both fed from our own vocabulary.
+
+The number of cases that were compared with them is printed at the end of a run.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from harmonia.vocabulary.ranks import read_shipped, write_tiktoken_file
+from oracle_cases import CASES
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -24,6 +28,24 @@ class OrdinaryEncoder(Protocol):
     """What the tests use of tiktoken."""
 
     def encode_ordinary(self, text: str) -> list[int]: ...
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["cases"] = dict(CASES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    CASES.update(getattr(node, "workeroutput", {}).get("cases", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if CASES:
+        terminalreporter.section("cases compared with an oracle")
+        for name, count in sorted(CASES.items()):
+            terminalreporter.line(f"{count:>9,}  {name}")
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,22 @@ def test_render_cannot_set_the_effort_of_a_plain_text_system_message() -> None:
     assert result.exit_code == 2
 
 
+def test_settings_find_the_system_content_wherever_it_stands() -> None:
+    contents = [{"type": "system_content"}, {"type": "text", "text": "!"}]
+    later = [{"role": "user", "content": "x"}, {"role": "system", "content": contents}]
+    text = run("render", "-r", "low", stdin=json.dumps(later)).stdout
+    assert text.count("<|start|>system") == 1 and "Reasoning: low" in text
+
+
+@pytest.mark.parametrize("date", ["2025-99-99", "x y", "yesterday"])
+def test_a_date_is_a_date(date: str) -> None:
+    assert run("render", "--date", date, stdin=HELLO).exit_code == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_json() -> None:
+    assert run("render", stdin="\ufeff" + HELLO).exit_code == 0
+
+
 def test_render_today_is_a_date() -> None:
     assert "Current date: 20" in run("render", "--date", "today", stdin=HELLO).stdout
 
@@ -72,6 +88,15 @@ def test_render_refuses_ambiguous_text_and_gives_a_hint() -> None:
     assert "a <\\|end|> b" in run("render", "--escape", stdin=spelled).stdout
     value = json.loads(run("render", "--json", stdin=spelled).stdout)
     assert value["text"] is None and value["text_error"]["code"] == "render.ambiguous_text"
+    assert "<\\|end|>" in json.loads(run("render", "--json", "--escape", stdin=spelled).stdout)["text"]
+
+
+def test_render_json_says_what_schemas_lost() -> None:
+    tool = {"name": "f", "parameters": {"type": "object", "not": True}}
+    content = {"type": "developer_content", "tools": {"functions": {"name": "functions", "tools": [tool]}}}
+    stdin = json.dumps([{"role": "developer", "content": [content]}])
+    (loss,) = json.loads(run("render", "--json", stdin=stdin).stdout)["losses"]
+    assert loss["keyword"] == "not" and loss["path"].startswith("$.messages[0].content[0].tools.functions")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +161,22 @@ def test_detokenize_writes_the_bytes_as_they_are_unless_told_to_be_strict() -> N
     assert strict.exit_code == 1 and "[vocabulary.invalid_utf8]" in strict.stderr
 
 
-@pytest.mark.parametrize("written", ["hello", "1 2 x", "[1, [2]]", "-1", "99999999", "1.5", "[1, 2"])
+def test_detokenize_prints_json() -> None:
+    assert json.loads(run("detokenize", "--json", "-i", "13225").stdout) == {"text": "Hello", "bytes": b"Hello".hex()}
+
+
+@pytest.mark.parametrize("arguments", [("tokenize", "-t", "x"), ("detokenize", "-i", "1")])
+def test_a_file_and_an_option_in_its_place_are_wrong_usage(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments, str(EXAMPLE)).exit_code == 2
+
+
+def test_two_kinds_of_answer_are_wrong_usage() -> None:
+    assert run("tokenize", "--count", "--json", "-t", "x").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "written", ["hello", "1 2 x", "[1, [2]]", "-1", "99999999", "1.5", "[1, 2", "1 - 2", "9" * 5000, "١"]
+)
 def test_detokenize_refuses_what_is_no_list_of_tokens(written: str) -> None:
     result = run("detokenize", "-i", written)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -158,6 +198,25 @@ def test_the_module_is_the_command_too() -> None:
         [sys.executable, "-m", "harmonia", "tokenize", "-t", "Hello there"], capture_output=True, text=True, check=True
     )
     assert ran.stdout == "13225 1354\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_what_cannot_be_written_is_an_error() -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "harmonia", "tokenize", "-t", "x"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("error: ") and "Traceback" not in ran.stderr
+
+
+def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object, **_options: object) -> list[int]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(harmonia.Vocabulary, "encode", interrupted)
+    result = run("tokenize", "-t", "x")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 
 
 def test_help_lists_every_verb_and_an_unknown_one_is_wrong_usage() -> None:

@@ -4,34 +4,36 @@ python tools/write_docs.py          write it
 python tools/write_docs.py --check  exit 1 if it would change
 """
 
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
-
-import click
-
-from harmonia.cli import main as command
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 HEAD = """# The `harmonia` command
 
-Written by `make docs` from the command's own help. Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error of
-Harmonia's (see [errors](errors.md)), 2 wrong usage.
+Written by `make docs` from the command's own help. Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error
+of Harmonia's (see [errors](errors.md)) or of the system, 2 wrong usage, 130 interrupted.
 """
 
 
 def page() -> str:
-    parts = [HEAD, _help(command, "harmonia")]
-    with click.Context(command) as context:
-        for name in command.list_commands(context):
-            verb = command.get_command(context, name)
-            assert verb is not None
-            parts.append(f"## `harmonia {name}`\n\n{_help(verb, f'harmonia {name}')}")
+    overview = _help()
+    verbs = re.findall(r"^  ([a-z]+)  ", overview.partition("Commands:")[2], re.MULTILINE)
+    parts = [HEAD, _block(overview), *(f"## `harmonia {verb}`\n\n{_block(_help(verb))}" for verb in verbs)]
     return "\n".join(parts)
 
 
-def _help(verb: click.Command, name: str) -> str:
-    with click.Context(verb, info_name=name, max_content_width=100, terminal_width=100) as context:
-        return f"```text\n{verb.get_help(context)}\n```\n"
+def _help(*arguments: str) -> str:
+    command = [sys.executable, "-m", "harmonia", *arguments, "--help"]
+    environment = {**os.environ, "COLUMNS": "100"}
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    return shown.replace("python -m harmonia", "harmonia")
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text}```\n"
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 
 from conversations import conversations, reference_json
 from harmonia import Conversation, Message, Role, SystemContent, render
+from oracle_cases import compared
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -51,6 +52,7 @@ def compare_in_exact_mode(reference: Reference, conversation: Conversation) -> N
     assert render(conversation, exact_reference=True).tokens == reference.completion(conversation)
     assert render(conversation, next_role=None, exact_reference=True).tokens == reference.history(conversation)
     assert render(conversation, training=True, exact_reference=True).tokens == reference.training(conversation)
+    compared("conversations in exact mode, each for completion, history and training", 3)
 
 
 def compare_in_default_mode(reference: Reference, conversation: Conversation) -> None:
@@ -65,6 +67,7 @@ def compare_in_default_mode(reference: Reference, conversation: Conversation) ->
         message.replace(recipient=None) if message.recipient == "all" else message for message in conversation
     )
     assert render(conversation).tokens == reference.completion(plain)
+    compared("conversations in default mode")
 
 
 @settings(max_examples=CASES)

@@ -25,7 +25,6 @@ _HINTS = {
     ErrorCode.RENDER_UNSAFE_HEADER: "names, channels and recipients are single words; put the text into the content",
     ErrorCode.MESSAGES_INVALID_JSON: 'the input is one JSON object: {"messages": [{"role": "user", "content": "Hi"}]}',
     ErrorCode.VOCABULARY_WRONG_FILE: "leave --vocabulary out to use the vocabulary inside the package",
-    ErrorCode.VOCABULARY_INVALID_UTF8: "leave --strict out to write the bytes as they are",
 }
 
 
@@ -44,12 +43,24 @@ class _Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            # What cannot be written must not be found out by the interpreter at its end, where nobody sees the code.
+            if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] -- so Python says that it is closed
+                raise OSError("standard output is closed")
+            sys.stdout.flush()
         except HarmonyError as error:
             click.echo(f"error: {error}", err=True)
             if error.code in _HINTS:
                 click.echo(f"hint: {_HINTS[error.code]}", err=True)
             sys.exit(1)
+        except KeyboardInterrupt:
+            sys.exit(130)
+        except BrokenPipeError:
+            raise  # whoever reads has seen enough; click knows what to do
+        except OSError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(1)
+        return result
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

@@ -27,8 +27,12 @@ vocabulary_option = click.option(
 )
 
 
-def read_text(file: BinaryIO) -> str:
-    """The text of an input file."""
+def read_text(file: BinaryIO, given: str | None = None, option: str = "") -> str:
+    """The text of an input file, or `given`, which stands in its place where an option brought it."""
+    if given is not None:
+        if getattr(file, "name", "<stdin>") not in ("<stdin>", "-"):
+            raise click.UsageError(f"give a file or {option}, not both")
+        return given
     data = file.read()
     try:
         return data.decode()

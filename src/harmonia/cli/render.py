@@ -15,6 +15,15 @@ from harmonia.renderer import CallStop, RecipientSection, Rendered, Renderer
 from harmonia.vocabulary import Vocabulary
 
 
+def _date(_context: click.Context, _option: click.Parameter, written: str | None) -> str | None:
+    if written is None or written == "today":
+        return written and Date.today().isoformat()
+    try:
+        return Date.fromisoformat(written).isoformat()
+    except ValueError as error:
+        raise click.BadParameter(f"{written!r} is no date of the form YYYY-MM-DD") from error
+
+
 @click.command("render")
 @file_argument
 @click.option(
@@ -23,13 +32,18 @@ from harmonia.vocabulary import Vocabulary
     type=click.Choice(["text", "tokens", "json"]),
     default="text",
     show_default=True,
-    help="json has the tokens, the text, the spans of the messages and, with --training, the loss mask.",
+    help="json has the tokens, the text, the spans of the messages, what schemas lost and, with --training, the mask.",
 )
 @click.option("--json", "output", flag_value="json", help="The same as --output json.")
 @click.option(
     "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
 )
-@click.option("--date", metavar="YYYY-MM-DD|today", help="Set the current date.")
+@click.option(
+    "--date",
+    metavar="YYYY-MM-DD|today",
+    callback=_date,
+    help="Set the current date.",
+)
 @click.option(
     "--next-role",
     type=click.Choice([*(role.value for role in Role), "none"]),
@@ -69,7 +83,7 @@ def command(
     vocabulary: Vocabulary,
 ) -> None:
     """Render a conversation: {"messages": [{"role": "user", "content": "Hi"}]}."""
-    conversation = Conversation.from_json(read_text(file))
+    conversation = Conversation.from_json(read_text(file).removeprefix("\ufeff"))
     if effort is not None or date is not None:
         conversation = _with_settings(conversation, effort, date)
     rendered = Renderer(vocabulary).render(
@@ -84,7 +98,7 @@ def command(
         case "tokens":
             click.echo(" ".join(map(str, rendered.tokens)))
         case "json":
-            echo_json(_describe(rendered, training=training))
+            echo_json(_describe(rendered, training=training, escape=escape))
         case _:
             click.echo(rendered.to_text(ambiguous="escape" if escape else "refuse"))
 
@@ -95,28 +109,32 @@ def _with_settings(conversation: Conversation, effort: str | None, date: str | N
     if effort is not None:
         changes["reasoning_effort"] = ReasoningEffort(effort)
     if date is not None:
-        changes["conversation_start_date"] = Date.today().isoformat() if date == "today" else date
+        changes["conversation_start_date"] = date
     messages = list(conversation)
-    if not messages or messages[0].role is not Role.SYSTEM:
+    if all(message.role is not Role.SYSTEM for message in messages):
         messages.insert(0, Message.system())
-    content = messages[0].content
-    if not isinstance(content, SystemContent):
-        raise click.UsageError(
-            "the system message is plain text, so --effort and --date have no place in it; "
-            'give it a content of type "system_content"'
-        )
-    messages[0] = messages[0].replace(content=content.replace(**changes))
-    return Conversation(messages)
+    for at, message in enumerate(messages):
+        for part, content in enumerate(message.contents):
+            if isinstance(content, SystemContent):
+                contents = list(message.contents)
+                contents[part] = content.replace(**changes)
+                messages[at] = message.replace(content=contents)
+                return Conversation(messages)
+    raise click.UsageError(
+        "the system message is plain text, so --effort and --date have no place in it; "
+        'give it a content of type "system_content"'
+    )
 
 
-def _describe(rendered: Rendered, *, training: bool) -> dict[str, Any]:
+def _describe(rendered: Rendered, *, training: bool, escape: bool) -> dict[str, Any]:
     described: dict[str, Any] = {"tokens": rendered.tokens}
     try:
-        described["text"] = rendered.text
+        described["text"] = rendered.to_text(ambiguous="escape" if escape else "refuse")
     except InputError as error:
         described["text"] = None
         described["text_error"] = {"code": error.code, "message": error.message, "at": error.at}
     described["spans"] = [msgspec.structs.asdict(span) for span in rendered.spans]
+    described["losses"] = [msgspec.structs.asdict(loss) for loss in rendered.losses]
     if training:
         described["mask"] = [int(trained) for trained in rendered.mask]
     return described

@@ -21,8 +21,9 @@ def command(
     file: BinaryIO, text: str | None, special: bool, count: bool, as_json: bool, vocabulary: Vocabulary
 ) -> None:
     """Print the tokens of a text, separated by spaces. A line break at the end of the input is part of the text."""
-    given = read_text(file) if text is None else text
-    tokens = vocabulary.encode(given, special="all" if special else ())
+    if count and as_json:
+        raise click.UsageError("--count and --json are two different answers")
+    tokens = vocabulary.encode(read_text(file, text, "--text"), special="all" if special else ())
     if count:
         click.echo(len(tokens))
     elif as_json:

@@ -21,7 +21,7 @@ from schema_strategies import HOSTILE_TEXTS, Schema, any_schemas, lossless_schem
 COMPILED_CASES = 800
 HOSTILE_CASES = 300
 
-FOLDER = Path(__file__).parent / "typescript"
+FOLDER = Path(__file__).parent.parent / "typescript"
 NODE = shutil.which("node")
 needs_compiler = pytest.mark.skipif(
     NODE is None or not (FOLDER / "node_modules" / "typescript").is_dir(),

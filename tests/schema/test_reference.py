@@ -21,6 +21,7 @@ from openai_harmony import (  # pyright: ignore[reportMissingTypeStubs] -- it sh
 
 from harmonia.schema import declare_namespace, declare_tool, to_typescript
 from harmonia.schema.literals import reference_number_text
+from oracle_cases import compared
 from schema_strategies import (
     Schema,
     any_schemas,
@@ -61,6 +62,7 @@ def reference_section(encoding: HarmonyEncoding, name: str, description: str | N
 
 def reference_type(encoding: HarmonyEncoding, schema: Schema) -> str:
     """What the reference prints for one schema."""
+    compared("schemas and the reference's TypeScript")
     text = reference_section(encoding, "n", None, [Tool("t", None, schema)])
     return text.removeprefix("## n\n\nnamespace n {\n\ntype t = (_: ").removesuffix(") => any;\n\n} // namespace n")
 
