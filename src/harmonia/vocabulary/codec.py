@@ -111,7 +111,7 @@ class Vocabulary:
             if listed and min(listed) < 0:  # Python would count it from the end
                 raise IndexError
             return b"".join(map(self.token_bytes.__getitem__, listed))
-        except (IndexError, TypeError):
+        except (IndexError, TypeError, ValueError):  # the last one is what the rows of numpy's matrices say to `min`
             raise _unknown_token(listed) from None
 
     def incremental_decoder(self, *, errors: DecodingErrors = "replace") -> IncrementalDecoder:
@@ -170,6 +170,7 @@ class IncrementalDecoder:
         self._token_bytes = (vocabulary or default_vocabulary()).token_bytes
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
         self._count = 0
+        self._pending_from = 0  # the token in which `pending` begins
 
     def feed(self, tokens: int | Iterable[int]) -> str:
         """The text that is complete with one more token, or several."""
@@ -178,7 +179,7 @@ class IncrementalDecoder:
             data = [self._token_bytes[index(token)] for token in listed]
             if listed and min(listed) < 0:
                 raise IndexError
-        except (IndexError, TypeError):
+        except (IndexError, TypeError, ValueError):
             raise _unknown_token(listed, self._count) from None
         text = self._decode(data)
         self._count += len(listed)
@@ -195,18 +196,26 @@ class IncrementalDecoder:
 
     def _decode(self, data: list[bytes], *, final: bool = False) -> str:
         before = self._utf8.getstate()
+        held = len(before[0])
+        joined = b"".join(data)
+
+        def token_at(offset: int) -> int:
+            """The token that has the byte at `offset`, counted from the first one that was held back."""
+            ends = accumulate(map(len, data), initial=held)
+            return self._pending_from if offset < held else self._count - 1 + sum(end <= offset for end in ends)
+
         try:
-            return self._utf8.decode(b"".join(data), final)
+            text = self._utf8.decode(joined, final)
         except UnicodeDecodeError as error:
-            # The fault may begin in bytes that were held back, which belong to the token before these.
             self._utf8.setstate(before)
-            ends = accumulate(map(len, data), initial=len(before[0]))
-            later = sum(end <= error.start for end in ends)
             raise InputError(
                 ErrorCode.VOCABULARY_INVALID_UTF8,
                 f"the tokens are not valid UTF-8: {error.reason}",
-                Position(token=max(self._count - 1 + later, 0)),
+                Position(token=token_at(error.start)),
             ) from error
+        if self.pending:
+            self._pending_from = token_at(held + len(joined) - len(self.pending))
+        return text
 
 
 _DEFAULT = Vocabulary()
@@ -267,4 +276,7 @@ def _unknown_token(tokens: list[int], before: int = 0) -> InputError:
 
 def _is_token(token: object) -> bool:
     # Anything that counts as an integer will do, such as a number of numpy's.
-    return hasattr(token, "__index__") and 0 <= index(cast(int, token)) < VOCABULARY_SIZE
+    try:
+        return 0 <= index(cast(int, token)) < VOCABULARY_SIZE
+    except TypeError:
+        return False

@@ -120,13 +120,18 @@ class FastEngine:
         self._exact: ExactEngine | None = None
         self._encode: Callable[[str], Any] | None = None
         self._loading = Lock()
+        self._encoding = Lock()
         self._renew()
 
     def encode(self, text: str) -> list[int]:
         if (not text.isascii() and has_newer_characters(text)) or (len(text) >= LONG_RUN and find_long_runs(text)):
             return self._exact_engine().encode(text)
         assert self._encode is not None
-        tokens: list[int] = self._encode(text).tolist()
+        # A tokenizer of gigatoken's refuses a second thread ("Already borrowed"), and its first call lets one in: it
+        # imports numpy.
+        with self._encoding:
+            array = self._encode(text)
+        tokens: list[int] = array.tolist()
         self._left -= len(tokens)
         if self._left < 0:
             with self._loading:
@@ -202,6 +207,8 @@ def load_engine(name: str, tokens: list[bytes]) -> Engine:
         return ExactEngine(tokens)
     if name == "fast":
         try:
+            if not _fast_is_installed():
+                raise ImportError(f"gigatoken {GIGATOKEN_VERSION} or numpy is not there")
             return FastEngine(tokens)
         except ImportError as error:
             raise InputError(

@@ -8,8 +8,9 @@ own, and the joints are repaired. Two facts make that exact.
    two characters at its start (the contraction in "it'sssss") and one at its end (the space that goes to the next
    word), is in one piece; and each window is one piece, too. `_Kind` holds the conditions under which that is so.
 2. Byte-pair encoding is local: a sequence of tokens is the encoding of a piece if and only if each two neighbours
-   are the encoding of their own two together. Inside a window that holds already. At a joint some tokens on either
-   side are encoded anew, and the two seams of the new part are checked.
+   are the encoding of their own two together. Inside a window that holds already. A window begins some tokens before
+   the end of the one before it, where one of its tokens begins (so that "aaaa…" is in step), replaces those tokens,
+   and the seam is checked.
 
 Where a check fails, or what stands beside a run is not in the table, the text is encoded whole: slower, but right.
 """
@@ -17,7 +18,7 @@ Where a check fails, or what stands beside a run is not in the table, the text i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -25,8 +26,9 @@ from typing import Final, NamedTuple
 LONG_RUN: Final = 8192
 WINDOW: Final = 4096
 
-# The longest token has 128 bytes, so this many tokens on either side of a joint lie inside a window.
-_JOINT_WIDTHS: Final = (4, 8, 16, 30)
+# The longest token has 128 bytes, so this many tokens and one more lie inside a window.
+_FIRST_JOINT_WIDTH: Final = 4
+_LAST_JOINT_WIDTH: Final = 30
 
 
 class _Kind(NamedTuple):
@@ -128,30 +130,31 @@ def encode_in_windows(
 ) -> list[int]:
     """The tokens of `text`, whose long runs are `runs`. `encode` takes text, `encode_piece` the bytes of one piece."""
 
-    def merged(tokens: list[int]) -> list[int]:
-        return encode_piece(b"".join([token_bytes[token] for token in tokens]))
+    cuts = [cut for run in runs if run.can_be_cut for cut in range(run.start + WINDOW, run.end - WINDOW + 1, WINDOW)]
+    tokens = encode(text[: cuts[0]]) if cuts else encode(text)
 
-    def joined(left: list[int], right: list[int]) -> bool:
-        """Add `right` to `left`, with the joint repaired."""
-        for width in _JOINT_WIDTHS:
-            middle = merged(left[-width:] + right[:width])
-            first_seam = [left[-width - 1], middle[0]]
-            last_seam = [middle[-1], right[width]]
-            if merged(first_seam) == first_seam and merged(last_seam) == last_seam:
-                left[-width:] = middle
-                left += right[width:]
+    def add_window(start: int, end: int) -> bool:
+        """Add the tokens from `start`, where `tokens` ends, to `end`; or say that no joint was found."""
+        for width in _joint_widths(tokens, token_bytes):
+            repeated = b"".join([token_bytes[token] for token in tokens[-width:]])
+            window = encode(text[start - len(repeated.decode()) : end])
+            seam = [tokens[-width - 1], window[0]]
+            if encode_piece(token_bytes[seam[0]] + token_bytes[seam[1]]) == seam:
+                tokens[-width:] = window
                 return True
         return False
 
-    cuts = [cut for run in runs if run.can_be_cut for cut in range(run.start + WINDOW, run.end - WINDOW + 1, WINDOW)]
-    tokens: list[int] = []
-    for window_start, window_end in pairwise([0, *cuts, len(text)]):
-        window = encode(text[window_start:window_end])
-        if window_start == 0:
-            tokens = window
-        elif not joined(tokens, window):
-            return encode(text)
-    return tokens
+    return tokens if all(add_window(*bounds) for bounds in pairwise([*cuts, len(text)])) else encode(text)
+
+
+def _joint_widths(tokens: list[int], token_bytes: list[bytes]) -> Iterator[int]:
+    """How many of the last tokens to encode again; a joint must not be inside a character."""
+    width = _FIRST_JOINT_WIDTH
+    while width <= _LAST_JOINT_WIDTH:
+        is_inside = token_bytes[tokens[-width]][0] & 0xC0 == 0x80  # a continuation byte of UTF-8
+        if not is_inside:
+            yield width
+        width += 1 if is_inside else width
 
 
 def _end_of(run: re.Pattern[str], text: str, position: int) -> int:

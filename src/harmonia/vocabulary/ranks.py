@@ -47,7 +47,7 @@ def read_tiktoken_file(path: str | Path) -> list[bytes]:
     """The tokens from an `o200k_base.tiktoken` of the user's; any other file is refused."""
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         raise InputError(
             ErrorCode.VOCABULARY_MISSING,
             f"the vocabulary file cannot be read: {error}",
