@@ -14,6 +14,7 @@ from typing import NamedTuple
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import DeveloperContent, Namespaces, ResponseFormat, SystemContent
 from harmonia.schema import Loss, declare_namespace
+from harmonia.schema.documents import as_json
 from harmonia.schema.literals import lines_of
 
 _CHANNEL_REQUIRED = " Channel must be included for every message."
@@ -100,8 +101,9 @@ def _response_format(response_format: ResponseFormat, path: str) -> str:
         )
     try:
         # Not msgspec's encoder, which has no integers of more than 64 bits.
-        schema = json.dumps(response_format.schema, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
+        document = as_json(response_format.schema, f"{path}.schema")
+        schema = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:  # NaN and infinity
         raise InputError(
             ErrorCode.SCHEMA_INVALID,
             f"the schema of response format {name!r} is not JSON: {error}",

@@ -20,7 +20,7 @@ from harmonia.renderer.contents import declares_functions
 from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.memory import Memory
 from harmonia.renderer.rendered import Piece, Rendered
-from harmonia.renderer.segments import CallStop, Form, RecipientSection, segment, stop_token
+from harmonia.renderer.segments import KNOWN_FORMS, CallStop, Form, RecipientSection, segment, stop_token
 from harmonia.vocabulary import CALL, END, RETURN, START, Vocabulary, default_vocabulary
 
 DEFAULT_CACHE_BYTES: Final = 64_000_000
@@ -60,7 +60,8 @@ class Renderer:
         """See `harmonia.render`."""
         messages = (conversation if isinstance(conversation, Conversation) else Conversation(conversation)).messages
         form = Form(recipient_section, call_stop, exact_reference)
-        form.check()
+        if form not in KNOWN_FORMS:
+            form.refuse()
         # The vocabulary is loaded here, so that what goes wrong with it is no message's fault.
         if not self._format_words:
             self._format_words = {word: self.vocabulary.encode(word) for word in _FORMAT_WORDS}
@@ -94,11 +95,20 @@ class Renderer:
         key = (said, author.role, author.name, message.channel, message.recipient, message.content_type, form)
         piece = self._memory.get(key)
         if piece is None:
-            if not isinstance(said, str):
-                message = message.replace(content=_unpack(said))
-            piece = self._render_message(message, form, has_functions=has_functions)
+            piece = self._render_new(message, said, form, has_functions=has_functions)
             self._memory.put(key, piece, _BYTES_PER_TOKEN * len(piece.tokens) + len(said) + _BYTES_PER_MESSAGE)
         return piece
+
+    def _render_new(self, message: Message, said: str | bytes, form: Form, *, has_functions: bool) -> Piece:
+        try:
+            return self._render_message(message, form, has_functions=has_functions)
+        except (TypeError, AttributeError):
+            if isinstance(said, str):
+                raise
+            # Contents take what callers put in, and a value of the wrong type shows only here. Reading them as JSON
+            # finds it and names its path.
+            message = message.replace(content=_unpack(said))
+            return self._render_message(message, form, has_functions=has_functions)
 
     def _render_message(self, message: Message, form: Form, *, has_functions: bool) -> Piece:
         role, header, body, stop, losses = segment(message, form, has_functions=has_functions)
@@ -201,8 +211,8 @@ def _inside_message(at: Position, index: int) -> Position:
     return msgspec.structs.replace(at, message=index, path=path)
 
 
-# Contents with schemas are remembered by a packed form, and rendered from it: what is remembered then depends on
-# nothing but the key, though callers may change a schema, or write a tuple where JSON has a list.
+# Contents with schemas are remembered by a packed form, because callers may change a schema in place. What is printed
+# depends on nothing that the packed form does not say (see schema/documents.py).
 
 _BINARY, _JSON = b"b", b"j"
 _CONTENTS = list[str | SystemContent | DeveloperContent]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, NoReturn, get_args
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import DeveloperContent, Message, Role, SystemContent
@@ -32,13 +32,23 @@ class Form(NamedTuple):
     call_stop: CallStop = "call"
     exact_reference: bool = False
 
-    def check(self) -> None:
-        """Refuse options that mean nothing."""
-        for name, allowed in (("recipient_section", RecipientSection), ("call_stop", CallStop)):
-            value = getattr(self, name)
-            if value not in get_args(allowed):
-                choice = " or ".join(get_args(allowed))
-                raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} is {value!r}; it may be {choice}")
+    def refuse(self) -> NoReturn:
+        """Say which option means nothing."""
+        name, allowed = (
+            ("call_stop", CallStop)
+            if self.recipient_section in get_args(RecipientSection)
+            else ("recipient_section", RecipientSection)
+        )
+        choice = " or ".join(get_args(allowed))
+        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} is {getattr(self, name)!r}; it may be {choice}")
+
+
+KNOWN_FORMS: Final = frozenset(
+    Form(section, stop, exact)
+    for section in get_args(RecipientSection)
+    for stop in get_args(CallStop)
+    for exact in (False, True)
+)
 
 
 class Segments(NamedTuple):

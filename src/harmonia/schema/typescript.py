@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.schema.documents import as_json
 from harmonia.schema.exact import exact_type
 from harmonia.schema.names import Names
+from harmonia.schema.plain import plain_type
 from harmonia.schema.printer import Printer
-from harmonia.schema.values import DEFAULT_LIMITS, SchemaLimits, TypeScript, is_json
+from harmonia.schema.values import DEFAULT_LIMITS, SchemaLimits, TypeScript
 
 
 def to_typescript(
@@ -36,30 +38,17 @@ def convert(
     root_path: str,
 ) -> TypeScript:
     """`to_typescript` for callers that print several schemas into one namespace or one larger document."""
-    try:
-        return _convert(schema, owner, names, exact_reference, limits, root_path)
-    except (AttributeError, TypeError) as error:
-        if is_json(schema):
-            raise
-        raise InputError(
-            ErrorCode.SCHEMA_INVALID, "The schema holds something that is not JSON.", Position(path=root_path)
-        ) from error
-
-
-def _convert(
-    schema: dict[str, Any] | bool,
-    owner: str,
-    names: Names,
-    exact_reference: bool,
-    limits: SchemaLimits,
-    root_path: str,
-) -> TypeScript:
+    # Where nothing is lost and nothing is broken, both modes print the same.
+    text = plain_type(schema)
+    if text is not None and len(text) <= limits.characters:
+        return TypeScript(text)
+    document = as_json(schema, root_path)
     if exact_reference:
-        return TypeScript(exact_type(schema, limits, root_path))
-    if not isinstance(schema, dict | bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # JSON may hold anything
+        return TypeScript(exact_type(document, limits, root_path))
+    if not isinstance(document, dict | bool):
         raise InputError(
             ErrorCode.SCHEMA_INVALID,
-            f"A schema must be an object or a boolean, not {type(schema).__name__}.",
+            f"A schema must be an object or a boolean, not {type(document).__name__}.",
             Position(path=root_path),
         )
-    return Printer(schema, owner, names, limits, root_path).print_document()
+    return Printer(document, owner, names, limits, root_path).print_document()

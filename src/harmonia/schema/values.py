@@ -1,4 +1,4 @@
-"""The values that go in and come out of `harmonia.schema`: shapes, and hardly any behaviour.
+"""The values that go in and come out of `harmonia.schema`: no behaviour, only shapes.
 
 Everything here is frozen. `text` is always ready to print; `losses` is always complete, so a caller that wants to
 refuse a schema Harmonia cannot express says `if result.losses`.
@@ -80,24 +80,3 @@ class DescribedTool(Protocol):
     def description(self) -> str | None: ...
     @property
     def parameters(self) -> dict[str, Any] | bool | None: ...
-
-
-def is_json(value: object) -> bool:
-    """Whether a value is JSON all through. Callers without types may bring dictionaries with numbers as keys."""
-    waiting: list[Any] = [value]
-    seen: set[int] = set()
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, dict | list):
-            if id(here) in seen:  # pyright: ignore[reportUnknownArgumentType] -- anything may stand in it
-                continue
-            seen.add(id(here))  # pyright: ignore[reportUnknownArgumentType]
-            if isinstance(here, dict):
-                if not all(isinstance(key, str) for key in here):  # pyright: ignore[reportUnknownVariableType]
-                    return False
-                waiting.extend(here.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-            else:
-                waiting.extend(here)  # pyright: ignore[reportUnknownArgumentType]
-        elif not isinstance(here, str | int | float | None):
-            return False
-    return True

@@ -1,0 +1,92 @@
+"""Tokens before times: rivals must give the same tokens for every input, or nothing is timed.
+
+The answers that are compared come from processes that end before the clock starts. A tokenizer that remembers words
+would otherwise have met every word that it is timed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.cases import Case, Start
+from benchmarks.processes import Worker
+
+# What the rivals said of an input, as digests: by round, then by index.
+Digests = list[list[str]]
+OURS = ("core", "fast")
+
+
+class Disagreement(Exception):
+    """Two rivals gave different tokens for the same input, or there is none to compare with."""
+
+
+def agree_on_case(
+    case: Case, rivals: list[str], open_worker: Callable[[str], Worker], *, quick: bool
+) -> tuple[Digests, dict[str, str]]:
+    """The tokens (as digests) that all rivals give for all inputs of `case`, and who failed with what."""
+    workers = {name: open_worker(name) for name in rivals}
+    failed: dict[str, str] = {}
+    agreed: Digests = []
+    try:
+        rounds = case.rounds_for(quick=quick)
+        for round_ in range(rounds if case.varies else 1):
+            request = {"case": case.name, "round": round_, "quick": quick}
+            answers: dict[str, list[str]] = {}
+            for name in rivals:
+                if name in failed:
+                    continue
+                answer = workers[name].ask(request)
+                if "failed" in answer:
+                    if name not in case.fails:
+                        raise Disagreement(f"{case.name}: {name} fails: {answer['failed']}")
+                    failed[name] = answer["failed"]
+                else:
+                    answers[name] = answer["digests"]
+            agreed.append(_same(case, request, answers, workers))
+    finally:
+        for worker in workers.values():
+            worker.close()
+    return agreed if case.varies else agreed * rounds, failed
+
+
+def agree_on_start(start: Start, answers: Mapping[str, Mapping[str, Any]]) -> None:
+    """The first render of a fresh process must give the same tokens, too, with the tokenizer that was asked for."""
+    if not start.bare:
+        expected = answers["openai-harmony"]["tokens"]
+        for name, answer in answers.items():
+            if answer["tokens"] != expected:
+                raise Disagreement(
+                    f"{start.name}: {name} and openai-harmony differ {first_difference(answer['tokens'], expected)}"
+                )
+            engine = {"core": "exact", "fast": "fast"}.get(name)
+            if answer["engine"] != engine:
+                raise Disagreement(f"{start.name}: {name} runs the tokenizer {answer['engine']}, not {engine}")
+
+
+def first_difference(left: list[int], right: list[int]) -> str:
+    """Where two sequences of tokens part, for people."""
+    pairs = enumerate(zip(left, right, strict=False))
+    at = next((index for index, (one, other) in pairs if one != other), min(len(left), len(right)))
+    return f"from token {at} on: {left[at : at + 5]} and {right[at : at + 5]} ({len(left)} and {len(right)} in all)"
+
+
+def _same(
+    case: Case, request: dict[str, Any], answers: dict[str, list[str]], workers: Mapping[str, Worker]
+) -> list[str]:
+    judge = next((name for name in answers if name not in OURS), None)
+    if judge is None or len(answers) < 2:
+        raise Disagreement(f"{case.name}: nobody to compare with; {', '.join(answers) or 'nobody'} answered")
+    expected = answers[judge]
+    for name, digests in answers.items():
+        if digests == expected:
+            continue
+        if len(digests) != len(expected):
+            raise Disagreement(f"{case.name}: {name} gave {len(digests)} results, {judge} {len(expected)}")
+        index = next(at for at, (one, other) in enumerate(zip(digests, expected, strict=True)) if one != other)
+        left, right = (workers[each].ask({**request, "index": index})["tokens"] for each in (name, judge))
+        raise Disagreement(
+            f"{case.name}, round {request['round']}, input {index}: {name} and {judge} differ "
+            + first_difference(left, right)
+        )
+    return expected

@@ -1,0 +1,32 @@
+"""All cases and rows, in the order of the report: first what Harmonia promises, then what a reader may ask."""
+
+from __future__ import annotations
+
+from benchmarks import bench_encode, bench_render, bench_start
+from benchmarks.cases import Case, Row, Start
+
+STARTS: dict[str, Start] = {start.name: start for start in bench_start.CASES}
+CASES: dict[str, Case] = {case.name: case for case in (*bench_render.CASES, *bench_encode.CASES)}
+
+_ALL = (*bench_start.ROWS, *bench_render.ROWS, *bench_encode.ROWS)
+_PROMISED = ("start", "cold-short", "cold-5kb", "append", "spaces-100k", "spaces-1m", "memory")
+
+ROWS: tuple[Row, ...] = (
+    *sorted((row for row in _ALL if row.name in _PROMISED), key=lambda row: _PROMISED.index(row.name)),
+    *(row for row in _ALL if row.name not in _PROMISED),
+)
+
+
+def select(only: list[str]) -> tuple[Row, ...]:
+    """The rows of these names, or all; a name also selects the rows that it begins."""
+    if not only:
+        return ROWS
+    for name in only:
+        if not any(row.name.startswith(name) for row in ROWS):
+            raise KeyError(f"there is no row {name!r}; there are {', '.join(row.name for row in ROWS)}")
+    return tuple(row for row in ROWS if any(row.name.startswith(name) for name in only))
+
+
+def cases_of(rows: tuple[Row, ...]) -> list[str]:
+    """The names of the cases that these rows are made of, each once."""
+    return list(dict.fromkeys(name for row in rows for name in (row.case, row.compared_with) if name is not None))

@@ -1,0 +1,207 @@
+"""The benchmarks measure what they say: tokens are compared, rivals start equal, every row is reported. No times."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part of the package
+
+from benchmarks.__main__ import main
+from benchmarks.agreement import Disagreement, agree_on_case, agree_on_start, first_difference
+from benchmarks.cases import Case, Row
+from benchmarks.data import KINDS, text
+from benchmarks.lines import judge, make_lines
+from benchmarks.measure import Result, Results
+from benchmarks.processes import Worker, WorkerProcess, environment, start_fresh
+from benchmarks.report import BEGIN, END, Report, write_between_markers
+from benchmarks.rivals import NAMES
+from benchmarks.suites import CASES, ROWS, STARTS, cases_of, select
+
+ROOT = Path(__file__).parents[1]
+
+
+class WrongWorker(WorkerProcess):
+    """A rival that gets one token wrong."""
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        answer = super().ask(request)
+        if "tokens" in answer:
+            answer["tokens"][7] += 1
+        else:
+            answer["digests"][-1] = "0" * 64
+        return answer
+
+
+class ScriptedWorker:
+    """A rival that gives the answers it was told to give."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self._answers = iter(answers)
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        return next(self._answers)
+
+    def close(self) -> None:
+        pass
+
+
+def agree(rivals: dict[str, ScriptedWorker], **options: Any) -> tuple[list[list[str]], dict[str, str]]:
+    case = Case("scripted", "cold", lambda _random: [], rounds=1, **options)
+    return agree_on_case(case, list(rivals), rivals.__getitem__, quick=True)
+
+
+@pytest.mark.parametrize("name", ["start-20", "cold-5-tools", "encode-short"])
+def test_each_suite_runs_and_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--only", name, "--json", str(tmp_path / "out.json")]) == 0
+    (row,) = select([name])
+    assert row.title in capsys.readouterr().out
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert [found["name"] for found in report["rows"]] == [row.name]
+    assert all(report["rows"][0][column]["value"] > 0 for column in ("rival", "core"))
+    assert report["versions"]["openai-harmony"] == "0.0.8"
+
+
+def test_one_wrong_token_ends_the_run_before_anything_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    def open_worker(name: str, variables: dict[str, str]) -> Worker:
+        return (WrongWorker if name == "core" else WorkerProcess)(name, variables)
+
+    assert main(["--quick", "--only", "cold-5-tools"], open_worker) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "core and openai-harmony differ from token 7 on" in captured.err
+    assert "timing" not in captured.err
+
+
+def test_a_wrong_token_is_found_in_the_first_render_of_a_process() -> None:
+    answers = {
+        "openai-harmony": {"tokens": [1, 2, 3], "engine": None},
+        "core": {"tokens": [1, 2, 3], "engine": "exact"},
+    }
+    agree_on_start(STARTS["start"], answers)
+    with pytest.raises(Disagreement, match="from token 2 on"):
+        agree_on_start(STARTS["start"], answers | {"core": {"tokens": [1, 2, 4], "engine": "exact"}})
+    with pytest.raises(Disagreement, match="tokenizer fast"):
+        agree_on_start(STARTS["start"], answers | {"core": {"tokens": [1, 2, 3], "engine": "fast"}})
+
+
+def test_harmonia_is_not_its_own_judge() -> None:
+    same = {"seconds": [1.0], "digests": ["a"]}
+    assert agree({"openai-harmony": ScriptedWorker(same), "core": ScriptedWorker(same)}) == ([["a"]], {})
+    with pytest.raises(Disagreement, match="nobody to compare with"):
+        agree({"core": ScriptedWorker(same), "fast": ScriptedWorker(same)})
+
+
+def test_only_a_failure_that_is_known_is_accepted() -> None:
+    same = {"seconds": [1.0], "digests": ["a"]}
+
+    def rivals() -> dict[str, ScriptedWorker]:
+        return {
+            "openai-harmony": ScriptedWorker({"failed": "PanicException: overflow"}),
+            "tiktoken": ScriptedWorker(same),
+            "core": ScriptedWorker(same),
+        }
+
+    _, failed = agree(rivals(), fails=("openai-harmony",))
+    assert failed == {"openai-harmony": "PanicException: overflow"}
+    with pytest.raises(Disagreement, match="PanicException"):
+        agree(rivals())
+
+
+def test_first_difference_also_finds_a_missing_end() -> None:
+    assert first_difference([1, 2], [1, 2, 3]) == "from token 2 on: [] and [3] (2 and 3 in all)"
+
+
+def test_every_rival_starts_from_the_bare_interpreter() -> None:
+    with environment() as variables:
+        loaded = {
+            name: start_fresh(name, STARTS["start"], variables)["preloaded"] for name in ("core", "openai-harmony")
+        }
+    ours, theirs = (
+        {module for module in modules if not module.startswith("benchmarks")} for modules in loaded.values()
+    )
+    assert ours == theirs
+    assert ours.isdisjoint({"json", "typing", "re", "functools", "pathlib", "msgspec", "pydantic", "harmonia"})
+
+
+def made_up_results() -> Results:
+    results: Results = {}
+    for name in cases_of(ROWS):
+        rivals = NAMES if name in STARTS else CASES[name].rivals
+        results[name] = {
+            rival: Result({"seconds": [2.0, 1.0], "process_seconds": [1.0], "resident_bytes": [1e6]})
+            for rival in rivals
+        }
+    results["spaces-1m"]["openai-harmony"] = Result(failed="PanicException: overflow")
+    return results
+
+
+def test_the_report_has_every_row_in_every_form(tmp_path: Path) -> None:
+    results = made_up_results()
+    machine = {name: "unknown" for name in ("processor", "memory", "system", "python", "load")}
+    report = Report(make_lines(ROWS, results), results, machine, {"harmonia": "0"}, quick=False)
+    for row in ROWS:
+        assert row.title in report.as_text()
+        assert f"| {row.title.strip()} |" in report.as_markdown()
+    assert "MISSED" in report.as_text()  # everything is as fast as the rival, which is not what was promised
+    assert "the rival fails (PanicException: overflow)" in report.as_text()
+    assert [row["name"] for row in json.loads(report.as_json())["rows"]] == [row.name for row in ROWS]
+
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nstale\n{END}\nafter\n")
+    write_between_markers(page, report.as_markdown())
+    assert page.read_text().startswith(f"before\n{BEGIN}\n\n| what |")
+    assert page.read_text().endswith(f"{END}\nafter\n")
+    assert "stale" not in page.read_text()
+
+
+def test_the_promised_rows_are_there() -> None:
+    marks = {row.name: (row.must, row.aim) for row in ROWS if row.must is not None}
+    assert marks == {
+        "start": (1.0, 0.6),
+        "cold-short": (5, 20),
+        "cold-5kb": (5, 20),
+        "append": (50, 200),
+        "spaces-100k": (100, None),
+        "spaces-1m": (13, None),
+        "memory": (1.5, None),
+    }
+
+
+def test_the_documentation_shows_every_row() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    results = page.partition(BEGIN)[2].partition(END)[0]
+    assert [row.title for row in ROWS if f"| {row.title.strip()} |" not in results] == []
+    assert "quick run" not in results
+
+
+def test_verdicts() -> None:
+    promised = Row("x", "x", "x", must=5, aim=20)
+    assert [judge(promised, ratio) for ratio in (4.9, 5, 20)] == ["MISSED", "reached", "aim"]
+    share = Row("x", "x", "x", "share", must=1.0, aim=0.6)
+    assert [judge(share, ratio) for ratio in (1.1, 1.0, 0.6)] == ["MISSED", "reached", "aim"]
+    assert [judge(Row("x", "x", "x"), ratio) for ratio in (0.9, 1.01, 1.1)] == ["LOSES", "even", "better"]
+    assert [judge(Row("x", "x", "x", "share"), ratio) for ratio in (0.9, 1.1)] == ["better", "LOSES"]
+
+
+def test_inputs_depend_on_nothing_but_case_and_round() -> None:
+    case = CASES["cold-short"]
+    assert case.inputs(1, quick=True) == case.inputs(1, quick=True)
+    assert case.inputs(1, quick=True) != case.inputs(2, quick=True)
+    assert case.inputs(1, quick=False)[:4] == case.inputs(1, quick=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_have_the_size_that_was_asked_for(kind: Any) -> None:
+    from random import Random
+
+    assert 4998 <= len(text(kind, 5000, Random(0)).encode()) <= 5000
+
+
+def test_an_unknown_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "nonsense"]) == 2
+    assert "nonsense" in capsys.readouterr().err
