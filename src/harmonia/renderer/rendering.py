@@ -1,4 +1,4 @@
-"""Conversations to tokens. One function, `render`; everything else here serves it.
+"""Conversations to tokens. One verb, `render`; everything else here serves it.
 
 1. Special tokens come from structure (or from a parser, in `Message.sampled`), never from text.
 2. A message that was rendered before is not rendered again: rendering a conversation that grew by one message costs
@@ -35,7 +35,7 @@ _EVERYTHING: Final = TrainOn()
 
 
 class Renderer:
-    """Renders conversations and remembers the messages it has rendered. `render` uses one that all share."""
+    """Renders conversations and remembers the messages it has rendered. `harmonia.render` is that of a shared one."""
 
     def __init__(self, vocabulary: Vocabulary | None = None, *, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.vocabulary = vocabulary or default_vocabulary()
@@ -57,7 +57,22 @@ class Renderer:
         call_stop: CallStop = "call",
         exact_reference: bool = False,
     ) -> Rendered:
-        """See `harmonia.render`."""
+        """The tokens of a conversation, and on demand its text, its spans and its loss mask.
+
+        For completion, the header of the next message is begun: `<|start|>assistant`. With `next_role=None` that is
+        left out, as in a stored history. A message that was sampled with `<|return|>` ends with `<|end|>` in both.
+
+        With `training=True` nothing is begun, whatever `next_role` says, and a last answer on `final` ends with
+        `<|return|>`, as the model has to write it. `train_on` chooses the messages that `mask` marks.
+
+        `recipient_section` puts ` to=…` behind the role, as the reference does, or behind the channel, as the models
+        mostly sample it. `call_stop="end"` ends calls with `<|end|>`, as one reading of the format has it.
+        `exact_reference=True` gives openai-harmony's tokens even where it loses part of a schema or writes a header
+        that cannot be read back; what messages were sampled as does not count then.
+
+        `harmonia.render` remembers what was rendered for the whole process, in at most 64 MB; a `Renderer` has a
+        memory, and if you like a vocabulary, of its own.
+        """
         messages = (conversation if isinstance(conversation, Conversation) else Conversation(conversation)).messages
         form = Form(recipient_section, call_stop, exact_reference)
         if form not in KNOWN_FORMS:
@@ -131,47 +146,9 @@ class Renderer:
 
 _SHARED: Final = Renderer()
 
-
-def render(
-    conversation: Conversation | Iterable[Message],
-    next_role: Role | str | None = Role.ASSISTANT,
-    *,
-    training: bool = False,
-    train_on: TrainOn | None = None,
-    recipient_section: RecipientSection = "role",
-    call_stop: CallStop = "call",
-    exact_reference: bool = False,
-) -> Rendered:
-    """The tokens of a conversation, and on demand its text, its spans and its loss mask.
-
-    For completion, the header of the next message is begun: `<|start|>assistant`. With `next_role=None` that is left
-    out, as in a stored history. A message that was sampled with `<|return|>` ends with `<|end|>` in both.
-
-    With `training=True` nothing is begun, whatever `next_role` says, and a last answer on `final` ends with
-    `<|return|>`, as the model has to write it. `train_on` chooses the messages that `mask` marks.
-
-    `recipient_section` puts ` to=…` behind the role, as the reference does, or behind the channel, as the models
-    mostly sample it. `call_stop="end"` ends calls with `<|end|>`, as one reading of the format has it.
-    `exact_reference=True` gives openai-harmony's tokens even where it loses part of a schema or writes a header that
-    cannot be read back; what messages were sampled as does not count then.
-
-    What was rendered is remembered for the whole process, in at most 64 MB; a `Renderer` has a memory, and if you like
-    a vocabulary, of its own.
-    """
-    return _SHARED.render(
-        conversation,
-        next_role,
-        training=training,
-        train_on=train_on,
-        recipient_section=recipient_section,
-        call_stop=call_stop,
-        exact_reference=exact_reference,
-    )
-
-
-def clear_cache() -> None:
-    """Make the renderer that `render` uses forget every message."""
-    _SHARED.clear_cache()
+# The functions that most programs use: what was rendered is remembered for the whole process.
+render: Final = _SHARED.render
+clear_cache: Final = _SHARED.clear_cache
 
 
 def _next_role(role: Role | str) -> str:
