@@ -18,6 +18,7 @@ from harmonia import vocabulary as public
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ID_BY_SPELLING, SPELLING_BY_ID, Vocabulary, codec, find_spellings, ranks
 from harmonia.vocabulary.codec import EngineName
+from oracle_cases import compared
 from vocabulary.texts import ENGINE_NAMES, OrdinaryEncoder, odd_texts, shared_engine, shipped_tokens
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def test_odd_texts_are_encoded_and_decoded_as_the_reference_does_it(reference_en
         assert ordinary == reference_encoding.encode(text, disallowed_special=())
         assert vocabulary().encode(text, special="all") == reference_encoding.encode(text, allowed_special="all")
         assert vocabulary().decode(ordinary) == reference_encoding.decode(ordinary)
-    print(f"{count:,} odd texts, equal to the reference")
+    compared("odd texts and the reference's tokens", count)
 
 
 def test_the_functions_of_the_package_use_one_vocabulary() -> None:

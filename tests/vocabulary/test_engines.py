@@ -18,6 +18,7 @@ import pytest
 from harmonia.errors import ErrorCode, InputError
 from harmonia.vocabulary.engines import Engine, FastEngine, load_engine
 from harmonia.vocabulary.newer_unicode import has_newer_characters
+from oracle_cases import compared
 from vocabulary.texts import (
     BLOCKS,
     ENGINE_NAMES,
@@ -42,7 +43,7 @@ def check_characters(engine: Engine, wanted: Iterable[str], published_tiktoken: 
     for surrounding in SURROUNDINGS:
         for text in ["".join(map(surrounding.format, together)), *map(surrounding.format, alone)]:
             assert engine.encode(text) == published_tiktoken.encode_ordinary(text), surrounding
-    print(f"{len(SURROUNDINGS) * (len(alone) + len(together)):,} characters in their surroundings, equal to tiktoken")
+    compared("characters in their surroundings and tiktoken", len(SURROUNDINGS) * (len(alone) + len(together)))
 
 
 @pytest.mark.parametrize("name", ENGINE_NAMES)
@@ -68,7 +69,7 @@ def test_every_code_point_is_encoded_as_tiktoken_does_it(
 def check_odd_texts(engine: Engine, seed: int, count: int, published_tiktoken: OrdinaryEncoder) -> None:
     for text in odd_texts(seed, count):
         assert engine.encode(text) == published_tiktoken.encode_ordinary(text), ascii(text)
-    print(f"{count:,} odd texts, equal to tiktoken")
+    compared("odd texts and tiktoken", count)
 
 
 @pytest.mark.parametrize("name", ENGINE_NAMES)
@@ -160,7 +161,7 @@ def test_threads_may_share_an_engine(name: str, published_tiktoken: OrdinaryEnco
     for thread in threads:
         thread.join()
     assert wrong == []
-    print(f"{8 * len(texts):,} texts encoded by 8 threads")
+    compared("texts encoded by 8 threads and tiktoken", 8 * len(texts))
 
 
 FIRST_USE = """

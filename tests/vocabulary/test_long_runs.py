@@ -19,6 +19,7 @@ from harmonia.vocabulary.long_runs import (
     encode_in_windows,
     find_long_runs,
 )
+from oracle_cases import compared
 from vocabulary.texts import (
     BLOCKS,
     OnePiece,
@@ -187,7 +188,8 @@ def check_random_runs(seed: int, kind: str, count: int, published_tiktoken: Ordi
         whole += not is_cut
         shown = [(ascii(part[:9]), len(part)) for part in parts]
         assert engine.encode(text) == published_tiktoken.encode_ordinary(text), (shown, is_cut)
-    print(f"{kind}: {cut:,} texts with long runs encoded in windows, {whole:,} whole")
+    compared("texts with long runs, in windows, and tiktoken", cut)
+    compared("texts with long runs, whole, and tiktoken", whole)
 
 
 @pytest.mark.parametrize("kind", _KINDS)
@@ -222,7 +224,7 @@ def test_merging_alone_reaches_every_token() -> None:
         return parts
 
     assert [token for token in tokens if merge(token) != [token]] == []
-    print(f"{len(tokens):,} tokens made of their bytes by merging")
+    compared("tokens that merging their bytes makes", len(tokens))
 
 
 # ── joints ──────────────────────────────────────────────────────────────────────────────────────────────────────────

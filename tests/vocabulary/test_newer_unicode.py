@@ -10,6 +10,7 @@ import pytest
 
 from harmonia.vocabulary.newer_unicode import GIGATOKEN_VERSION, RANGES, has_newer_characters
 from harmonia.vocabulary.ranks import write_tiktoken_file
+from oracle_cases import compared
 from vocabulary.texts import (
     BLOCKS,
     SURROUNDINGS,
@@ -71,7 +72,7 @@ def test_the_tokenizers_agree_on_all_others(
     for surrounding in SURROUNDINGS:
         text = "".join(map(surrounding.format, others))
         assert gigatoken.encode(text).tolist() == published_tiktoken.encode_ordinary(text), surrounding
-    print(f"{len(others) * len(SURROUNDINGS):,} characters in their surroundings, equal in gigatoken and tiktoken")
+    compared("characters in their surroundings, in gigatoken and tiktoken", len(others) * len(SURROUNDINGS))
 
 
 def test_the_ranges_are_sorted_and_apart() -> None:

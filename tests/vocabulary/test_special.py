@@ -18,6 +18,7 @@ from harmonia.vocabulary.special import (
     VOCABULARY_SIZE,
     find_spellings,
 )
+from oracle_cases import compared
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -52,7 +53,7 @@ def test_every_special_id_has_the_name_that_the_reference_gives_it(reference_enc
         assert reference_encoding.is_special_token(token)
     # The reference counts one id more, which the model has no row for.
     assert reference_encoding.special_tokens_set - ID_BY_SPELLING.keys() == {"<|reserved_201088|>"}
-    print(f"{len(SPELLING_BY_ID):,} special tokens compared with the reference")
+    compared("special tokens and the reference", len(SPELLING_BY_ID))
 
 
 def test_one_id_has_two_spellings_and_no_spelling_has_two_ids() -> None:

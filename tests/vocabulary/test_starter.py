@@ -6,6 +6,7 @@ import pytest
 
 from harmonia.vocabulary import starter
 from harmonia.vocabulary.starter import WORK_LIMIT, Starter
+from oracle_cases import compared
 from vocabulary.texts import OrdinaryEncoder, odd_ascii_texts, shipped_tokens
 
 COUNT = 20_000
@@ -22,7 +23,7 @@ def test_ascii_is_encoded_as_tiktoken_does_it(
         left_over += tokens is None
         assert tokens is None or tokens == published_tiktoken.encode_ordinary(text), ascii(text)
     assert left_over < COUNT // 10
-    print(f"{COUNT - left_over:,} ASCII texts encoded in plain Python, {left_over} left to a real engine")
+    compared("ASCII texts in plain Python and tiktoken", COUNT - left_over)
 
 
 def test_every_pair_of_ascii_characters_is_encoded_in_three_surroundings(
@@ -39,7 +40,7 @@ def test_every_pair_of_ascii_characters_is_encoded_in_three_surroundings(
     ]
     for text in texts:
         assert tireless.encode(text) == published_tiktoken.encode_ordinary(text), ascii(text)
-    print(f"{len(texts):,} texts with a pair of ASCII characters")
+    compared("ASCII texts in plain Python and tiktoken", len(texts))
 
 
 def test_it_says_none_once_its_work_is_done(published_tiktoken: OrdinaryEncoder) -> None:
