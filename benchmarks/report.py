@@ -68,7 +68,7 @@ class Report:
         lines = [line for line in self.lines if line.row.must is not None]
         return "\n".join(
             (
-                "| what | must reach | `pip install harmonia` | `harmonia[fast]` |",
+                "| what | must reach | plain install | with `[fast]` |",
                 "|---|---:|---:|---:|",
                 *(
                     f"| {line.row.title} | {_mark(line.row, line.row.must)} "
