@@ -37,7 +37,7 @@ format: $(INSTALLED)  ## Put the code into shape
 bench: $(INSTALLED)  ## Compare with openai-harmony in one run (BENCH=--quick for a short one)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-docs: $(INSTALLED)  ## Write the pages that are made from code: errors and the command line
+docs: $(INSTALLED)  ## Write the page that is made from code: the command line
 	$(BIN)/python tools/write_docs.py
 
 clean:  ## Remove what the other targets made

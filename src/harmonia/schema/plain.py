@@ -2,7 +2,7 @@
 
 An object of primitives, string enums, arrays and further such objects, each with at most a line about it, needs none
 of the printer's care: nothing can be lost, nothing has to be quoted, nothing leads back to itself. `plain_type` prints
-those, a few times as fast, and says None to everything else. It may not differ from the printer in a single byte; a
+those by the shortest way, and says None to everything else. It may not differ from the printer in a single byte; a
 test compares the two.
 """
 

@@ -1,8 +1,8 @@
 """The 199,998 ordinary tokens of o200k, read from the package or from a file of the user's.
 
 The list is in the order of the ids: token `i` is `tokens[i]`. The same file is known to the world as
-`o200k_base.tiktoken` (a line a token: base64, space, id). The package ships it packed, because that form loads
-three times as fast:
+`o200k_base.tiktoken` (a line a token: base64, space, id). The package ships it packed, because that form is
+smaller and needs no base64 to load:
 
     199,998 bytes        the length of each token
     the rest             the tokens, one after the other
