@@ -100,7 +100,8 @@ def _default(value: Json, *, is_enum: bool) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        # The reference reads larger ones as decimals.
+        return str(value) if -(1 << 63) <= value < 1 << 64 else None
     if _is_plain_text(value):
         return f"{value}" if is_enum else f'"{value}"'
     return None
