@@ -13,6 +13,7 @@ message is for people and may change. Each code has a paragraph in docs/errors.m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -44,6 +45,56 @@ class ErrorCode(StrEnum):
     RENDER_MISPLACED_CONTENT = "render.misplaced_content"
     RENDER_AMBIGUOUS_TEXT = "render.ambiguous_text"
     RENDER_INVALID_OPTION = "render.invalid_option"
+
+    PARSE_INVALID_OPTION = "parse.invalid_option"
+    PARSE_INVALID_CHUNK = "parse.invalid_chunk"
+    PARSE_CLOSED = "parse.closed"
+    PARSE_INVALID_INPUT = "parse.invalid_input"
+    PARSE_MISSING_EXTRA = "parse.missing_extra"
+
+    # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.
+    MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator
+
+    STREAM_TEXT_OUTSIDE = "stream.text_outside"
+    STREAM_MISSING_START = "stream.missing_start"
+    STREAM_REPEATED_STOP = "stream.repeated_stop"
+    STREAM_NO_MARKUP = "stream.no_markup"
+    STREAM_STRIPPED = "stream.stripped"
+    STREAM_RESERVED_TOKEN = "stream.reserved_token"
+    STREAM_UNKNOWN_TOKEN = "stream.unknown_token"
+    STREAM_INVALID_UTF8 = "stream.invalid_utf8"
+
+    HEADER_REPEATED_START = "header.repeated_start"
+    HEADER_EMPTY_ROLE = "header.empty_role"
+    HEADER_REPEATED_ROLE = "header.repeated_role"
+    HEADER_UNKNOWN_ROLE = "header.unknown_role"
+    HEADER_FORGED_ROLE = "header.forged_role"
+    HEADER_CHANNEL_AS_ROLE = "header.channel_as_role"
+    HEADER_MISSING_CHANNEL = "header.missing_channel"
+    HEADER_EMPTY_CHANNEL = "header.empty_channel"
+    HEADER_REPEATED_CHANNEL = "header.repeated_channel"
+    HEADER_UNKNOWN_CHANNEL = "header.unknown_channel"
+    HEADER_GLUED_CHANNEL = "header.glued_channel"
+    HEADER_EMPTY_RECIPIENT = "header.empty_recipient"
+    HEADER_REPEATED_RECIPIENT = "header.repeated_recipient"
+    HEADER_BARE_RECIPIENT = "header.bare_recipient"
+    HEADER_SPACED_RECIPIENT = "header.spaced_recipient"
+    HEADER_GLUED_RECIPIENT = "header.glued_recipient"
+    HEADER_EMPTY_CONTENT_TYPE = "header.empty_content_type"
+    HEADER_REPEATED_CONTENT_TYPE = "header.repeated_content_type"
+    HEADER_UNEXPECTED_TEXT = "header.unexpected_text"
+    HEADER_RESERVED_TOKEN = "header.reserved_token"
+    HEADER_MISSING_MESSAGE = "header.missing_message"
+    HEADER_STOP_INSIDE = "header.stop_inside"
+    HEADER_UNFINISHED = "header.unfinished"
+    HEADER_TOO_LONG = "header.too_long"
+
+    BODY_REPEATED_MESSAGE = "body.repeated_message"
+    BODY_RESERVED_TOKEN = "body.reserved_token"
+    BODY_CALL_WITHOUT_RECIPIENT = "body.call_without_recipient"
+    BODY_ARGUMENTS_NOT_JSON = "body.arguments_not_json"
+    BODY_SPELLED_TOKEN = "body.spelled_token"
+    BODY_TOO_LONG = "body.too_long"
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -89,7 +140,12 @@ class InputError(HarmonyError):
 
 
 class StreamError(HarmonyError):
-    """The model's fault: what it sampled is not well-formed Harmony."""
+    """The model's fault: what it sampled is not well-formed Harmony.
+
+    `events` is what the same call of a strict parser had found before the fault, so that nothing is lost.
+    """
+
+    events: Sequence[object] = ()
 
 
 class ToolError(HarmonyError):

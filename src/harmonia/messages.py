@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.provenance import Origin, Sampled, Span
 
 Json = dict[str, Any]
 
@@ -182,25 +183,12 @@ Content = str | SystemContent | DeveloperContent
 _CONTENT_KINDS = (str, SystemContent, DeveloperContent)
 
 
-class Sampled(msgspec.Struct, frozen=True):
-    """The tokens a message was sampled as, from `<|start|>` to the token that stopped it, if one did.
-
-    `role_end` is where the role ends that the prompt gives (`<|start|>assistant`), `header_end` where the body begins.
-    Only a parser, or a store that can vouch for them, makes these: they are rendered as they are, special tokens
-    included, so they are no part of a message's JSON.
-    """
-
-    tokens: tuple[int, ...]
-    role_end: int
-    header_end: int
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class Message:
     """One message. `Message("user", "Hi")` will do; the constructors below name what each role usually has.
 
-    `content` is text, a SystemContent, a DeveloperContent, or a tuple of several. `sampled` is set on what came from a
-    parser and gone in every edited copy: `message.replace(channel="final")`.
+    `content` is text, a SystemContent, a DeveloperContent, or a tuple of several. `origin` and `sampled` are set on
+    what came from a parser and gone in every edited copy: `message.replace(channel="final")`.
     """
 
     author: Author
@@ -208,6 +196,7 @@ class Message:
     channel: str | None
     recipient: str | None
     content_type: str | None
+    origin: Origin | None = field(init=False, repr=False, compare=False)
     sampled: Sampled | None = field(init=False, repr=False, compare=False)
 
     def __init__(
@@ -233,6 +222,7 @@ class Message:
         put(self, "channel", channel)
         put(self, "recipient", recipient)
         put(self, "content_type", content_type)
+        put(self, "origin", None)
         put(self, "sampled", None)
 
     # ── constructors ────────────────────────────────────────────────────────────────────────────────────────────
@@ -297,6 +287,29 @@ class Message:
         """What a tool answered; `name` is its whole name, such as `functions.get_weather`."""
         return cls(Author(Role.TOOL, name), result, channel, recipient)
 
+    @classmethod
+    def parsed(
+        cls,
+        author: Author,
+        content: str,
+        channel: str | None,
+        recipient: str | None,
+        content_type: str | None,
+        origin: Origin,
+        sampled: Sampled | None,
+    ) -> Message:
+        """What a parser read. It checks nothing, because a model may have written anything."""
+        message = object.__new__(cls)
+        put = object.__setattr__
+        put(message, "author", author)
+        put(message, "content", content)
+        put(message, "channel", channel)
+        put(message, "recipient", recipient)
+        put(message, "content_type", content_type)
+        put(message, "origin", origin)
+        put(message, "sampled", sampled)
+        return message
+
     def replace(self, **changes: Any) -> Message:
         """A copy with some fields changed. It no longer is what was sampled, so it renders canonically."""
         return dataclasses.replace(self, **changes)
@@ -316,6 +329,11 @@ class Message:
     @property
     def name(self) -> str | None:
         return self.author.name
+
+    @property
+    def spans(self) -> tuple[Span, Span] | None:
+        """Where the header and the body stood in what was parsed; None for a message that was not parsed."""
+        return None if self.origin is None else (self.origin.header, self.origin.body)
 
     @property
     def contents(self) -> tuple[Content, ...]:

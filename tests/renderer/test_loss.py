@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from conversations import conversations
 from harmonia import Conversation, ErrorCode, InputError, Message, TrainOn, decode, encode, render
-from harmonia.messages import Sampled
+from harmonia.provenance import Sampled
 
 QUESTION = Message.user("Weather?")
 THOUGHT = Message.assistant("Call it.", channel="analysis")

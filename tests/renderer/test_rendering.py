@@ -27,7 +27,7 @@ from harmonia import (
     encode,
     render,
 )
-from harmonia.messages import Sampled
+from harmonia.provenance import Sampled
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, ID_BY_SPELLING, MESSAGE, RETURN, START
 
 CALL_MESSAGE = Message.call("functions.get_weather", '{"location":"SF"}')

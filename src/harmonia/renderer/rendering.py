@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.messages import Content, Conversation, DeveloperContent, Message, Role, Sampled, SystemContent
+from harmonia.messages import Content, Conversation, DeveloperContent, Message, Role, SystemContent
+from harmonia.provenance import Sampled
 from harmonia.renderer.contents import declares_functions
 from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.memory import Memory

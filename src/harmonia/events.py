@@ -1,0 +1,147 @@
+"""What a parser says happened. Consumed by `match`; the union is closed, so a checker finds a case that is missing.
+
+    MessageStarted  HeaderCompleted  (TextDelta | ArgumentsDelta)*  MessageEnded      one message
+    Skipped                                                                            input that is part of none
+    Repaired                                                                           a diagnostic, which only points
+    TurnEnded                                                                          the model handed over
+
+1. Every input token lies in the span of exactly one event; Repaired and TurnEnded have none.
+2. `start_token` and `end_token` count tokens, and are None where text was read. `start_char` and `end_char` count the
+   characters of the text, special tokens spelled out, as `decode` spells them.
+3. No delta ends inside a character.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from harmonia.errors import ErrorCode, Position
+from harmonia.messages import Author, Message, Role
+from harmonia.provenance import Stop, Trust
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The header of a message, as far as it could be read.
+
+    `is_call` and `is_visible` are decided here, before the first word of the body: who is addressed decides whether it
+    is a call, on any channel, and only what is positively known to be for the user is visible.
+    """
+
+    author: Author
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+    trust: Trust = Trust.CERTAIN
+    is_forged: bool = False
+    is_call: bool = False
+    is_visible: bool = False
+
+    @property
+    def role(self) -> Role:
+        return self.author.role
+
+    @property
+    def name(self) -> str | None:
+        return self.author.name
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """A fault that was found and what was made of it. Strict parsers raise it as a StreamError.
+
+    `found` is the piece of input that is wrong, shortened where it is long; it begins at `at`.
+    """
+
+    code: ErrorCode
+    message: str
+    at: Position
+    found: str = ""
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="type"):
+    """What all events have in common."""
+
+
+class MessageStarted(_Event, tag="message_started"):
+    """A message begins: `<|start|>` and the white space before it, if there is any. `index` counts messages."""
+
+    index: int
+    start_token: int | None
+    end_token: int | None
+    start_char: int
+    end_char: int
+
+
+class HeaderCompleted(_Event, tag="header_completed"):
+    """All that can be known of a message before its body."""
+
+    index: int
+    header: Header
+    start_token: int | None
+    end_token: int | None
+    start_char: int
+    end_char: int
+
+
+class TextDelta(_Event, tag="text_delta", gc=False):
+    """More text of the message. `header` tells whose it is, and whether a user may see it."""
+
+    text: str
+    header: Header
+    start_token: int | None
+    end_token: int | None
+    start_char: int
+    end_char: int
+
+
+class ArgumentsDelta(_Event, tag="arguments_delta", gc=False):
+    """More of what is sent to a tool."""
+
+    text: str
+    header: Header
+    start_token: int | None
+    end_token: int | None
+    start_char: int
+    end_char: int
+
+
+class MessageEnded(_Event, tag="message_ended"):
+    """A message is complete; `stop` is the token that ended it, None where none did."""
+
+    index: int
+    stop: Stop | None
+    message: Message
+    start_token: int | None
+    end_token: int | None
+    start_char: int
+    end_char: int
+
+
+class Skipped(_Event, tag="skipped"):
+    """Input that is part of no message: stray words, stray tokens, white space at the end."""
+
+    text: str
+    start_token: int | None
+    end_token: int | None
+    start_char: int
+    end_char: int
+
+
+class Repaired(_Event, tag="repaired"):
+    """A fault was found, and the parser went on."""
+
+    diagnostic: Diagnostic
+
+
+class TurnEnded(_Event, tag="turn_ended"):
+    """The model handed over: by `<|return|>`, by `<|call|>`, or because the stream ended.
+
+    `hidden_because` says why there is nothing to show and nothing to call; it is None where there is something.
+    """
+
+    stop: Stop | None
+    hidden_because: str | None = None
+
+
+Event = MessageStarted | HeaderCompleted | TextDelta | ArgumentsDelta | MessageEnded | Skipped | Repaired | TurnEnded
+# The events that have a span, for those who check that nothing is lost.
+SpannedEvent = MessageStarted | HeaderCompleted | TextDelta | ArgumentsDelta | MessageEnded | Skipped

@@ -1,0 +1,527 @@
+"""A header in pieces to a Header: who says what to whom, and what is wrong with it.
+
+    role[:name] [ to=recipient] [<|channel|>channel [ to=recipient]] [ [<|constrain|>]content type]
+
+White space around every part is fine. What a header has in excess is told apart by what it looks like: a word that
+begins with `to=` is a recipient, a lone word is a content type, the name of a channel restates the channel, and a
+dotted name is a tool. The rules are for kinds of damage; each has a code in parser/faults.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from harmonia.errors import ErrorCode
+from harmonia.events import Header
+from harmonia.messages import Author, Role
+from harmonia.parser.faults import FAULTS
+from harmonia.parser.tools import Tools, is_tool_address
+from harmonia.provenance import Trust
+from harmonia.vocabulary import CHANNEL, CONSTRAIN, SPELLING_BY_ID
+
+# Text, or a special token that stood in the header.
+Item = str | int
+
+CHANNELS: Final = ("analysis", "commentary", "final")
+# What models write as a content type. Others are accepted where their place shows what they are.
+CONTENT_TYPES: Final = ("json", "code", "text", "python", "markdown", "xml", "yaml", "html")
+
+ASSISTANT: Final = Author(Role.ASSISTANT)
+_CONSTRAIN_SPELLING: Final = SPELLING_BY_ID[CONSTRAIN]
+_MOST_REMEMBERED: Final = 4096
+
+_ONE_WORD: Final = re.compile(r"\S+")
+_ROLES: Final = frozenset(role.value for role in Role)
+_ROLE: Final = "assistant|developer|system|user|tool"
+_ROLE_AND_MORE: Final = re.compile(rf"(?P<role>{_ROLE})(?P<repeated>(?P=role))*(?P<more>.*)", re.IGNORECASE | re.DOTALL)
+_CHANNEL_AND_MORE: Final = re.compile(rf"(?P<channel>{'|'.join(CHANNELS)})(?P<more>.*)", re.IGNORECASE | re.DOTALL)
+_MORE_AND_CHANNEL: Final = re.compile(rf".*?(?P<channel>{'|'.join(CHANNELS)})(?P<more>)", re.IGNORECASE | re.DOTALL)
+
+
+class FoundFault(NamedTuple):
+    """A fault and the stretch of the header's text that shows it."""
+
+    code: ErrorCode
+    start: int
+    end: int
+
+
+class Reading(NamedTuple):
+    """What a header says. `body_start` is where the text begins that is stranded in a header without `<|message|>`."""
+
+    header: Header
+    faults: tuple[FoundFault, ...]
+    author_end: int
+    body_start: int | None = None
+
+    @property
+    def says_more_than_a_role(self) -> bool:
+        header = self.header
+        return header.channel is not None or header.recipient is not None or header.content_type is not None
+
+
+class _Word(NamedTuple):
+    """A word of the header, or a special token in it (then `text` is its spelling)."""
+
+    text: str
+    special: int | None
+    start: int
+    is_glued: bool  # no white space before it
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is_completion: bool) -> Reading:
+    """A header that ended with `<|message|>`. `given` is the author where the prompt already named it."""
+    key = (*items, given, is_completion)
+    known: Reading | None = tools.remembered_headers.get(key)
+    if known is not None:
+        return known
+    reading = _HeaderReader(tools, given).read(items, is_completion=is_completion)
+    if not reading.faults:
+        if len(tools.remembered_headers) >= _MOST_REMEMBERED:
+            tools.remembered_headers.clear()
+        tools.remembered_headers[key] = reading
+    return reading
+
+
+def is_content_type(value: str) -> bool:
+    """Whether this is one of the content types that models write."""
+    return value.removeprefix(_CONSTRAIN_SPELLING).strip().casefold() in CONTENT_TYPES
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text in the place of a header is no part of one: several words, none of them an address."""
+    words = text.split()
+    return len(words) > 1 and not any(word.startswith(("to=", "<|")) or is_content_type(word) for word in words)
+
+
+def spell(items: Sequence[Item]) -> str:
+    """The text of a header, special tokens spelled out."""
+    return "".join(item if isinstance(item, str) else SPELLING_BY_ID[item] for item in items)
+
+
+def _split_into_words(items: Sequence[Item]) -> list[_Word]:
+    words: list[_Word] = []
+    offset = 0
+    has_gap = False  # white space behind the last word
+    for item in items:
+        if isinstance(item, int):
+            item_text = SPELLING_BY_ID[item]
+            words.append(_Word(item_text, item, offset, not has_gap))
+        else:
+            item_text = item
+            for match in _ONE_WORD.finditer(item):
+                is_glued = match.start() == 0 and not has_gap
+                words.append(_Word(match.group(), None, offset + match.start(), is_glued))
+        if item_text:
+            has_gap = item_text[-1].isspace()
+        offset += len(item_text)
+    return words
+
+
+_FieldKind = Literal["recipient", "content type", "word"]
+
+
+class _Field(NamedTuple):
+    kind: _FieldKind
+    value: str
+    word: _Word
+    section: int = 0
+
+
+class _HeaderReader:
+    """Reads one header. A class only because the rules share what they have found so far."""
+
+    def __init__(self, tools: Tools, given: Author | None) -> None:
+        self.tools = tools
+        self.author = given
+        self.author_end = 0
+        self.unknown_author: _Word | None = None
+        self.channels: list[str] = []
+        self.fields: list[_Field] = []
+        self.section = 0
+        self.faults: list[FoundFault] = []
+        self.trust = Trust.CERTAIN
+
+    # ── headers that end with <|message|> ───────────────────────────────────────────────────────────────────────
+
+    def read(self, items: Sequence[Item], *, is_completion: bool) -> Reading:
+        self.read_sections(_split_into_words(items))
+        return self.result(is_completion=is_completion)
+
+    def read_sections(self, words: list[_Word]) -> None:
+        """The role's section, then one for every `<|channel|>`."""
+        starts = [at for at, word in enumerate(words) if word.special == CHANNEL]
+        bounds = [*starts, len(words)]
+        self._read_role_section(words[: bounds[0]])
+        for start, end in zip(bounds, bounds[1:], strict=False):
+            self.start_channel_section(words[start])
+            self._read_channel_section(words[start], words[start + 1 : end])
+
+    def start_channel_section(self, token: _Word) -> None:
+        """`<|channel|>`. The section before it was given up, if there was one."""
+        if self.section:
+            self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, token)
+            # Its recipient stays only where it can be a tool.
+            self.fields = [field for field in self.fields if field.kind != "recipient" or is_tool_address(field.value)]
+        self.section += 1
+
+    def result(self, *, is_completion: bool, body_start: int | None = None) -> Reading:
+        recipient, content_type = self._read_fields()
+        channel = self._decide_channel()
+        author = self._decide_author(channel, recipient)
+        if author.role is Role.TOOL and author.name is None and is_tool_address(recipient):
+            # One of the seeds of the format writes a result as `tool to=get_weather`.
+            author, recipient = Author(Role.TOOL, recipient), None
+        is_forged = is_completion and author.role is not Role.ASSISTANT
+        if is_forged:
+            self.blame_at(ErrorCode.HEADER_FORGED_ROLE, 0, self.author_end)
+        is_call = author.role is Role.ASSISTANT and is_tool_address(recipient)
+        header = Header(
+            author,
+            channel,
+            recipient,
+            content_type,
+            self.trust,
+            is_forged,
+            is_call,
+            is_visible(author, channel, recipient, self.trust),
+        )
+        return Reading(header, tuple(self.faults), self.author_end, body_start)
+
+    # ── the author ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read_role_section(self, words: list[_Word]) -> None:
+        if self.author is None:
+            first = next((word for word in words if word.special is None), None)
+            if first is None or first.text.startswith("to="):
+                self.author = ASSISTANT
+                self.blame_at(ErrorCode.HEADER_EMPTY_ROLE, 0, 0)
+            else:
+                words = [word for word in words if word is not first]
+                rest = self.read_author(first)
+                if rest is not None:
+                    words.insert(0, rest)
+        elif words and words[0].special is None and words[0].start == 0 and words[0].text.startswith(":"):
+            self.author = Author(self.author.role, words[0].text[1:] or None)
+            self.author_end = words[0].end
+            words = words[1:]
+        self._collect_fields(words)
+
+    def read_author(self, word: _Word) -> _Word | None:
+        """Take the author out of the first word; what is glued to it is given back."""
+        text = word.text
+        self.author_end = word.end
+        role, colon, name = text.partition(":")
+        if role in _ROLES and (name or not colon):
+            self.author = Author(Role(role), name or None)
+            return None
+        if self.tools.looks_like_one(text):
+            self.author = Author(Role.TOOL, text)
+            return None
+        if text.casefold() in CHANNELS:
+            self.author = ASSISTANT
+            self.author_end = word.start
+            self.channels.append(text)
+            self._blame(ErrorCode.HEADER_CHANNEL_AS_ROLE, word)
+            return None
+        match = _ROLE_AND_MORE.fullmatch(text)
+        if match is None:
+            self.unknown_author = word
+            return None
+        self.author = Author(Role(match["role"].lower()))
+        self.author_end = word.start + match.start("more")
+        if match["repeated"]:
+            self._blame(ErrorCode.HEADER_REPEATED_ROLE, word)
+        more = match["more"]
+        if more.casefold() in CHANNELS:
+            self.channels.append(more)
+            self._blame(ErrorCode.HEADER_MISSING_CHANNEL, word)
+            return None
+        if more or not match["repeated"]:
+            self._blame(ErrorCode.HEADER_UNKNOWN_ROLE, word)
+        return _Word(more, None, self.author_end, True) if more.startswith("to=") else None
+
+    def _decide_author(self, channel: str | None, recipient: str | None) -> Author:
+        if self.author is not None:
+            return self.author
+        word = self.unknown_author
+        assert word is not None
+        # The reference takes an unknown role for a tool where the message is addressed to somebody.
+        if recipient is not None:
+            return Author(Role.TOOL, word.text)
+        self._blame(ErrorCode.HEADER_UNKNOWN_ROLE, word)
+        is_result = channel is not None and channel.casefold() == "commentary"
+        return Author(Role.TOOL, word.text) if is_result else ASSISTANT
+
+    # ── channels ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read_channel_section(self, token: _Word, words: list[_Word]) -> None:
+        name = words[0] if words else None
+        if name is None or name.special is not None or name.text.startswith("to="):
+            self._blame(ErrorCode.HEADER_EMPTY_CHANNEL, token)
+        else:
+            words = words[1:]
+            rest = self._read_channel(name)
+            if rest is not None:
+                words.insert(0, rest)
+        self._collect_fields(words)
+
+    def _read_channel(self, word: _Word) -> _Word | None:
+        if word.text.casefold() in CHANNELS:
+            self.channels.append(word.text)
+            return None
+        if self.tools.looks_like_one(word.text):
+            self.add("recipient", word.text, word)
+            self._blame(ErrorCode.HEADER_BARE_RECIPIENT, word)
+            return None
+        match = _CHANNEL_AND_MORE.fullmatch(word.text) or _MORE_AND_CHANNEL.fullmatch(word.text)
+        if match is None:
+            self.channels.append(word.text)
+            self._blame(ErrorCode.HEADER_UNKNOWN_CHANNEL, word)
+            return None
+        self.channels.append(match["channel"])
+        self._blame(ErrorCode.HEADER_GLUED_CHANNEL, word)
+        more = match["more"]
+        if more.startswith("to=") or more in CONTENT_TYPES:
+            return _Word(more, None, word.start + match.start("more"), True)
+        return None
+
+    def _decide_channel(self) -> str | None:
+        names = {channel.casefold() for channel in self.channels}
+        if len(names) > 1:
+            self.trust = Trust.GUESSED
+        return self.channels[-1] if self.channels else None
+
+    # ── recipients and content types ────────────────────────────────────────────────────────────────────────────
+
+    def _collect_fields(self, words: list[_Word]) -> None:
+        at = 0
+        while at < len(words):
+            word = words[at]
+            following = words[at + 1] if at + 1 < len(words) else None
+            at += 1
+            if word.special == CONSTRAIN:
+                if following is None or following.special is not None or following.text.startswith("to="):
+                    self._blame(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, word)
+                    continue
+                at += 1
+                if following.text.casefold() in CHANNELS:  # sampled in the place of <|channel|>
+                    self._collect_word(following)
+                    continue
+                gap = "" if following.is_glued else " "
+                self.add("content type", f"{_CONSTRAIN_SPELLING}{gap}{following.text}", word)
+            elif word.special is not None:
+                self._blame(ErrorCode.HEADER_RESERVED_TOKEN, word)
+            elif word.text == "to=":
+                self._blame(ErrorCode.HEADER_EMPTY_RECIPIENT, word)
+                if following is not None and following.special is None and self.tools.looks_like_one(following.text):
+                    self.add("recipient", following.text, following)
+                    at += 1
+            elif word.text.startswith("to="):
+                self.collect_recipients(word)
+            else:
+                self._collect_word(word)
+
+    def add(self, kind: _FieldKind, value: str, word: _Word) -> None:
+        self.fields.append(_Field(kind, value, word, self.section))
+
+    def collect_recipients(self, word: _Word) -> None:
+        for value in filter(None, word.text.split("to=")):
+            recipient, restated = value, None
+            if not self.tools.declares(value):
+                recipient, restated = self._unglue(value)
+            if restated is not None:
+                self._blame(ErrorCode.HEADER_GLUED_RECIPIENT, word)
+                if restated in CHANNELS:
+                    self.channels.append(restated)
+                else:
+                    self.add("content type", restated, word)
+            if recipient:
+                self.add("recipient", recipient, word)
+
+    def _unglue(self, value: str) -> tuple[str, str | None]:
+        """A recipient that ends in a content type or a channel, taken apart where it is clear how."""
+        for ending in (*CONTENT_TYPES, *CHANNELS):
+            rest = value.removesuffix(ending)
+            if rest == value:
+                continue
+            if self.tools.declares(rest):
+                return rest, ending
+            if rest == "assistant" and ending in CHANNELS:
+                return "", ending
+        return value, None
+
+    def _collect_word(self, word: _Word) -> None:
+        # A channel that is named again, perhaps behind a few signs, as in "analysis ––commentary to=…".
+        restated = word.text.lstrip("".join(sign for sign in word.text if not sign.isalnum()))
+        if restated.casefold() in CHANNELS:
+            self.channels.append(restated)
+            self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, word)
+            self.trust = Trust.GUESSED
+        elif self.author is not None and word.text.casefold() == self.author.role:
+            self._blame(ErrorCode.HEADER_REPEATED_ROLE, word)
+        else:
+            self.add("word", word.text, word)
+
+    def _read_fields(self) -> tuple[str | None, str | None]:
+        """The recipient and the content type, out of what was found in the order it was found."""
+        self._forget_earlier_content_types()
+        recipients = [field for field in self.fields if field.kind == "recipient"]
+        if any(is_tool_address(field.value) for field in recipients):
+            recipients = [field for field in recipients if is_tool_address(field.value)]
+        types = [field for field in self.fields if field.kind == "content type"]
+        words = [field for field in self.fields if field.kind == "word"]
+        if len(recipients) > 1:
+            self._blame(ErrorCode.HEADER_REPEATED_RECIPIENT, recipients[-1].word)
+        if len(types) > 1:
+            self._blame(ErrorCode.HEADER_REPEATED_CONTENT_TYPE, types[-1].word)
+        recipient = recipients[-1] if recipients else None
+        content_type = types[-1] if types else None
+        if not words:
+            return recipient and recipient.value, content_type and content_type.value
+        if recipient is None:
+            return self._read_words_alone(words, content_type)
+        return self._read_words_beside(words, recipient, content_type)
+
+    def _forget_earlier_content_types(self) -> None:
+        """Of several channel sections with a content type, the last one counts."""
+        last = max((field.section for field in self.fields if field.kind != "recipient"), default=0)
+        self.fields = [field for field in self.fields if field.kind == "recipient" or field.section in (0, last)]
+
+    def _read_words_beside(
+        self, words: list[_Field], recipient: _Field, content_type: _Field | None
+    ) -> tuple[str, str | None]:
+        """Words beside `to=…`: one behind it is the content type, and more are a name with spaces in it if a content
+        type ends it; what else there is, is in excess."""
+        order = self.fields.index
+        behind = [field for field in words if order(field) > order(recipient)]
+        excess = [field for field in words if field not in behind]
+        is_known = content_type is not None and is_content_type(content_type.value)
+        known = [field for field in words if is_content_type(field.value)]
+        if content_type is None and len(behind) == 1:
+            content_type = behind.pop()
+        elif known and not is_known:
+            content_type = known[-1]
+        elif behind and content_type is not None and order(behind[0]) > order(content_type):
+            behind, excess = [], words
+        behind = [field for field in behind if field is not content_type]
+        excess = [field for field in excess if field is not content_type]
+        if any(field in known for field in (*behind, *excess)):
+            self._blame(ErrorCode.HEADER_REPEATED_CONTENT_TYPE, known[0].word)
+            behind, excess = ([field for field in some if field not in known] for some in (behind, excess))
+        value = recipient.value
+        if len(behind) == 1 and content_type is not None and not is_tool_address(value):
+            self._blame(ErrorCode.HEADER_BARE_RECIPIENT, behind[0].word)
+            value = behind[0].value
+        elif behind and content_type is not None:
+            self._blame(ErrorCode.HEADER_SPACED_RECIPIENT, recipient.word)
+            value = " ".join([value, *(field.value for field in behind)])
+        elif behind:
+            excess = behind
+        if excess:
+            self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, excess[0].word)
+        return value, content_type and content_type.value
+
+    def _read_words_alone(self, words: list[_Field], content_type: _Field | None) -> tuple[str | None, str | None]:
+        """Words without `to=…`: a content type, or a tool's name that lacks it."""
+        named = words[0] if self.tools.looks_like_one(words[0].value) else None
+        others = [field for field in words if field is not named]
+        if content_type is None and len(others) == 1 and (named is not None or len(words) == 1):
+            content_type = others.pop()
+        elif content_type is None and len(others) == 2 and others[1].value in CONTENT_TYPES:
+            named, content_type = others
+            others = []
+        if named is not None:
+            self._blame(ErrorCode.HEADER_BARE_RECIPIENT, named.word)
+        if others:
+            self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, others[0].word)
+        return named and named.value, content_type and content_type.value
+
+    # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _blame(self, code: ErrorCode, word: _Word) -> None:
+        self.blame_at(code, word.start, word.end)
+
+    def blame_at(self, code: ErrorCode, start: int, end: int) -> None:
+        self.faults.append(FoundFault(code, start, end))
+        self.trust = min(self.trust, FAULTS[code].trust)
+
+
+def is_visible(author: Author, channel: str | None, recipient: str | None, trust: Trust) -> bool:
+    """Whether a user may see the text of a message: only where that is positively known."""
+    if author.role is not Role.ASSISTANT or channel is None or trust is Trust.GUESSED:
+        return False
+    name = channel.casefold()
+    return (name == "final" and not is_tool_address(recipient)) or (name == "commentary" and recipient in (None, "all"))
+
+
+# ── headers that do not end ─────────────────────────────────────────────────────────────────────────────────────────
+
+_CONTENT_TYPE: Final = "|".join(CONTENT_TYPES)
+_OPEN_AUTHOR: Final = re.compile(rf"\s*(?:(?P<role>{_ROLE})(?::\S+)?|(?P<tool>[A-Za-z_][\w-]*(?:\.[\w-]+)+)(?=\s))")
+_OPEN_CHANNEL: Final = re.compile(rf"\s*(?:{'|'.join(CHANNELS)})", re.IGNORECASE)
+_OTHER_CHANNEL: Final = re.compile(r"\s*[\w-]+(?=\s+to=)")
+_OPEN_RECIPIENT: Final = re.compile(r"\s*to=(?P<name>[^\s<{\[]+)")
+_OPEN_CONTENT_TYPE: Final = re.compile(
+    rf"\s*(?P<type>(?P<constrain><\|constrain\|>\s*)?(?:{_CONTENT_TYPE}))(?=[\s{{\[\"<]|$)", re.IGNORECASE
+)
+_DATA_FOLLOWS: Final = re.compile(r"\s*[{\[]")
+_OPEN_CONSTRAIN: Final = re.compile(r"\s*<\|constrain\|>\s*")
+# What a body begins with where the channel's name is glued to it: "analysisWe need", "final4", "commentary to=…".
+GLUED_BODY: Final = re.compile(r"[^a-z \t_-]|\s+to=|$")
+
+
+def read_open_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is_completion: bool) -> Reading:
+    """A header without `<|message|>`: it is read as far as it is one, and the rest is the text of the message."""
+    reader = _HeaderReader(tools, given)
+    text = spell(items)
+    at = 0
+    channels = [index for index, item in enumerate(items) if item == CHANNEL]
+    if channels:
+        before = items[: channels[-1]]
+        reader.read_sections(_split_into_words(before))
+        token = _Word(SPELLING_BY_ID[CHANNEL], CHANNEL, len(spell(before)), True)
+        reader.start_channel_section(token)
+        at = token.end
+        found = _OPEN_CHANNEL.match(text, at) or _OTHER_CHANNEL.match(text, at)
+    else:
+        if given is None:
+            author = _OPEN_AUTHOR.match(text)
+            if author is None:
+                reader.author = ASSISTANT
+                reader.blame_at(ErrorCode.HEADER_EMPTY_ROLE, 0, 0)
+            else:
+                at = author.end()
+                reader.read_author(_Word(author.group().strip(), None, at - len(author.group().strip()), True))
+        found = _OPEN_CHANNEL.match(text, at)
+        if found is not None and GLUED_BODY.match(text, found.end()) is None:
+            found = None
+    if found is not None:
+        reader.channels.append(found.group().strip())
+        at = found.end()
+    recipient = _OPEN_RECIPIENT.match(text, at)
+    if recipient is not None:
+        reader.collect_recipients(_Word(recipient.group().strip(), None, recipient.start(), True))
+        at = recipient.end()
+    content_type = _OPEN_CONTENT_TYPE.match(text, at)
+    if content_type is not None and (
+        any(field.kind == "recipient" for field in reader.fields)
+        or content_type["constrain"]
+        or _DATA_FOLLOWS.match(text, content_type.end())
+    ):
+        reader.add("content type", content_type["type"], _Word("", None, at, True))
+        at = content_type.end()
+    else:
+        constrain = _OPEN_CONSTRAIN.match(text, at)
+        at = at if constrain is None else constrain.end()
+    # One space or line break parts the header from the text.
+    if at and text[at : at + 1].isspace():
+        at += 1
+    reader.trust = Trust.GUESSED
+    return reader.result(is_completion=is_completion, body_start=at if text[at:].strip() else None)

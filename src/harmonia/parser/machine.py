@@ -1,0 +1,676 @@
+"""The state machine under all readers: special tokens and text in, events out. No I/O, no clock, no globals.
+
+    WAIT  -<|start|>->  HEADER  -<|message|>->  BODY  -<|end|>->  WAIT
+    (<|call|> and <|return|> also close BODY; they end the turn too)
+
+A completion begins in HEADER: the prompt already ended "<|start|>assistant".
+
+1. Chunking is invisible: any split of the input gives the same events once adjacent deltas are joined. What is
+   undecided is held back: a header until it ends, text between messages until the next special token.
+2. No token is lost: each one lies in exactly one event's span.
+3. Strict raises StreamError and nothing else; tolerant reports the same fault as a diagnostic, then goes on.
+4. Every buffer has a limit, and work per token is amortised constant.
+
+What a special token does in a state it is not made for is a fault; what comes of it stands in parser/faults.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from harmonia.errors import ErrorCode, Position, StreamError
+from harmonia.events import (
+    ArgumentsDelta,
+    Diagnostic,
+    Event,
+    Header,
+    HeaderCompleted,
+    MessageEnded,
+    MessageStarted,
+    Repaired,
+    Skipped,
+    TextDelta,
+)
+from harmonia.messages import Author, Message, Role
+from harmonia.parser.arguments import is_json_type, json_fault
+from harmonia.parser.faults import FAULTS
+from harmonia.parser.headers import (
+    ASSISTANT,
+    CHANNELS,
+    Item,
+    Reading,
+    is_prose,
+    is_visible,
+    read_header,
+    read_open_header,
+    spell,
+)
+from harmonia.parser.tools import Tools
+from harmonia.parser.turns import Turn
+from harmonia.provenance import Origin, Sampled, Source, Span, Stop, Trust
+from harmonia.vocabulary import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    END_OF_TEXT,
+    MESSAGE,
+    RETURN,
+    SPELLING_BY_ID,
+    START,
+    Vocabulary,
+    find_spellings,
+)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How much a parser holds back. Passing a limit is a diagnostic, never an exception.
+
+    `header_chars`    a header, or text between two messages
+    `unmarked_chars`  text at the beginning of a stream that has not had a single special token
+    `body_chars`      the body of a message: deltas go on, the message at the end is cut there
+    """
+
+    header_chars: int = 1_000
+    unmarked_chars: int = 1_000_000
+    body_chars: int = 100_000_000
+
+
+class Place(NamedTuple):
+    """A point in the input: how many tokens (None where text is read) and how many characters lie before it."""
+
+    token: int | None
+    char: int
+
+
+STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
+_State = Literal["wait", "header", "body"]
+_NEVER: Final = -1
+_LONGEST_FOUND: Final = 80
+_LONGEST_LATE_TYPE: Final = 32
+
+_FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
+# Words of a header that was given up, such as "commentary" behind a call, and signs that say nothing.
+_LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
+# A role at the end of a text, perhaps with a name and an address: a header that lacks its <|start|>.
+_ROLE_AT_END: Final = re.compile(rf"(?:{'|'.join(Role)})(?::\S+)?(?:\s+to=\S+)?\s*$")
+_HEADER_LINE: Final = re.compile(rf"\s*(?:{_FORMAT_WORDS})(?:\s|$)", re.IGNORECASE)
+_LATE_TYPE: Final = re.compile(r"\s*([A-Za-z]*)")
+
+
+class Machine:
+    """Reads one stream. Its readers, in parser/reading.py, give it text and special tokens."""
+
+    def __init__(
+        self,
+        role: Role | None,
+        tools: Tools,
+        limits: Limits,
+        vocabulary: Vocabulary,
+        *,
+        strict: bool,
+        stop_swallowed: bool,
+    ) -> None:
+        self._tools = tools
+        self._limits = limits
+        self._vocabulary = vocabulary
+        self._is_strict = strict
+        self._stop_swallowed = stop_swallowed
+        self._is_completion = role is not None
+        self._source: Source | None = None
+        self._events: list[Event] = []
+        self._state: _State = "wait" if role is None else "header"
+
+        # How far the input was read, and the tokens since `_from`. What lies before `_from` is settled: it is the
+        # beginning of what is held back, and in BODY the beginning of the message.
+        self._token: int | None = None
+        self._char = 0
+        self._from = Place(None, 0)
+        self._ids: list[int] = []
+        self._saw_special = False
+
+        # What is held back in WAIT and HEADER. The header begins at item `_header_at`, behind <|start|> if there is
+        # one; `_given` is its author where the prompt, or what went before, already says it.
+        self._items: list[Item] = []
+        self._pieces: list[str] = []
+        self._held_chars = 0
+        self._header_at = 0
+        self._given: Author | None = None if role is None else Author(role)
+        self._prompt_tokens: list[int] = []
+
+        # The message that is being read.
+        self._index = 0
+        self._faults: list[ErrorCode] = []
+        self._trust = Trust.CERTAIN
+        self._header = Header(ASSISTANT)
+        self._header_span = Span(None, None, 0, 0)
+        self._author_end = 0
+        self._start_at: int | None = None  # where <|start|> is among `_ids`
+        self._body_from = Place(None, 0)
+        self._body_limit = 0
+        self._is_cut = False
+        self._parts: list[str] = []
+        self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
+        self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
+        self._late_from = Place(None, 0)
+        # Up to this character a token that is whole characters is nothing but more text; see reading.py.
+        self._fast_until = _NEVER
+
+        self._turn = Turn(is_open=role is not None)
+
+    # ── what the readers call ───────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, source: Source, *, counts_tokens: bool) -> None:
+        self._source = source
+        if counts_tokens:
+            self._token = 0
+            self._from = Place(0, 0)
+            if self._given is not None:
+                self._prompt_tokens = [START, *self._vocabulary.encode(self._given.role.value)]
+
+    def _take_text(self, text: str, ids: Sequence[int] = ()) -> None:
+        """Ordinary text, and the tokens it was read from."""
+        if self._state == "body":
+            start = self._here()
+            self._consume(text, ids)
+            if self._late_type is None:
+                self._say(text, start, self._here())
+            else:
+                self._late_type.append(text)
+                self._continue_late_type()
+            return
+        room = self._limit() - self._held_chars
+        if len(text) > room and self._token is None:  # tokens cannot be cut; their reader gives them one by one
+            head, text = text[: room + 1], text[room + 1 :]
+            self._hold(head)
+            self._overflow()
+            if text:
+                self._take_text(text)
+            return
+        self._hold(text, ids)
+        if len(text) > room:
+            self._overflow()
+
+    def _take_special(self, token: int, spelling: str, ids: Sequence[int] = ()) -> None:
+        """A special token, as it was spelled."""
+        match self._state:
+            case "body":
+                self._special_in_body(token, spelling, ids)
+            case "header":
+                self._special_in_header(token, spelling, ids)
+            case "wait":
+                self._special_between(token, spelling, ids)
+        self._saw_special = True
+
+    def _finish(self) -> None:
+        """The stream is over."""
+        if self._state == "body":
+            self._settle_late_type()
+            if not self._stop_swallowed:
+                self._fault(ErrorCode.MISSING_SENTINEL, self._here())
+            self._end_message(None)
+        elif self._state == "header":
+            self._finish_header()
+        else:
+            self._settle_outside(is_end=True)
+        self._skip_held()
+        if self._turn.is_open:
+            self._events.append(self._turn.end(None))
+
+    # ── WAIT ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _special_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        if token == START:
+            self._settle_outside()
+            self._start_header(spelling, ids)
+        elif token in (CHANNEL, MESSAGE, CONSTRAIN):
+            self._start_header_without_start(spelling)
+            self._special_in_header(token, spelling, ids)
+        elif token in STOPS:
+            text = self._held_text()
+            if text.strip() and not self._is_leftover(text):
+                self._begin_unmarked_message(ErrorCode.STREAM_TEXT_OUTSIDE)
+                self._special_in_body(token, spelling, ids)
+            else:
+                self._settle_outside()
+                self._skip_special(ErrorCode.STREAM_REPEATED_STOP, token, spelling, ids)
+        else:
+            self._settle_outside()
+            self._skip_special(ErrorCode.STREAM_RESERVED_TOKEN, token, spelling, ids)
+
+    def _settle_outside(self, *, is_end: bool = False) -> None:
+        """Text between messages is skipped or becomes a message; white space stays, and is part of what comes next."""
+        text = self._held_text()
+        if not text.strip():
+            return
+        is_unmarked = is_end and not self._saw_special
+        if self._is_leftover(text) and not is_unmarked:
+            self._fault(ErrorCode.STREAM_TEXT_OUTSIDE, self._from, text)
+            self._skip_held()
+            return
+        self._begin_unmarked_message(ErrorCode.STREAM_NO_MARKUP if is_unmarked else ErrorCode.STREAM_TEXT_OUTSIDE)
+        self._end_message(None)
+
+    @staticmethod
+    def _is_leftover(text: str) -> bool:
+        return _LEFTOVER.fullmatch(text) is not None
+
+    def _begin_unmarked_message(self, code: ErrorCode) -> None:
+        """Text that has no header at all is the body of a message without a channel."""
+        text, start, end = self._held_text(), self._from, self._here()
+        self._faults, self._trust = [], Trust.CERTAIN
+        self._complete_header(Reading(Header(ASSISTANT, trust=Trust.GUESSED), (), 0), start)
+        self._fault(code, start, text)
+        self._say(text, start, end)
+
+    def _start_header_without_start(self, spelling: str) -> None:
+        text = self._held_text()
+        if _HEADER_LINE.match(text) is None:
+            # Only its end is a header, if anything is.
+            role = _ROLE_AT_END.search(text)
+            header_at = len(text) if role is None else role.start()
+            if text[:header_at].strip():
+                self._settle_part_outside(header_at)
+        self._state = "header"
+        self._close_text()
+        self._given = None if self._held_text().strip() else ASSISTANT
+        self._faults, self._trust = [], Trust.CERTAIN
+        self._fault(ErrorCode.STREAM_MISSING_START, self._from, self._held_text() + spelling)
+
+    def _settle_part_outside(self, length: int) -> None:
+        """Settle the first characters of what is held, and hold the rest."""
+        text, here, ids = self._held_text(), self._here(), self._ids
+        split = self._place_at(self._from.char + length)
+        count = len(ids) if split.token is None else split.token - (self._from.token or 0)
+        self._token, self._char = split
+        self._items, self._pieces, self._held_chars, self._ids = [], [text[:length]], length, ids[:count]
+        self._settle_outside()
+        self._token, self._char = here
+        self._pieces, self._held_chars, self._ids = [text[length:]], len(text) - length, ids[count:]
+
+    def _skip_special(self, code: ErrorCode, token: int, spelling: str, ids: Sequence[int]) -> None:
+        start = self._here()
+        self._hold(spelling, ids)
+        self._fault(code, start, spelling)
+        self._skip_held()
+        self._end_turn_by(STOPS.get(token))
+
+    # ── HEADER ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start_header(self, spelling: str, ids: Sequence[int]) -> None:
+        """`<|start|>`; white space before it is held."""
+        self._close_text()
+        self._start_at = len(self._ids)
+        self._consume(spelling, ids)
+        self._items.append(START)
+        self._header_at = len(self._items)
+        self._held_chars = 0
+        self._state = "header"
+        self._given = None
+        self._faults, self._trust = [], Trust.CERTAIN
+
+    def _special_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        self._close_text()
+        if token == MESSAGE and self._held_chars <= self._limits.header_chars:
+            reading = read_header(
+                self._items[self._header_at :], self._given, self._tools, is_completion=self._is_completion
+            )
+            self._consume(spelling, ids)
+            self._complete_header(reading, self._here())
+        elif token == MESSAGE:
+            self._overflow()
+            self._special_in_body(token, spelling, ids)
+        elif token == START:
+            self._restart_header(spelling, ids)
+        elif token in STOPS or token == END_OF_TEXT:
+            self._stop_in_header(token, spelling, ids)
+        else:
+            if token == CHANNEL and self._given is not None and is_prose(self._held_text()):
+                self._settle_outside()
+                self._start_header_without_start(spelling)
+            self._consume(spelling, ids)
+            self._items.append(token)
+            self._held_chars += len(spelling)
+            if self._held_chars > self._limit():
+                self._overflow()
+
+    def _restart_header(self, spelling: str, ids: Sequence[int]) -> None:
+        """`<|start|>` inside a header: the one before it ends here, one way or another."""
+        reading = self._read_open()
+        is_repeated = reading.body_start is None and not reading.says_more_than_a_role
+        here = self._here()
+        if reading.body_start is not None:
+            self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
+            self._fault(ErrorCode.MISSING_SENTINEL, here, spelling)
+            self._end_message(None)
+        elif not is_repeated:
+            self._fault(ErrorCode.HEADER_UNFINISHED, self._from, self._held_text())
+        self._skip_held()
+        self._start_header(spelling, ids)
+        if is_repeated:
+            self._fault(ErrorCode.HEADER_REPEATED_START, here, spelling)
+
+    def _stop_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        reading = self._read_open()
+        if reading.body_start is not None:
+            self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
+            self._special_in_body(token, spelling, ids)
+        elif reading.says_more_than_a_role:
+            self._complete_open_header(reading, ErrorCode.HEADER_STOP_INSIDE)
+            self._special_in_body(token, spelling, ids)
+        else:
+            self._state = "wait"
+            self._skip_special(ErrorCode.HEADER_STOP_INSIDE, token, spelling, ids)
+
+    def _finish_header(self) -> None:
+        self._close_text()
+        reading = self._read_open()
+        if reading.body_start is None:
+            self._fault(ErrorCode.HEADER_UNFINISHED, self._from, self._held_text())
+            return
+        self._complete_open_header(
+            reading, ErrorCode.HEADER_MISSING_MESSAGE if self._saw_special else ErrorCode.STREAM_NO_MARKUP
+        )
+        if not self._stop_swallowed and self._saw_special:
+            self._fault(ErrorCode.MISSING_SENTINEL, self._here())
+        self._end_message(None)
+
+    def _read_open(self) -> Reading:
+        return read_open_header(
+            self._items[self._header_at :], self._given, self._tools, is_completion=self._is_completion
+        )
+
+    def _complete_header(self, reading: Reading, end: Place) -> None:
+        """The header is known and ends at `end`, where the body begins."""
+        start = self._from
+        header_text = spell(self._items[self._header_at :]) if reading.faults else ""
+        if self._header_at:
+            text_from = self._place_behind_start()
+        else:
+            text_from = start
+        header = reading.header
+        if self._source == "stripped":
+            self._trust = Trust.GUESSED
+        if self._trust < header.trust:
+            visible = is_visible(header.author, header.channel, header.recipient, self._trust)
+            header = msgspec.structs.replace(header, trust=self._trust, is_visible=visible)
+        self._trust = header.trust
+        self._header = header
+        self._author_end = reading.author_end
+        index = self._index
+        self._events += (
+            MessageStarted(index, start.token, text_from.token, start.char, text_from.char),
+            HeaderCompleted(index, header, text_from.token, end.token, text_from.char, end.char),
+        )
+        self._header_span = Span(start.token, end.token, start.char, end.char)
+        self._body_from = end
+        self._body_limit = end.char + self._limits.body_chars
+        self._is_cut = False
+        self._parts = []
+        self._delta = ArgumentsDelta if header.is_call else TextDelta
+        self._late_type = None
+        self._state = "body"
+        self._turn.is_open = True
+        self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
+        for code, fault_start, fault_end in reading.faults:
+            self._fault(code, self._place_at(text_from.char + fault_start), header_text[fault_start:fault_end])
+
+    def _complete_open_header(self, reading: Reading, code: ErrorCode) -> None:
+        """A header without `<|message|>`; the text that is stranded in it is the body, as far as it was read."""
+        text, end = spell(self._items[self._header_at :]), self._here()
+        body = "" if reading.body_start is None else text[reading.body_start :]
+        split = self._place_at(end.char - len(body)) if body else end
+        self._complete_header(reading, split)
+        self._fault(code, split, body)
+        if body:
+            self._say(body, split, end)
+
+    def _complete_guessed_header(self, items: list[Item], author: Author) -> None:
+        """A header that was read from stripped text, up to here. What is wrong with it is no news."""
+        is_named = bool(items and items[0])
+        reading = read_header(items, None if is_named else author, self._tools, is_completion=self._is_completion)
+        self._complete_header(reading._replace(faults=()), self._here())
+
+    def _place_behind_start(self) -> Place:
+        char = self._from.char + len(spell(self._items[: self._header_at]))
+        if self._from.token is None or self._start_at is None:
+            return Place(None, char)
+        return Place(self._from.token + self._start_at + 1, char)
+
+    # ── BODY ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _special_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        self._settle_late_type()
+        here = self._here()
+        if token in STOPS:
+            self._end_message(token, spelling, ids)
+        elif token in (START, CHANNEL, END_OF_TEXT):
+            self._fault(ErrorCode.MISSING_SENTINEL, here, spelling)
+            self._end_message(None)
+            if token == END_OF_TEXT:  # what the tokenizer of the models calls the end of a text; it says no more
+                self._hold(spelling, ids)
+                self._skip_held()
+            else:
+                self._special_between(token, spelling, ids)
+        elif token == MESSAGE:
+            self._consume(spelling, ids)
+            self._events.append(Skipped(spelling, here.token, self._token, here.char, self._char))
+            self._fault(ErrorCode.BODY_REPEATED_MESSAGE, here, spelling)
+        elif token == CONSTRAIN and self._header.content_type is None and not self._parts:
+            # One of the seeds of the format writes the content type at the head of the body.
+            self._consume(spelling, ids)
+            self._late_type, self._late_from = [], here
+        else:
+            self._consume(spelling, ids)
+            self._say(spelling, here, self._here())
+            self._fault(ErrorCode.BODY_RESERVED_TOKEN, here, spelling)
+
+    def _say(self, text: str, start: Place, end: Place) -> None:
+        """More text of the body."""
+        self._events.append(self._delta(text, self._header, start.token, end.token, start.char, end.char))
+        if end.char <= self._body_limit:
+            self._parts.append(text)
+        elif not self._is_cut:
+            self._is_cut = True
+            self._parts.append(text[: max(self._body_limit - start.char, 0)])
+            self._fault(ErrorCode.BODY_TOO_LONG, Place(start.token, self._body_limit))
+
+    def _continue_late_type(self) -> None:
+        text = "".join(self._late_type or ())
+        found = _LATE_TYPE.match(text)
+        if found is None or found.end() < len(text) or len(text) > _LONGEST_LATE_TYPE:
+            self._settle_late_type()
+
+    def _settle_late_type(self) -> None:
+        """The content type at the head of a body has ended, and the header is complete once more."""
+        if self._late_type is None:
+            return
+        text, start, end = "".join(self._late_type), self._late_from, self._here()
+        self._late_type = None
+        found = _LATE_TYPE.match(text)
+        name_end = found.end() if found is not None and found[1] else 0
+        body = text[name_end:]
+        split = self._place_at(end.char - len(body)) if body else end
+        if name_end:
+            content_type = SPELLING_BY_ID[CONSTRAIN] + text[:name_end]
+            self._header = msgspec.structs.replace(self._header, content_type=content_type)
+        self._events.append(
+            HeaderCompleted(self._index, self._header, start.token, split.token, start.char, split.char)
+        )
+        if not name_end:
+            self._fault(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, start, SPELLING_BY_ID[CONSTRAIN])
+        self._body_from = split
+        if body:
+            self._say(body, split, end)
+
+    def _end_message(self, token: int | None, spelling: str = "", ids: Sequence[int] = ()) -> None:
+        """The message ends here, with this token or with none."""
+        here, header = self._here(), self._header
+        content = "".join(self._parts)
+        stop = None if token is None else STOPS[token]
+        if stop == "call" and not header.is_call:
+            self._fault(ErrorCode.BODY_CALL_WITHOUT_RECIPIENT, here, spelling)
+        if header.is_call and is_json_type(header.content_type):
+            self._check_json(content)
+        if "<|" in content and self._source == "tokens":
+            self._report_spellings(content)
+        if token is not None:
+            self._consume(spelling, ids)
+        body_from = self._body_from
+        origin = Origin(
+            self._source or "tokens",
+            self._trust,
+            stop,
+            self._header_span,
+            Span(body_from.token, here.token, body_from.char, here.char),
+            tuple(self._faults),
+            header.is_forged,
+        )
+        message = Message.parsed(
+            header.author, content, header.channel, header.recipient, header.content_type, origin, self._sampled()
+        )
+        end_token, end_char = self._token, self._char
+        self._events.append(MessageEnded(self._index, stop, message, here.token, end_token, here.char, end_char))
+        self._index += 1
+        self._parts = []
+        self._settle()
+        self._turn.note(header, content)
+        if header.author.role is Role.ASSISTANT:
+            self._end_turn_by(stop)
+
+    def _sampled(self) -> Sampled | None:
+        """What the message was sampled as, where nothing about it was mended."""
+        if self._token is None or self._trust is not Trust.CERTAIN or self._is_cut or self._source == "stripped":
+            return None
+        prompt, start = self._prompt_tokens, self._start_at
+        if start is None and not prompt:
+            return None
+        tokens = self._ids[start:]
+        header_end = len(prompt) + (self._header_span.end_token or 0) - (self._from.token or 0) - (start or 0)
+        return Sampled((*prompt, *tokens), len(prompt) or 1 + self._count_role_tokens(tokens), header_end)
+
+    def _count_role_tokens(self, tokens: Sequence[int]) -> int:
+        """How many tokens behind `<|start|>` it takes to say the role."""
+        token_text = self._vocabulary.token_text
+        chars = count = 0
+        while chars < self._author_end:
+            count += 1
+            chars += len(token_text[tokens[count]] or "")
+        return count
+
+    def _check_json(self, content: str) -> None:
+        at = json_fault(content)
+        if at is not None:
+            (place,) = self._places_in_body([at])
+            self._fault(ErrorCode.BODY_ARGUMENTS_NOT_JSON, place, content[at:])
+
+    def _report_spellings(self, content: str) -> None:
+        found = find_spellings(content)
+        places = self._places_in_body([offset for offset, _ in found])
+        for place, (_, spelling) in zip(places, found, strict=True):
+            self._fault(ErrorCode.BODY_SPELLED_TOKEN, place, spelling)
+
+    def _end_turn_by(self, stop: Stop | None) -> None:
+        if stop in ("call", "return") and self._turn.is_open:
+            self._events.append(self._turn.end(stop))
+
+    # ── what is held back ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _here(self) -> Place:
+        return Place(self._token, self._char)
+
+    def _consume(self, text: str, ids: Sequence[int]) -> None:
+        if ids:
+            self._ids += ids
+            self._token = (self._token or 0) + len(ids)
+        self._char += len(text)
+
+    def _hold(self, text: str, ids: Sequence[int] = ()) -> None:
+        self._consume(text, ids)
+        self._pieces.append(text)
+        self._held_chars += len(text)
+
+    def _close_text(self) -> None:
+        if self._pieces:
+            self._items.append("".join(self._pieces))
+            self._pieces = []
+
+    def _held_text(self) -> str:
+        return spell(self._items) + "".join(self._pieces)
+
+    def _limit(self) -> int:
+        return self._limits.header_chars if self._saw_special else self._limits.unmarked_chars
+
+    def _overflow(self) -> None:
+        """More is held back than may be: decide with what there is."""
+        self._close_text()
+        if self._state == "header":
+            code = ErrorCode.HEADER_TOO_LONG if self._saw_special else ErrorCode.STREAM_NO_MARKUP
+            self._complete_open_header(self._read_open(), code)
+            return
+        text = self._held_text()
+        if not text.strip():
+            self._skip_held()
+        elif self._is_leftover(text):
+            self._fault(ErrorCode.STREAM_TEXT_OUTSIDE, self._from, text)
+            self._skip_held()
+        else:
+            code = ErrorCode.STREAM_TEXT_OUTSIDE if self._saw_special else ErrorCode.STREAM_NO_MARKUP
+            self._begin_unmarked_message(code)
+
+    def _skip_held(self) -> None:
+        """What is held is part of no message."""
+        start = self._from
+        if self._char > start.char or self._token != start.token:
+            self._events.append(Skipped(self._held_text(), start.token, self._token, start.char, self._char))
+        self._settle()
+
+    def _settle(self) -> None:
+        """All that was read is settled."""
+        self._state = "wait"
+        self._from = Place(self._token, self._char)
+        self._ids = []
+        self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
+        self._start_at = None
+        self._prompt_tokens = []
+        self._given = None
+        self._faults, self._trust = [], Trust.CERTAIN
+
+    # ── places and faults ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _place_at(self, char: int) -> Place:
+        """The place of a character since `_from`: the first token that begins there or behind it."""
+        (place,) = self._places_at([char])
+        return place
+
+    def _places_in_body(self, offsets: Iterable[int]) -> list[Place]:
+        return self._places_at([self._body_from.char + offset for offset in offsets])
+
+    def _places_at(self, chars: Sequence[int]) -> list[Place]:
+        """The places of characters, which are in order; one walk over the tokens finds them all."""
+        if self._from.token is None:
+            return [Place(None, char) for char in chars]
+        starts = self._vocabulary.char_offsets(self._ids)
+        places: list[Place] = []
+        count = 0
+        for char in chars:
+            while count < len(starts) and self._from.char + starts[count] < char:
+                count += 1
+            places.append(Place(self._from.token + count, char))
+        return places
+
+    def _fault(self, code: ErrorCode, at: Place, found: str = "") -> None:
+        """Report a fault, or in strict mode raise it."""
+        fault = FAULTS[code]
+        shown = found if len(found) <= _LONGEST_FOUND else found[: _LONGEST_FOUND - 1] + "…"
+        message = f"{fault.found}: {shown!r}" if shown else fault.found
+        position = Position(token=at.token, character=at.char, message=self._index)
+        if self._is_strict and fault.strict == "raises":
+            raise StreamError(code, message, position)
+        self._faults.append(code)
+        self._trust = min(self._trust, fault.trust)
+        self._events.append(Repaired(Diagnostic(code, message, position, shown)))

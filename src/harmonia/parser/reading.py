@@ -1,0 +1,386 @@
+"""The parser: chunks in, events out. Three readers stand before one machine.
+
+token ids      a special token is an id, so text can never be taken for one
+text, bytes    special tokens are spelled out, and may be cut anywhere, also inside a character
+stripped text  a server removed the special tokens; see parser/stripped.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, StreamError
+from harmonia.events import Diagnostic, Event, MessageEnded, Repaired
+from harmonia.messages import Message, Role
+from harmonia.parser.headers import ASSISTANT
+from harmonia.parser.machine import Limits, Machine
+from harmonia.parser.stripped import looks_stripped, split_stripped
+from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
+from harmonia.vocabulary import (
+    CHANNEL,
+    FIRST_SPECIAL,
+    ID_BY_SPELLING,
+    SPELLING_BY_ID,
+    VOCABULARY_SIZE,
+    Vocabulary,
+    default_vocabulary,
+)
+
+Mode = Literal["tolerant", "strict"]
+Chunk = SupportsIndex | Iterable[SupportsIndex] | str | bytes | bytearray | memoryview
+
+DEFAULT_LIMITS: Final = Limits()
+
+_SPELLING: Final = re.compile(r"<\|[a-z0-9_]+\|>")
+# The end of a text that may be the beginning of a spelling, and how long that can be.
+_SPELLING_BEGUN: Final = re.compile(r"<(?:\|(?:[a-z0-9_]{0,15}\|?)?)?")
+_LONGEST_BEGUN: Final = max(map(len, ID_BY_SPELLING)) - 1
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_REPLACEMENT: Final = "\ufffd"
+# Tokens are searched for special ones in blocks, because `max` is quick and a loop is not.
+_BLOCK: Final = 512
+
+
+class Parser(Machine):
+    """Reads one stream of token ids, text or bytes, as it arrives.
+
+    `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
+    conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises, whatever the
+    model wrote, and reports faults as `Repaired` events. `tools` are the declared tools: names, ToolDescriptions or
+    ToolNamespaces. With `stop_swallowed`, a last message without a stop token is well-formed, because the engine does
+    not pass that token on. With `stripped`, text is taken for one whose special tokens were removed.
+    """
+
+    def __init__(
+        self,
+        role: Role | str | None = None,
+        mode: Mode = "tolerant",
+        tools: Tools | Iterable[DeclaredTool] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        stop_swallowed: bool = False,
+        stripped: bool = False,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        if role is not None and role.__class__ is not Role:
+            role = _role(role)
+        if mode not in ("tolerant", "strict"):
+            raise InputError(
+                ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; it may be {' or '.join(get_args(Mode))}"
+            )
+        if tools is None:
+            tools = UNDECLARED
+        elif not isinstance(tools, Tools):
+            tools = Tools(tools)
+        super().__init__(
+            cast("Role | None", role),
+            tools,
+            limits,
+            vocabulary or default_vocabulary(),
+            strict=mode == "strict",
+            stop_swallowed=stop_swallowed,
+        )
+        self._is_stripped = stripped
+        self._token_text = self._vocabulary.token_text
+        self._token_bytes = self._vocabulary.token_bytes
+        self._pending_bytes = b""  # the beginning of a character
+        self._pending_ids: list[int] = []  # tokens that are read and have given no text yet
+        self._pending_text = ""  # what may be the beginning of a spelling
+        self._is_closed = False
+
+    # ── the two verbs ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def feed(self, chunk: Chunk) -> list[Event]:
+        """What happened with this chunk: a token id, several, bytes or text."""
+        if chunk.__class__ is int:
+            # Nearly every token is this: more text of a body, and whole characters.
+            char = self._char
+            if char < self._fast_until:
+                text = self._token_text[chunk]
+                if text is not None:
+                    self._ids.append(chunk)
+                    self._parts.append(text)
+                    token = self._token
+                    self._token = end_token = token + 1
+                    self._char = end_char = char + len(text)
+                    return [self._delta(text, self._header, token, end_token, char, end_char)]
+            chunk = [chunk]
+        return self._run(chunk)
+
+    def close(self) -> list[Event]:
+        """What happens because the stream is over. Closing twice changes nothing."""
+        if self._is_closed:
+            return []
+        return self._run(None)
+
+    def _run(self, chunk: Chunk | None) -> list[Event]:
+        if self._is_closed:
+            raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; make a new one for another stream")
+        self._events = events = []
+        try:
+            if chunk is None:
+                self._is_closed = True
+                self._close()
+            elif isinstance(chunk, str):
+                self._expect("text")
+                self._feed_text(chunk)
+            elif isinstance(chunk, bytes | bytearray | memoryview):
+                self._expect("text")
+                self._feed_bytes(bytes(chunk))
+            else:
+                tokens = _as_tokens(chunk)
+                self._expect("tokens")
+                self._feed_tokens(tokens)
+        except StreamError as error:
+            error.events = events
+            self._is_closed = True
+            raise
+        is_plain = self._state == "body" and self._token is not None and self._late_type is None
+        self._fast_until = self._body_limit if is_plain and not self._pending_ids else -1
+        return events
+
+    def _expect(self, source: Literal["tokens", "text"]) -> None:
+        if self._source is None:
+            self._begin("stripped" if self._is_stripped else source, counts_tokens=source == "tokens")
+        elif (self._token is None) != (source == "text"):
+            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, "a stream is tokens or text; this parser was fed the other")
+
+    def _close(self) -> None:
+        if self._pending_bytes:
+            self._replace_bytes()
+        if self._pending_text:
+            text, self._pending_text = self._pending_text, ""
+            self._take_text(text)
+        if not self._saw_special and self._state != "body" and (self._is_stripped or looks_stripped(self._held_text())):
+            self._read_stripped()
+        self._finish()
+
+    # ── token ids ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _feed_tokens(self, tokens: list[int]) -> None:
+        position = 0
+        for at in _special_positions(tokens):
+            if at > position:
+                self._feed_ordinary(tokens[position:at])
+            token = tokens[at]
+            if self._pending_bytes:
+                self._replace_bytes()
+            if 0 <= token < VOCABULARY_SIZE:
+                self._take_special(token, SPELLING_BY_ID[token], (token,))
+            else:
+                self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, str(token), [token])
+            position = at + 1
+        if position < len(tokens):
+            self._feed_ordinary(tokens[position:] if position else tokens)
+
+    def _feed_ordinary(self, tokens: list[int]) -> None:
+        """A run of ordinary tokens: at once where it is whole characters and there is room, else one by one."""
+        if not self._pending_ids:
+            try:
+                text = b"".join(map(self._token_bytes.__getitem__, tokens)).decode()
+            except UnicodeDecodeError:
+                pass
+            else:
+                if self._state == "body" or len(text) <= self._limit() - self._held_chars:
+                    self._take_text(text, tokens)
+                    return
+        for token in tokens:
+            self._feed_one(token)
+
+    def _feed_one(self, token: int) -> None:
+        self._pending_ids.append(token)
+        self._decode(self._pending_bytes + self._token_bytes[token])
+
+    def _feed_replacement(self, code: ErrorCode, found: str, ids: Sequence[int] = ()) -> None:
+        start = self._here()
+        self._take_text(_REPLACEMENT, ids)
+        self._fault(code, start, found)
+
+    # ── bytes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _feed_bytes(self, data: bytes) -> None:
+        self._decode(self._pending_bytes + data)
+
+    def _decode(self, data: bytes) -> None:
+        """Bytes to text: what is no character is replaced, and the beginning of one is kept for the next chunk."""
+        self._pending_bytes = b""
+        position = 0
+        while position < len(data):
+            try:
+                self._emit(data[position:].decode() if position else data.decode())
+                return
+            except UnicodeDecodeError as error:
+                start, end = position + error.start, position + error.end
+                if start > position:
+                    self._emit(data[position:start].decode())
+                if end == len(data) and error.reason == "unexpected end of data":
+                    self._pending_bytes = data[start:]
+                    return
+                self._pending_bytes = data[start:end]
+                self._replace_bytes()
+                position = end
+
+    def _replace_bytes(self) -> None:
+        found, self._pending_bytes = self._pending_bytes.hex(" "), b""
+        if self._token is None:
+            # A spelling cannot go on behind it.
+            self._feed_text("", is_broken=True)
+        ids, self._pending_ids = self._pending_ids, []
+        self._feed_replacement(ErrorCode.STREAM_INVALID_UTF8, found, ids)
+
+    def _emit(self, text: str) -> None:
+        if self._token is None:
+            self._feed_text(text)
+        else:
+            ids, self._pending_ids = self._pending_ids, []
+            self._take_text(text, ids)
+
+    # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _feed_text(self, text: str, *, is_broken: bool = False) -> None:
+        if self._pending_bytes:  # bytes and text may alternate
+            self._replace_bytes()
+        if self._is_stripped:
+            self._take_text(text)
+            return
+        if not text.isascii() and _LONE_SURROGATE.search(text):
+            position = 0
+            for match in _LONE_SURROGATE.finditer(text):
+                self._feed_text(text[position : match.start()], is_broken=True)
+                self._feed_replacement(ErrorCode.STREAM_INVALID_UTF8, ascii(match.group()))
+                position = match.end()
+            text = text[position:]
+        text = self._pending_text + text
+        self._pending_text = ""
+        if not is_broken:
+            begun = text.rfind("<", max(len(text) - _LONGEST_BEGUN, 0))
+            if begun >= 0 and _SPELLING_BEGUN.fullmatch(text, begun):
+                text, self._pending_text = text[:begun], text[begun:]
+        position = 0
+        for match in _SPELLING.finditer(text):
+            token = ID_BY_SPELLING.get(match.group())
+            if token is not None:
+                if match.start() > position:
+                    self._take_text(text[position : match.start()])
+                self._take_special(token, match.group())
+                position = match.end()
+        if position < len(text):
+            self._take_text(text[position:])
+
+    # ── stripped text ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read_stripped(self) -> None:
+        """Everything was held back, and the messages in it are guessed."""
+        text, ids, start = self._held_text(), self._ids, self._from
+        given = self._given
+        offsets = self._vocabulary.char_offsets(ids) if start.token is not None else []
+        self._settle()
+        self._source = "stripped"
+        self._saw_special = True
+        self._token, self._char = start
+        self._fault(ErrorCode.STREAM_STRIPPED, start, text)
+        used = 0
+
+        def take(end: int) -> str:
+            """Read on, up to this offset."""
+            nonlocal used
+            piece, first = text[self._char - start.char : end], used
+            while used < len(offsets) and (offsets[used] < end or end == len(text)):
+                used += 1
+            self._consume(piece, ids[first:used])
+            return piece
+
+        for message in split_stripped(text):
+            self._from = self._here()
+            take(message.body)
+            items = [] if message.header is None else [message.author, CHANNEL, message.header]
+            self._complete_guessed_header(items, given or ASSISTANT)
+            body_from = self._here()
+            body = take(message.end)
+            if body:
+                self._say(body, body_from, self._here())
+            self._end_message(None)
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """A whole stream, parsed. Iterating gives the messages, so it can be rendered again: `render(parse(tokens))`."""
+
+    messages: tuple[Message, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    events: tuple[Event, ...]
+
+    def __iter__(self) -> Any:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+def parse(
+    data: Chunk,
+    role: Role | str | None = None,
+    mode: Mode = "tolerant",
+    tools: Tools | Iterable[DeclaredTool] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    stop_swallowed: bool = False,
+    stripped: bool = False,
+    vocabulary: Vocabulary | None = None,
+) -> Parsed:
+    """Parse a whole: token ids, text or bytes. What the options mean is said at `Parser`."""
+    parser = Parser(role, mode, tools, limits, stop_swallowed=stop_swallowed, stripped=stripped, vocabulary=vocabulary)
+    events = parser.feed(data)
+    try:
+        events += parser.close()
+    except StreamError as error:
+        error.events = [*events, *error.events]
+        raise
+    messages = tuple([event.message for event in events if event.__class__ is MessageEnded])
+    diagnostics = tuple([event.diagnostic for event in events if event.__class__ is Repaired])
+    return Parsed(messages, diagnostics, tuple(events))
+
+
+def _special_positions(tokens: list[int]) -> list[int]:
+    """Where the tokens are that are no ordinary ones."""
+    if len(tokens) <= _BLOCK:
+        if tokens and min(tokens) < 0:
+            return [at for at, token in enumerate(tokens) if not 0 <= token < FIRST_SPECIAL]
+        return [at for at, token in enumerate(tokens) if token >= FIRST_SPECIAL]
+    found: list[int] = []
+    for start in range(0, len(tokens), _BLOCK):
+        block = tokens[start : start + _BLOCK]
+        if max(block) >= FIRST_SPECIAL or min(block) < 0:
+            found += [start + at for at in _special_positions(block)]
+    return found
+
+
+def _as_tokens(chunk: object) -> list[int]:
+    try:
+        listed = [chunk] if hasattr(chunk, "__index__") else list(cast("Iterable[Any]", chunk))
+    except TypeError:
+        _refuse_chunk(chunk)
+    if set(map(type, listed)) <= {int}:
+        return cast("list[int]", listed)
+    try:
+        return [index(token) for token in listed]
+    except TypeError:
+        _refuse_chunk(next(token for token in listed if not hasattr(token, "__index__")))
+
+
+def _refuse_chunk(found: object) -> NoReturn:
+    raise InputError(
+        ErrorCode.PARSE_INVALID_CHUNK,
+        f"a chunk is a token id, a list of them, bytes or text, not {type(found).__name__}",
+    )
+
+
+def _role(value: object) -> Role:
+    try:
+        return Role(value)
+    except ValueError as error:
+        raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role") from error

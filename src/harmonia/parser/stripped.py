@@ -1,0 +1,70 @@
+"""Text whose special tokens a server removed, cut into messages again.
+
+    analysisWe need a number.assistantfinalFour.
+    commentary to=functions.get_weather json{"city":"Paris"}
+
+What is left of a header is glued to what stood before and behind it. A channel counts as one where the text begins
+with it, or where an author stands directly before it: nobody writes "assistantfinal" in prose. All of it is a guess,
+so nothing that is read this way is shown or run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from harmonia.parser.headers import CHANNELS, CONTENT_TYPES, GLUED_BODY
+
+_CHANNEL: Final = "|".join(CHANNELS)
+_CONTENT_TYPE: Final = "|".join(CONTENT_TYPES)
+_ADDRESS: Final = r"to=[^\s{\[<]+?"
+# Behind the address there may be what was left of a second channel.
+_FIELDS: Final = (
+    rf"(?P<address>\s+{_ADDRESS}(?=(?:{_CHANNEL})?(?:\s|[{{\[]|$)))?(?:(?<!\W)(?P<again>{_CHANNEL})(?=\s|[{{\[]|$))?"
+    rf"(?P<type>\s*(?:{_CONTENT_TYPE})(?=\s*[{{\[]|\s|$))?"
+)
+_TOOL: Final = r"[A-Za-z_][\w-]*(?:\.[\w-]+)+"
+# A header behind another message: the author, glued to the channel, and the rest of the header.
+_HEADER: Final = re.compile(
+    rf"(?P<author>{_TOOL}\s+to=assistant|assistant(?:\s+{_ADDRESS})?|commentary(?=analysis|final))(?P<channel>{_CHANNEL}){_FIELDS}"
+)
+_FIRST_HEADER: Final = re.compile(rf"\s*(?P<author>(?:assistant)?)(?P<channel>{_CHANNEL}){_FIELDS}")
+
+
+class StrippedMessage(NamedTuple):
+    """A message that was guessed. `author` and `header` are texts; its header begins at `start`, its body at `body`."""
+
+    author: str
+    header: str | None  # the channel and what follows it; None for text without any header
+    start: int
+    body: int
+    end: int
+
+
+def looks_stripped(text: str) -> bool:
+    """Whether a text without a single special token has the remains of headers in it."""
+    return _find_first(text) is not None or _HEADER.search(text) is not None
+
+
+def split_stripped(text: str) -> Iterator[StrippedMessage]:
+    """The messages of a stripped text; together they make up the whole text."""
+    first = _find_first(text)
+    headers = [*([first] if first else []), *_HEADER.finditer(text, first.end() if first else 0)]
+    ends = [header.start() for header in headers[1:]] + [len(text)]
+    if not headers or headers[0].start():
+        yield StrippedMessage("", None, 0, 0, headers[0].start() if headers else len(text))
+    for header, end in zip(headers, ends, strict=bool(headers)):
+        author = "" if header["author"] == "commentary" else header["author"]
+        fields = "".join(header[part] or "" for part in ("channel", "address", "type"))
+        yield StrippedMessage(author, fields, header.start(), header.end(), end)
+
+
+def _find_first(text: str) -> re.Match[str] | None:
+    found = _FIRST_HEADER.match(text)
+    if found is None or found["address"] or found["type"] or found["author"]:
+        return found
+    # "final" and "analysis" are words, too: what follows has to be glued to them, and not to go on with the word,
+    # unless there are more headers further on.
+    is_glued = GLUED_BODY.match(text, found.end()) is not None
+    return found if is_glued or _HEADER.search(text, found.end()) else None

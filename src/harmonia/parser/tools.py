@@ -1,0 +1,75 @@
+"""Which names are tools: those that the caller declared, and those that the models know by themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import Role, ToolDescription, ToolNamespace
+
+DeclaredTool = str | ToolDescription | ToolNamespace
+
+# declared  the caller named it
+# builtin   python and browser.*, which the models call even where nobody offered them
+# unknown   neither
+ToolKind = Literal["declared", "builtin", "unknown"]
+
+_FUNCTIONS: Final = "functions"
+_DOTTED_NAME: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)+")
+# Addresses that are nobody to call: everybody, and the roles.
+_NOBODY: Final = frozenset(["all", *(role.value for role in Role)])
+
+
+class Tools:
+    """The declared tools. A name without a namespace is one of `functions`, which models leave out at times."""
+
+    def __init__(self, declared: Iterable[DeclaredTool] | None = None) -> None:
+        self.is_known = declared is not None
+        if isinstance(declared, str | Mapping):
+            raise InputError(ErrorCode.PARSE_INVALID_OPTION, "tools takes a list of names or descriptions")
+        self.names = frozenset(name for tool in declared or () for name in _names_of(tool))
+        # What headers without a fault mean; see parser/headers.py.
+        self.remembered_headers: dict[Any, Any] = {}
+
+    def declares(self, name: str) -> bool:
+        """Whether the caller declared a tool of this name, with its namespace or without."""
+        return name in self.names or f"{_FUNCTIONS}.{name}" in self.names
+
+    def kind_of(self, name: str) -> ToolKind:
+        if self.declares(name):
+            return "declared"
+        return "builtin" if is_builtin(name) else "unknown"
+
+    def looks_like_one(self, word: str) -> bool:
+        """Whether a word without `to=` can only be a tool's name."""
+        return self.declares(word) or is_builtin(word) or _DOTTED_NAME.fullmatch(word) is not None
+
+
+def is_builtin(name: str) -> bool:
+    """Whether the models know this tool by themselves."""
+    return name == "python" or name.startswith("browser.")
+
+
+def is_tool_address(recipient: str | None) -> bool:
+    """Whether a message to this recipient is a call."""
+    return recipient is not None and recipient not in _NOBODY
+
+
+UNDECLARED: Final = Tools()
+
+
+def _names_of(tool: DeclaredTool) -> list[str]:
+    match tool:
+        case ToolNamespace():
+            return [tool.name, *(f"{tool.name}.{each.name}" for each in tool.tools)]
+        case ToolDescription():
+            return [f"{_FUNCTIONS}.{tool.name}"]
+        case str():
+            return [tool if "." in tool else f"{_FUNCTIONS}.{tool}"]
+        case _:
+            raise InputError(
+                ErrorCode.PARSE_INVALID_OPTION,
+                f"tools has {tool!r}; it takes names, ToolDescriptions and ToolNamespaces",
+            )

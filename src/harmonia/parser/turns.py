@@ -1,0 +1,40 @@
+"""A turn of the model: from where it may speak to where it hands over, and whether it said anything to the user."""
+
+from __future__ import annotations
+
+from harmonia.events import Header, TurnEnded
+from harmonia.messages import Role
+from harmonia.provenance import Stop, Trust
+
+
+class Turn:
+    """What happened since the last end of a turn."""
+
+    def __init__(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self._shows_something = False
+        self._hidden: dict[str, None] = {}
+
+    def note(self, header: Header, content: str) -> None:
+        """A message ended."""
+        if header.role is not Role.ASSISTANT:
+            return
+        if header.is_call or (header.is_visible and content.strip()):
+            self._shows_something = True
+        elif content.strip():
+            self._hidden[_why_hidden(header)] = None
+
+    def end(self, stop: Stop | None) -> TurnEnded:
+        because = None
+        if not self._shows_something:
+            because = f"there is only {', '.join(self._hidden)}" if self._hidden else "there is no text"
+        self._shows_something = False
+        self._hidden = {}
+        self.is_open = False
+        return TurnEnded(stop, because)
+
+
+def _why_hidden(header: Header) -> str:
+    if header.trust is Trust.GUESSED:
+        return "text under a header that was guessed"
+    return "text without a channel" if header.channel is None else f"text on {header.channel}"
