@@ -58,10 +58,10 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="type"):
-    """What all events have in common."""
+    """What all events have in common. The collector need not look at them: values that cannot change have no cycles."""
 
 
-class MessageStarted(_Event, tag="message_started"):
+class MessageStarted(_Event, frozen=True, tag="message_started", gc=False):
     """A message begins: `<|start|>` and the white space before it, if there is any. `index` counts messages."""
 
     index: int
@@ -71,7 +71,7 @@ class MessageStarted(_Event, tag="message_started"):
     end_char: int
 
 
-class HeaderCompleted(_Event, tag="header_completed"):
+class HeaderCompleted(_Event, frozen=True, tag="header_completed", gc=False):
     """All that can be known of a message before its body."""
 
     index: int
@@ -82,7 +82,7 @@ class HeaderCompleted(_Event, tag="header_completed"):
     end_char: int
 
 
-class TextDelta(_Event, tag="text_delta", gc=False):
+class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
     """More text of the message. `header` tells whose it is, and whether a user may see it."""
 
     text: str
@@ -93,7 +93,7 @@ class TextDelta(_Event, tag="text_delta", gc=False):
     end_char: int
 
 
-class ArgumentsDelta(_Event, tag="arguments_delta", gc=False):
+class ArgumentsDelta(_Event, frozen=True, tag="arguments_delta", gc=False):
     """More of what is sent to a tool."""
 
     text: str
@@ -104,7 +104,7 @@ class ArgumentsDelta(_Event, tag="arguments_delta", gc=False):
     end_char: int
 
 
-class MessageEnded(_Event, tag="message_ended"):
+class MessageEnded(_Event, frozen=True, tag="message_ended", gc=False):
     """A message is complete; `stop` is the token that ended it, None where none did."""
 
     index: int
@@ -116,7 +116,7 @@ class MessageEnded(_Event, tag="message_ended"):
     end_char: int
 
 
-class Skipped(_Event, tag="skipped"):
+class Skipped(_Event, frozen=True, tag="skipped", gc=False):
     """Input that is part of no message: stray words, stray tokens, white space at the end."""
 
     text: str
@@ -126,13 +126,13 @@ class Skipped(_Event, tag="skipped"):
     end_char: int
 
 
-class Repaired(_Event, tag="repaired"):
+class Repaired(_Event, frozen=True, tag="repaired", gc=False):
     """A fault was found, and the parser went on."""
 
     diagnostic: Diagnostic
 
 
-class TurnEnded(_Event, tag="turn_ended"):
+class TurnEnded(_Event, frozen=True, tag="turn_ended", gc=False):
     """The model handed over: by `<|return|>`, by `<|call|>`, or because the stream ended.
 
     `hidden_because` says why there is nothing to show and nothing to call; it is None where there is something.

@@ -1,7 +1,7 @@
 """Tokens, text and damaged text to events and messages, strict or tolerant, losing nothing."""
 
 from harmonia.parser.faults import FAULTS, Fault
-from harmonia.parser.machine import Limits
+from harmonia.parser.ledger import Limits
 from harmonia.parser.reading import Mode, Parsed, Parser, parse
 from harmonia.parser.tools import ToolKind, Tools
 

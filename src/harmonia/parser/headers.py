@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
 
 from harmonia.errors import ErrorCode
 from harmonia.events import Header
@@ -83,10 +84,15 @@ def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is
         return known
     reading = _HeaderReader(tools, given).read(items, is_completion=is_completion)
     if not reading.faults:
-        if len(tools.remembered_headers) >= _MOST_REMEMBERED:
-            tools.remembered_headers.clear()
-        tools.remembered_headers[key] = reading
+        remember(tools, key, reading)
     return reading
+
+
+def remember(tools: Tools, key: Any, value: Any) -> None:
+    """Remember what a header means, as long as there are not too many."""
+    if len(tools.remembered_headers) >= _MOST_REMEMBERED:
+        tools.remembered_headers.clear()
+    tools.remembered_headers[key] = value
 
 
 def is_content_type(value: str) -> bool:
@@ -159,7 +165,7 @@ class _HeaderReader:
         starts = [at for at, word in enumerate(words) if word.special == CHANNEL]
         bounds = [*starts, len(words)]
         self._read_role_section(words[: bounds[0]])
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             self.start_channel_section(words[start])
             self._read_channel_section(words[start], words[start + 1 : end])
 

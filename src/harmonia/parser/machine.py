@@ -17,27 +17,24 @@ What a special token does in a state it is not made for is a fault; what comes o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from harmonia.errors import ErrorCode, Position, StreamError
+from harmonia.errors import ErrorCode
 from harmonia.events import (
     ArgumentsDelta,
-    Diagnostic,
-    Event,
     Header,
     HeaderCompleted,
     MessageEnded,
     MessageStarted,
-    Repaired,
     Skipped,
     TextDelta,
 )
 from harmonia.messages import Author, Message, Role
 from harmonia.parser.arguments import is_json_type, json_fault
-from harmonia.parser.faults import FAULTS
 from harmonia.parser.headers import (
     ASSISTANT,
     CHANNELS,
@@ -47,8 +44,10 @@ from harmonia.parser.headers import (
     is_visible,
     read_header,
     read_open_header,
+    remember,
     spell,
 )
+from harmonia.parser.ledger import Ledger, Limits, Place
 from harmonia.parser.tools import Tools
 from harmonia.parser.turns import Turn
 from harmonia.provenance import Origin, Sampled, Source, Span, Stop, Trust
@@ -63,34 +62,13 @@ from harmonia.vocabulary import (
     SPELLING_BY_ID,
     START,
     Vocabulary,
+    default_vocabulary,
     find_spellings,
 )
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """How much a parser holds back. Passing a limit is a diagnostic, never an exception.
-
-    `header_chars`    a header, or text between two messages
-    `unmarked_chars`  text at the beginning of a stream that has not had a single special token
-    `body_chars`      the body of a message: deltas go on, the message at the end is cut there
-    """
-
-    header_chars: int = 1_000
-    unmarked_chars: int = 1_000_000
-    body_chars: int = 100_000_000
-
-
-class Place(NamedTuple):
-    """A point in the input: how many tokens (None where text is read) and how many characters lie before it."""
-
-    token: int | None
-    char: int
-
 
 STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
 _State = Literal["wait", "header", "body"]
 _NEVER: Final = -1
-_LONGEST_FOUND: Final = 80
 _LONGEST_LATE_TYPE: Final = 32
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
@@ -102,8 +80,45 @@ _HEADER_LINE: Final = re.compile(rf"\s*(?:{_FORMAT_WORDS})(?:\s|$)", re.IGNORECA
 _LATE_TYPE: Final = re.compile(r"\s*([A-Za-z]*)")
 
 
-class Machine:
+_Handler = Callable[["Machine", int, str, Sequence[int]], None]
+
+
+@cache
+def _prompt_tokens(role: Role) -> list[int]:
+    """What a prompt that asks for a message of this role ends with."""
+    return [START, *default_vocabulary().encode(role.value)]
+
+
+class Machine(Ledger):
     """Reads one stream. Its readers, in parser/reading.py, give it text and special tokens."""
+
+    __slots__ = (
+        "_author_end",
+        "_body_limit",
+        "_delta",
+        "_fast_until",
+        "_given",
+        "_header",
+        "_header_at",
+        "_header_span",
+        "_held_chars",
+        "_is_completion",
+        "_items",
+        "_late_from",
+        "_late_type",
+        "_limits",
+        "_parts",
+        "_pieces",
+        "_prompt_tokens",
+        "_saw_special",
+        "_source",
+        "_start_at",
+        "_state",
+        "_stop_swallowed",
+        "_text_from",
+        "_tools",
+        "_turn",
+    )
 
     def __init__(
         self,
@@ -115,48 +130,35 @@ class Machine:
         strict: bool,
         stop_swallowed: bool,
     ) -> None:
+        super().__init__(vocabulary, strict=strict)
         self._tools = tools
         self._limits = limits
-        self._vocabulary = vocabulary
-        self._is_strict = strict
         self._stop_swallowed = stop_swallowed
         self._is_completion = role is not None
         self._source: Source | None = None
-        self._events: list[Event] = []
         self._state: _State = "wait" if role is None else "header"
-
-        # How far the input was read, and the tokens since `_from`. What lies before `_from` is settled: it is the
-        # beginning of what is held back, and in BODY the beginning of the message.
-        self._token: int | None = None
-        self._char = 0
-        self._from = Place(None, 0)
-        self._ids: list[int] = []
         self._saw_special = False
 
-        # What is held back in WAIT and HEADER. The header begins at item `_header_at`, behind <|start|> if there is
-        # one; `_given` is its author where the prompt, or what went before, already says it.
+        # What is held back in WAIT and HEADER. The header begins at item `_header_at` and at `_text_from`, behind
+        # <|start|> if there is one; `_given` is its author where the prompt, or what went before, already says it.
         self._items: list[Item] = []
         self._pieces: list[str] = []
         self._held_chars = 0
         self._header_at = 0
-        self._given: Author | None = None if role is None else Author(role)
+        self._text_from: Place = (None, 0)
+        self._start_at: int | None = None  # where <|start|> is among `_ids`
+        self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
         self._prompt_tokens: list[int] = []
 
         # The message that is being read.
-        self._index = 0
-        self._faults: list[ErrorCode] = []
-        self._trust = Trust.CERTAIN
         self._header = Header(ASSISTANT)
         self._header_span = Span(None, None, 0, 0)
         self._author_end = 0
-        self._start_at: int | None = None  # where <|start|> is among `_ids`
-        self._body_from = Place(None, 0)
         self._body_limit = 0
-        self._is_cut = False
         self._parts: list[str] = []
         self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
         self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
-        self._late_from = Place(None, 0)
+        self._late_from: Place = (None, 0)
         # Up to this character a token that is whole characters is nothing but more text; see reading.py.
         self._fast_until = _NEVER
 
@@ -168,22 +170,22 @@ class Machine:
         self._source = source
         if counts_tokens:
             self._token = 0
-            self._from = Place(0, 0)
+            self._from = self._text_from = (0, 0)
             if self._given is not None:
-                self._prompt_tokens = [START, *self._vocabulary.encode(self._given.role.value)]
+                self._prompt_tokens = _prompt_tokens(self._given.role)
 
     def _take_text(self, text: str, ids: Sequence[int] = ()) -> None:
         """Ordinary text, and the tokens it was read from."""
         if self._state == "body":
-            start = self._here()
+            start = (self._token, self._char)
             self._consume(text, ids)
             if self._late_type is None:
-                self._say(text, start, self._here())
+                self._say(text, start, (self._token, self._char))
             else:
                 self._late_type.append(text)
                 self._continue_late_type()
             return
-        room = self._limit() - self._held_chars
+        room = max(self._limit() - self._held_chars, 0)
         if len(text) > room and self._token is None:  # tokens cannot be cut; their reader gives them one by one
             head, text = text[: room + 1], text[room + 1 :]
             self._hold(head)
@@ -197,50 +199,52 @@ class Machine:
 
     def _take_special(self, token: int, spelling: str, ids: Sequence[int] = ()) -> None:
         """A special token, as it was spelled."""
-        match self._state:
-            case "body":
-                self._special_in_body(token, spelling, ids)
-            case "header":
-                self._special_in_header(token, spelling, ids)
-            case "wait":
-                self._special_between(token, spelling, ids)
         self._saw_special = True
+        self.TRANSITIONS[self._state].get(token, self.OTHERWISE[self._state])(self, token, spelling, ids)
 
     def _finish(self) -> None:
         """The stream is over."""
         if self._state == "body":
             self._settle_late_type()
             if not self._stop_swallowed:
-                self._fault(ErrorCode.MISSING_SENTINEL, self._here())
+                self._fault(ErrorCode.MISSING_SENTINEL, (self._token, self._char))
             self._end_message(None)
         elif self._state == "header":
             self._finish_header()
-        else:
+        elif self._pieces:
             self._settle_outside(is_end=True)
-        self._skip_held()
+        if self._pieces or self._items:
+            self._skip_held()
         if self._turn.is_open:
             self._events.append(self._turn.end(None))
 
     # ── WAIT ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _special_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        if token == START:
+    def _start_between(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
+        """A header begins."""
+        if self._pieces:
             self._settle_outside()
-            self._start_header(spelling, ids)
-        elif token in (CHANNEL, MESSAGE, CONSTRAIN):
-            self._start_header_without_start(spelling)
-            self._special_in_header(token, spelling, ids)
-        elif token in STOPS:
-            text = self._held_text()
-            if text.strip() and not self._is_leftover(text):
-                self._begin_unmarked_message(ErrorCode.STREAM_TEXT_OUTSIDE)
-                self._special_in_body(token, spelling, ids)
-            else:
-                self._settle_outside()
-                self._skip_special(ErrorCode.STREAM_REPEATED_STOP, token, spelling, ids)
+        self._start_header(spelling, ids)
+
+    def _header_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """A header goes on that has no `<|start|>`."""
+        self._start_header_without_start(spelling)
+        self._take_special(token, spelling, ids)
+
+    def _stop_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """It ends text without a header, or it is one too many."""
+        text = self._held_text()
+        if text.strip() and not _is_leftover(text):
+            self._begin_unmarked_message(ErrorCode.STREAM_TEXT_OUTSIDE)
+            self._take_special(token, spelling, ids)
         else:
             self._settle_outside()
-            self._skip_special(ErrorCode.STREAM_RESERVED_TOKEN, token, spelling, ids)
+            self._skip_special(ErrorCode.STREAM_REPEATED_STOP, token, spelling, ids)
+
+    def _reserved_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """It is skipped."""
+        self._settle_outside()
+        self._skip_special(ErrorCode.STREAM_RESERVED_TOKEN, token, spelling, ids)
 
     def _settle_outside(self, *, is_end: bool = False) -> None:
         """Text between messages is skipped or becomes a message; white space stays, and is part of what comes next."""
@@ -248,20 +252,16 @@ class Machine:
         if not text.strip():
             return
         is_unmarked = is_end and not self._saw_special
-        if self._is_leftover(text) and not is_unmarked:
+        if _is_leftover(text) and not is_unmarked:
             self._fault(ErrorCode.STREAM_TEXT_OUTSIDE, self._from, text)
             self._skip_held()
             return
         self._begin_unmarked_message(ErrorCode.STREAM_NO_MARKUP if is_unmarked else ErrorCode.STREAM_TEXT_OUTSIDE)
         self._end_message(None)
 
-    @staticmethod
-    def _is_leftover(text: str) -> bool:
-        return _LEFTOVER.fullmatch(text) is not None
-
     def _begin_unmarked_message(self, code: ErrorCode) -> None:
         """Text that has no header at all is the body of a message without a channel."""
-        text, start, end = self._held_text(), self._from, self._here()
+        text, start, end = self._held_text(), self._from, (self._token, self._char)
         self._faults, self._trust = [], Trust.CERTAIN
         self._complete_header(Reading(Header(ASSISTANT, trust=Trust.GUESSED), (), 0), start)
         self._fault(code, start, text)
@@ -283,9 +283,10 @@ class Machine:
 
     def _settle_part_outside(self, length: int) -> None:
         """Settle the first characters of what is held, and hold the rest."""
-        text, here, ids = self._held_text(), self._here(), self._ids
-        split = self._place_at(self._from.char + length)
-        count = len(ids) if split.token is None else split.token - (self._from.token or 0)
+        text, here, ids = self._held_text(), (self._token, self._char), self._ids
+        from_token, from_char = self._from
+        split = split_token, _ = self._place_at(from_char + length)
+        count = len(ids) if split_token is None else split_token - (from_token or 0)
         self._token, self._char = split
         self._items, self._pieces, self._held_chars, self._ids = [], [text[:length]], length, ids[:count]
         self._settle_outside()
@@ -293,7 +294,7 @@ class Machine:
         self._pieces, self._held_chars, self._ids = [text[length:]], len(text) - length, ids[count:]
 
     def _skip_special(self, code: ErrorCode, token: int, spelling: str, ids: Sequence[int]) -> None:
-        start = self._here()
+        start = (self._token, self._char)
         self._hold(spelling, ids)
         self._fault(code, start, spelling)
         self._skip_held()
@@ -309,40 +310,66 @@ class Machine:
         self._items.append(START)
         self._header_at = len(self._items)
         self._held_chars = 0
+        self._text_from = (self._token, self._char)
         self._state = "header"
         self._given = None
         self._faults, self._trust = [], Trust.CERTAIN
 
-    def _special_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+    def _message_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """The header is complete, and the body begins."""
         self._close_text()
-        if token == MESSAGE and self._held_chars <= self._limits.header_chars:
-            reading = read_header(
-                self._items[self._header_at :], self._given, self._tools, is_completion=self._is_completion
-            )
-            self._consume(spelling, ids)
-            self._complete_header(reading, self._here())
-        elif token == MESSAGE:
+        if self._held_chars > self._limits.header_chars:
             self._overflow()
-            self._special_in_body(token, spelling, ids)
-        elif token == START:
-            self._restart_header(spelling, ids)
-        elif token in STOPS or token == END_OF_TEXT:
-            self._stop_in_header(token, spelling, ids)
-        else:
-            if token == CHANNEL and self._given is not None and is_prose(self._held_text()):
-                self._settle_outside()
-                self._start_header_without_start(spelling)
-            self._consume(spelling, ids)
-            self._items.append(token)
-            self._held_chars += len(spelling)
-            if self._held_chars > self._limit():
-                self._overflow()
+            self._take_special(token, spelling, ids)
+            return
+        items = self._items[self._header_at :]
+        reading = read_header(items, self._given, self._tools, is_completion=self._is_completion)
+        self._consume(spelling, ids)
+        if self._token is not None and not reading.faults and not self._faults:
+            self._remember_header(reading)
+        self._complete_header(reading, (self._token, self._char))
 
-    def _restart_header(self, spelling: str, ids: Sequence[int]) -> None:
-        """`<|start|>` inside a header: the one before it ends here, one way or another."""
+    def _field_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """It is part of the header."""
+        self._close_text()
+        if token == CHANNEL and self._given is not None and is_prose(self._held_text()):
+            self._settle_outside()
+            self._start_header_without_start(spelling)
+        self._consume(spelling, ids)
+        self._items.append(token)
+        self._held_chars += len(spelling)
+        if self._held_chars > self._limit():
+            self._overflow()
+
+    def _remember_header(self, reading: Reading) -> None:
+        """What these very tokens mean. Headers are few and come again and again."""
+        header_ids = self._ids if self._start_at is None else self._ids[self._start_at + 1 :]
+        if self._given is None or self._given is ASSISTANT:
+            key = (self._given is None, self._is_completion, *header_ids)
+            remember(self._tools, key, (reading, self._held_chars))
+
+    def _take_known_header(self, ids: list[int]) -> bool:
+        """Read a header at once, up to `<|message|>`, if it was read before and nothing was wrong with it."""
+        given = self._given
+        if given is not None and given is not ASSISTANT:
+            return False
+        known = self._tools.remembered_headers.get((given is None, self._is_completion, *ids))
+        if known is None or known[1] > self._limits.header_chars:
+            return False
+        reading, chars = known
+        self._saw_special = True
+        self._ids += ids
+        self._token = (self._token or 0) + len(ids)
+        self._char += chars + len(SPELLING_BY_ID[MESSAGE])
+        self._complete_header(reading, (self._token, self._char))
+        return True
+
+    def _start_in_header(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
+        """The header is given up, or its text was stranded in it; another header begins."""
+        self._close_text()
         reading = self._read_open()
         is_repeated = reading.body_start is None and not reading.says_more_than_a_role
-        here = self._here()
+        here = (self._token, self._char)
         if reading.body_start is not None:
             self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
             self._fault(ErrorCode.MISSING_SENTINEL, here, spelling)
@@ -355,13 +382,15 @@ class Machine:
             self._fault(ErrorCode.HEADER_REPEATED_START, here, spelling)
 
     def _stop_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """What is stranded in the header is the text, and it ends."""
+        self._close_text()
         reading = self._read_open()
         if reading.body_start is not None:
             self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
-            self._special_in_body(token, spelling, ids)
+            self._take_special(token, spelling, ids)
         elif reading.says_more_than_a_role:
             self._complete_open_header(reading, ErrorCode.HEADER_STOP_INSIDE)
-            self._special_in_body(token, spelling, ids)
+            self._take_special(token, spelling, ids)
         else:
             self._state = "wait"
             self._skip_special(ErrorCode.HEADER_STOP_INSIDE, token, spelling, ids)
@@ -376,7 +405,7 @@ class Machine:
             reading, ErrorCode.HEADER_MISSING_MESSAGE if self._saw_special else ErrorCode.STREAM_NO_MARKUP
         )
         if not self._stop_swallowed and self._saw_special:
-            self._fault(ErrorCode.MISSING_SENTINEL, self._here())
+            self._fault(ErrorCode.MISSING_SENTINEL, (self._token, self._char))
         self._end_message(None)
 
     def _read_open(self) -> Reading:
@@ -388,10 +417,7 @@ class Machine:
         """The header is known and ends at `end`, where the body begins."""
         start = self._from
         header_text = spell(self._items[self._header_at :]) if reading.faults else ""
-        if self._header_at:
-            text_from = self._place_behind_start()
-        else:
-            text_from = start
+        text_from = self._text_from
         header = reading.header
         if self._source == "stripped":
             self._trust = Trust.GUESSED
@@ -402,14 +428,17 @@ class Machine:
         self._header = header
         self._author_end = reading.author_end
         index = self._index
+        start_token, start_char = start
+        text_token, text_char = text_from
+        end_token, end_char = end
         self._events += (
-            MessageStarted(index, start.token, text_from.token, start.char, text_from.char),
-            HeaderCompleted(index, header, text_from.token, end.token, text_from.char, end.char),
+            MessageStarted(index, start_token, text_token, start_char, text_char),
+            HeaderCompleted(index, header, text_token, end_token, text_char, end_char),
         )
-        self._header_span = Span(start.token, end.token, start.char, end.char)
+        self._header_span = Span(start_token, end_token, start_char, end_char)
         self._body_from = end
-        self._body_limit = end.char + self._limits.body_chars
-        self._is_cut = False
+        self._body_limit = end_char + self._limits.body_chars
+        self._cut_at = None
         self._parts = []
         self._delta = ArgumentsDelta if header.is_call else TextDelta
         self._late_type = None
@@ -417,13 +446,13 @@ class Machine:
         self._turn.is_open = True
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
         for code, fault_start, fault_end in reading.faults:
-            self._fault(code, self._place_at(text_from.char + fault_start), header_text[fault_start:fault_end])
+            self._fault(code, self._place_at(text_char + fault_start), header_text[fault_start:fault_end])
 
     def _complete_open_header(self, reading: Reading, code: ErrorCode) -> None:
         """A header without `<|message|>`; the text that is stranded in it is the body, as far as it was read."""
-        text, end = spell(self._items[self._header_at :]), self._here()
+        text, end = spell(self._items[self._header_at :]), (self._token, self._char)
         body = "" if reading.body_start is None else text[reading.body_start :]
-        split = self._place_at(end.char - len(body)) if body else end
+        split = self._place_at(end[1] - len(body)) if body else end
         self._complete_header(reading, split)
         self._fault(code, split, body)
         if body:
@@ -433,51 +462,68 @@ class Machine:
         """A header that was read from stripped text, up to here. What is wrong with it is no news."""
         is_named = bool(items and items[0])
         reading = read_header(items, None if is_named else author, self._tools, is_completion=self._is_completion)
-        self._complete_header(reading._replace(faults=()), self._here())
-
-    def _place_behind_start(self) -> Place:
-        char = self._from.char + len(spell(self._items[: self._header_at]))
-        if self._from.token is None or self._start_at is None:
-            return Place(None, char)
-        return Place(self._from.token + self._start_at + 1, char)
+        self._complete_header(reading._replace(faults=()), (self._token, self._char))
 
     # ── BODY ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _special_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+    def _stop_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """The message ends."""
+        if self._late_type is not None:
+            self._settle_late_type()
+        self._end_message(token, spelling, ids)
+
+    def _header_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """The message ends without a stop, and a header begins."""
+        self._cut_body(spelling)
+        self._take_special(token, spelling, ids)
+
+    def _end_of_text_in_body(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
+        """The message ends without a stop: samplers end a text of any kind with it."""
+        self._cut_body(spelling)
+        self._hold(spelling, ids)
+        self._skip_held()
+
+    def _cut_body(self, spelling: str) -> None:
         self._settle_late_type()
-        here = self._here()
-        if token in STOPS:
-            self._end_message(token, spelling, ids)
-        elif token in (START, CHANNEL, END_OF_TEXT):
-            self._fault(ErrorCode.MISSING_SENTINEL, here, spelling)
-            self._end_message(None)
-            if token == END_OF_TEXT:  # what the tokenizer of the models calls the end of a text; it says no more
-                self._hold(spelling, ids)
-                self._skip_held()
-            else:
-                self._special_between(token, spelling, ids)
-        elif token == MESSAGE:
-            self._consume(spelling, ids)
-            self._events.append(Skipped(spelling, here.token, self._token, here.char, self._char))
-            self._fault(ErrorCode.BODY_REPEATED_MESSAGE, here, spelling)
-        elif token == CONSTRAIN and self._header.content_type is None and not self._parts:
-            # One of the seeds of the format writes the content type at the head of the body.
-            self._consume(spelling, ids)
-            self._late_type, self._late_from = [], here
-        else:
-            self._consume(spelling, ids)
-            self._say(spelling, here, self._here())
-            self._fault(ErrorCode.BODY_RESERVED_TOKEN, here, spelling)
+        self._fault(ErrorCode.MISSING_SENTINEL, (self._token, self._char), spelling)
+        self._end_message(None)
+
+    def _message_in_body(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
+        """It is skipped."""
+        self._settle_late_type()
+        start_token, start_char = start = (self._token, self._char)
+        self._consume(spelling, ids)
+        self._events.append(Skipped(spelling, start_token, self._token, start_char, self._char))
+        self._fault(ErrorCode.BODY_REPEATED_MESSAGE, start, spelling)
+
+    def _constrain_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """At its head a content type begins; elsewhere it is kept as text."""
+        if self._header.content_type is not None or self._parts or self._late_type is not None:
+            self._reserved_in_body(token, spelling, ids)
+            return
+        # One of the seeds of the format writes the content type there.
+        self._late_type, self._late_from = [], (self._token, self._char)
+        self._consume(spelling, ids)
+
+    def _reserved_in_body(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
+        """It is kept as text."""
+        self._settle_late_type()
+        start = (self._token, self._char)
+        self._consume(spelling, ids)
+        self._say(spelling, start, (self._token, self._char))
+        self._fault(ErrorCode.BODY_RESERVED_TOKEN, start, spelling)
 
     def _say(self, text: str, start: Place, end: Place) -> None:
         """More text of the body."""
-        self._events.append(self._delta(text, self._header, start.token, end.token, start.char, end.char))
-        if end.char <= self._body_limit:
+        start_token, start_char = start
+        end_token, end_char = end
+        self._events.append(self._delta(text, self._header, start_token, end_token, start_char, end_char))
+        if end_char <= self._body_limit:
             self._parts.append(text)
-        elif not self._is_cut:
-            self._is_cut = True
-            self._parts.append(text[: max(self._body_limit - start.char, 0)])
-            self._fault(ErrorCode.BODY_TOO_LONG, Place(start.token, self._body_limit))
+        elif self._cut_at is None:
+            # Reported when the message ends, so that it does not part the deltas of one chunking and not of another.
+            self._cut_at = self._place_at(self._body_limit)
+            self._parts.append(text[: max(self._body_limit - start_char, 0)])
 
     def _continue_late_type(self) -> None:
         text = "".join(self._late_type or ())
@@ -489,18 +535,16 @@ class Machine:
         """The content type at the head of a body has ended, and the header is complete once more."""
         if self._late_type is None:
             return
-        text, start, end = "".join(self._late_type), self._late_from, self._here()
+        text, start, end = "".join(self._late_type), self._late_from, (self._token, self._char)
         self._late_type = None
         found = _LATE_TYPE.match(text)
         name_end = found.end() if found is not None and found[1] else 0
         body = text[name_end:]
-        split = self._place_at(end.char - len(body)) if body else end
+        split = self._place_at(end[1] - len(body)) if body else end
         if name_end:
             content_type = SPELLING_BY_ID[CONSTRAIN] + text[:name_end]
             self._header = msgspec.structs.replace(self._header, content_type=content_type)
-        self._events.append(
-            HeaderCompleted(self._index, self._header, start.token, split.token, start.char, split.char)
-        )
+        self._events.append(HeaderCompleted(self._index, self._header, start[0], split[0], start[1], split[1]))
         if not name_end:
             self._fault(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, start, SPELLING_BY_ID[CONSTRAIN])
         self._body_from = split
@@ -509,9 +553,11 @@ class Machine:
 
     def _end_message(self, token: int | None, spelling: str = "", ids: Sequence[int] = ()) -> None:
         """The message ends here, with this token or with none."""
-        here, header = self._here(), self._header
+        here, header = (self._token, self._char), self._header
         content = "".join(self._parts)
         stop = None if token is None else STOPS[token]
+        if self._cut_at is not None:
+            self._fault(ErrorCode.BODY_TOO_LONG, self._cut_at)
         if stop == "call" and not header.is_call:
             self._fault(ErrorCode.BODY_CALL_WITHOUT_RECIPIENT, here, spelling)
         if header.is_call and is_json_type(header.content_type):
@@ -520,13 +566,14 @@ class Machine:
             self._report_spellings(content)
         if token is not None:
             self._consume(spelling, ids)
-        body_from = self._body_from
+        here_token, here_char = here
+        body_token, body_char = self._body_from
         origin = Origin(
             self._source or "tokens",
             self._trust,
             stop,
             self._header_span,
-            Span(body_from.token, here.token, body_from.char, here.char),
+            Span(body_token, here_token, body_char, here_char),
             tuple(self._faults),
             header.is_forged,
         )
@@ -534,7 +581,7 @@ class Machine:
             header.author, content, header.channel, header.recipient, header.content_type, origin, self._sampled()
         )
         end_token, end_char = self._token, self._char
-        self._events.append(MessageEnded(self._index, stop, message, here.token, end_token, here.char, end_char))
+        self._events.append(MessageEnded(self._index, stop, message, here_token, end_token, here_char, end_char))
         self._index += 1
         self._parts = []
         self._settle()
@@ -544,22 +591,21 @@ class Machine:
 
     def _sampled(self) -> Sampled | None:
         """What the message was sampled as, where nothing about it was mended."""
-        if self._token is None or self._trust is not Trust.CERTAIN or self._is_cut or self._source == "stripped":
+        if self._token is None or self._trust is not Trust.CERTAIN or self._source == "stripped":
             return None
         prompt, start = self._prompt_tokens, self._start_at
         if start is None and not prompt:
             return None
         tokens = self._ids[start:]
-        header_end = len(prompt) + (self._header_span.end_token or 0) - (self._from.token or 0) - (start or 0)
+        header_end = len(prompt) + (self._header_span.end_token or 0) - (self._from[0] or 0) - (start or 0)
         return Sampled((*prompt, *tokens), len(prompt) or 1 + self._count_role_tokens(tokens), header_end)
 
     def _count_role_tokens(self, tokens: Sequence[int]) -> int:
         """How many tokens behind `<|start|>` it takes to say the role."""
-        token_text = self._vocabulary.token_text
         chars = count = 0
         while chars < self._author_end:
             count += 1
-            chars += len(token_text[tokens[count]] or "")
+            chars += len(self._vocabulary.text_of(tokens[count]) or "")
         return count
 
     def _check_json(self, content: str) -> None:
@@ -579,15 +625,6 @@ class Machine:
             self._events.append(self._turn.end(stop))
 
     # ── what is held back ───────────────────────────────────────────────────────────────────────────────────────
-
-    def _here(self) -> Place:
-        return Place(self._token, self._char)
-
-    def _consume(self, text: str, ids: Sequence[int]) -> None:
-        if ids:
-            self._ids += ids
-            self._token = (self._token or 0) + len(ids)
-        self._char += len(text)
 
     def _hold(self, text: str, ids: Sequence[int] = ()) -> None:
         self._consume(text, ids)
@@ -615,7 +652,7 @@ class Machine:
         text = self._held_text()
         if not text.strip():
             self._skip_held()
-        elif self._is_leftover(text):
+        elif _is_leftover(text):
             self._fault(ErrorCode.STREAM_TEXT_OUTSIDE, self._from, text)
             self._skip_held()
         else:
@@ -624,53 +661,52 @@ class Machine:
 
     def _skip_held(self) -> None:
         """What is held is part of no message."""
-        start = self._from
-        if self._char > start.char or self._token != start.token:
-            self._events.append(Skipped(self._held_text(), start.token, self._token, start.char, self._char))
+        start_token, start_char = self._from
+        if self._char > start_char or self._token != start_token:
+            self._events.append(Skipped(self._held_text(), start_token, self._token, start_char, self._char))
         self._settle()
 
     def _settle(self) -> None:
         """All that was read is settled."""
         self._state = "wait"
-        self._from = Place(self._token, self._char)
+        self._from = self._text_from = (self._token, self._char)
         self._ids = []
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
         self._start_at = None
+        self._cut_at = None
         self._prompt_tokens = []
         self._given = None
         self._faults, self._trust = [], Trust.CERTAIN
 
-    # ── places and faults ───────────────────────────────────────────────────────────────────────────────────────
+    # What each special token does in each state; the first line of a handler's docstring says what comes of it.
+    TRANSITIONS: ClassVar[dict[_State, dict[int, _Handler]]] = {
+        "wait": {
+            START: _start_between,
+            CHANNEL: _header_between,
+            CONSTRAIN: _header_between,
+            MESSAGE: _header_between,
+            **dict.fromkeys(STOPS, _stop_between),
+        },
+        "header": {
+            START: _start_in_header,
+            MESSAGE: _message_in_header,
+            **dict.fromkeys((*STOPS, END_OF_TEXT), _stop_in_header),
+        },
+        "body": {
+            START: _header_in_body,
+            CHANNEL: _header_in_body,
+            CONSTRAIN: _constrain_in_body,
+            MESSAGE: _message_in_body,
+            END_OF_TEXT: _end_of_text_in_body,
+            **dict.fromkeys(STOPS, _stop_in_body),
+        },
+    }
+    OTHERWISE: ClassVar[dict[_State, _Handler]] = {
+        "wait": _reserved_between,
+        "header": _field_in_header,
+        "body": _reserved_in_body,
+    }
 
-    def _place_at(self, char: int) -> Place:
-        """The place of a character since `_from`: the first token that begins there or behind it."""
-        (place,) = self._places_at([char])
-        return place
 
-    def _places_in_body(self, offsets: Iterable[int]) -> list[Place]:
-        return self._places_at([self._body_from.char + offset for offset in offsets])
-
-    def _places_at(self, chars: Sequence[int]) -> list[Place]:
-        """The places of characters, which are in order; one walk over the tokens finds them all."""
-        if self._from.token is None:
-            return [Place(None, char) for char in chars]
-        starts = self._vocabulary.char_offsets(self._ids)
-        places: list[Place] = []
-        count = 0
-        for char in chars:
-            while count < len(starts) and self._from.char + starts[count] < char:
-                count += 1
-            places.append(Place(self._from.token + count, char))
-        return places
-
-    def _fault(self, code: ErrorCode, at: Place, found: str = "") -> None:
-        """Report a fault, or in strict mode raise it."""
-        fault = FAULTS[code]
-        shown = found if len(found) <= _LONGEST_FOUND else found[: _LONGEST_FOUND - 1] + "…"
-        message = f"{fault.found}: {shown!r}" if shown else fault.found
-        position = Position(token=at.token, character=at.char, message=self._index)
-        if self._is_strict and fault.strict == "raises":
-            raise StreamError(code, message, position)
-        self._faults.append(code)
-        self._trust = min(self._trust, fault.trust)
-        self._events.append(Repaired(Diagnostic(code, message, position, shown)))
+def _is_leftover(text: str) -> bool:
+    return _LEFTOVER.fullmatch(text) is not None

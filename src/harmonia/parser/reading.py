@@ -8,7 +8,7 @@ stripped text  a server removed the special tokens; see parser/stripped.py
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import index
 from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
 
@@ -18,13 +18,16 @@ from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.events import Diagnostic, Event, MessageEnded, Repaired
 from harmonia.messages import Message, Role
 from harmonia.parser.headers import ASSISTANT
-from harmonia.parser.machine import Limits, Machine
+from harmonia.parser.ledger import Limits
+from harmonia.parser.machine import Machine
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
 from harmonia.vocabulary import (
     CHANNEL,
+    CONSTRAIN,
     FIRST_SPECIAL,
     ID_BY_SPELLING,
+    MESSAGE,
     SPELLING_BY_ID,
     VOCABULARY_SIZE,
     Vocabulary,
@@ -41,6 +44,7 @@ _SPELLING: Final = re.compile(r"<\|[a-z0-9_]+\|>")
 _SPELLING_BEGUN: Final = re.compile(r"<(?:\|(?:[a-z0-9_]{0,15}\|?)?)?")
 _LONGEST_BEGUN: Final = max(map(len, ID_BY_SPELLING)) - 1
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ROLES: Final = {role.value: role for role in Role}
 _REPLACEMENT: Final = "\ufffd"
 # Tokens are searched for special ones in blocks, because `max` is quick and a loop is not.
 _BLOCK: Final = 512
@@ -55,6 +59,16 @@ class Parser(Machine):
     ToolNamespaces. With `stop_swallowed`, a last message without a stop token is well-formed, because the engine does
     not pass that token on. With `stripped`, text is taken for one whose special tokens were removed.
     """
+
+    __slots__ = (
+        "_is_closed",
+        "_is_stripped",
+        "_pending_bytes",
+        "_pending_ids",
+        "_pending_text",
+        "_token_bytes",
+        "_token_text",
+    )
 
     def __init__(
         self,
@@ -97,19 +111,21 @@ class Parser(Machine):
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """What happened with this chunk: a token id, several, bytes or text."""
-        if chunk.__class__ is int:
+        # isinstance would do, and takes a tenth of the time of a token.
+        if type(chunk) is int:
             # Nearly every token is this: more text of a body, and whole characters.
             char = self._char
-            if char < self._fast_until:
+            if char < self._fast_until and 0 <= chunk < FIRST_SPECIAL:
                 text = self._token_text[chunk]
                 if text is not None:
                     self._ids.append(chunk)
                     self._parts.append(text)
-                    token = self._token
+                    token: int = self._token  # pyright: ignore[reportAssignmentType] -- tokens are counted here
                     self._token = end_token = token + 1
                     self._char = end_char = char + len(text)
                     return [self._delta(text, self._header, token, end_token, char, end_char)]
-            chunk = [chunk]
+                self._vocabulary.text_of(chunk)  # next time it is known
+            return self._run([chunk])
         return self._run(chunk)
 
     def close(self) -> list[Event]:
@@ -121,7 +137,8 @@ class Parser(Machine):
     def _run(self, chunk: Chunk | None) -> list[Event]:
         if self._is_closed:
             raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; make a new one for another stream")
-        self._events = events = []
+        events: list[Event] = []
+        self._events = events
         try:
             if chunk is None:
                 self._is_closed = True
@@ -141,7 +158,7 @@ class Parser(Machine):
             self._is_closed = True
             raise
         is_plain = self._state == "body" and self._token is not None and self._late_type is None
-        self._fast_until = self._body_limit if is_plain and not self._pending_ids else -1
+        self._fast_until = self._body_limit if is_plain and not self._pending_bytes else -1
         return events
 
     def _expect(self, source: Literal["tokens", "text"]) -> None:
@@ -164,23 +181,34 @@ class Parser(Machine):
 
     def _feed_tokens(self, tokens: list[int]) -> None:
         position = 0
-        for at in _special_positions(tokens):
-            if at > position:
-                self._feed_ordinary(tokens[position:at])
-            token = tokens[at]
+        specials = _special_positions(tokens)
+        at = 0
+        while at < len(specials):
+            where = specials[at]
+            is_new = self._state == "header" and len(self._items) == self._header_at
+            if is_new and not self._pieces and not self._pending_bytes:
+                ends_at = _end_of_header(tokens, specials, at)
+                if ends_at is not None and self._take_known_header(tokens[position : specials[ends_at] + 1]):
+                    position = specials[ends_at] + 1
+                    at = ends_at + 1
+                    continue
+            if where > position:
+                self._feed_ordinary(tokens[position:where])
             if self._pending_bytes:
                 self._replace_bytes()
+            token = tokens[where]
             if 0 <= token < VOCABULARY_SIZE:
                 self._take_special(token, SPELLING_BY_ID[token], (token,))
             else:
                 self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, str(token), [token])
-            position = at + 1
+            position = where + 1
+            at += 1
         if position < len(tokens):
             self._feed_ordinary(tokens[position:] if position else tokens)
 
     def _feed_ordinary(self, tokens: list[int]) -> None:
         """A run of ordinary tokens: at once where it is whole characters and there is room, else one by one."""
-        if not self._pending_ids:
+        if not self._pending_bytes:
             try:
                 text = b"".join(map(self._token_bytes.__getitem__, tokens)).decode()
             except UnicodeDecodeError:
@@ -197,7 +225,7 @@ class Parser(Machine):
         self._decode(self._pending_bytes + self._token_bytes[token])
 
     def _feed_replacement(self, code: ErrorCode, found: str, ids: Sequence[int] = ()) -> None:
-        start = self._here()
+        start = (self._token, self._char)
         self._take_text(_REPLACEMENT, ids)
         self._fault(code, start, found)
 
@@ -278,7 +306,7 @@ class Parser(Machine):
         """Everything was held back, and the messages in it are guessed."""
         text, ids, start = self._held_text(), self._ids, self._from
         given = self._given
-        offsets = self._vocabulary.char_offsets(ids) if start.token is not None else []
+        offsets = self._vocabulary.char_offsets(ids) if start[0] is not None else []
         self._settle()
         self._source = "stripped"
         self._saw_special = True
@@ -289,21 +317,21 @@ class Parser(Machine):
         def take(end: int) -> str:
             """Read on, up to this offset."""
             nonlocal used
-            piece, first = text[self._char - start.char : end], used
+            piece, first = text[self._char - start[1] : end], used
             while used < len(offsets) and (offsets[used] < end or end == len(text)):
                 used += 1
             self._consume(piece, ids[first:used])
             return piece
 
         for message in split_stripped(text):
-            self._from = self._here()
+            self._from = (self._token, self._char)
             take(message.body)
             items = [] if message.header is None else [message.author, CHANNEL, message.header]
             self._complete_guessed_header(items, given or ASSISTANT)
-            body_from = self._here()
+            body_from = (self._token, self._char)
             body = take(message.end)
             if body:
-                self._say(body, body_from, self._here())
+                self._say(body, body_from, (self._token, self._char))
             self._end_message(None)
 
 
@@ -314,7 +342,7 @@ class Parsed(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
     events: tuple[Event, ...]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
 
     def __len__(self) -> int:
@@ -340,8 +368,8 @@ def parse(
     except StreamError as error:
         error.events = [*events, *error.events]
         raise
-    messages = tuple([event.message for event in events if event.__class__ is MessageEnded])
-    diagnostics = tuple([event.diagnostic for event in events if event.__class__ is Repaired])
+    messages = tuple([event.message for event in events if isinstance(event, MessageEnded)])
+    diagnostics = tuple([event.diagnostic for event in events if isinstance(event, Repaired)])
     return Parsed(messages, diagnostics, tuple(events))
 
 
@@ -359,15 +387,26 @@ def _special_positions(tokens: list[int]) -> list[int]:
     return found
 
 
+def _end_of_header(tokens: list[int], specials: list[int], at: int) -> int | None:
+    """Which special token is the `<|message|>` of a header that goes on with the one at `at`."""
+    for ends_at in range(at, len(specials)):
+        token = tokens[specials[ends_at]]
+        if token == MESSAGE:
+            return ends_at
+        if token != CHANNEL and token != CONSTRAIN:
+            return None
+    return None
+
+
 def _as_tokens(chunk: object) -> list[int]:
-    try:
-        listed = [chunk] if hasattr(chunk, "__index__") else list(cast("Iterable[Any]", chunk))
-    except TypeError:
+    if hasattr(chunk, "__index__"):
+        return [index(cast("SupportsIndex", chunk))]
+    if not isinstance(chunk, Iterable):
         _refuse_chunk(chunk)
-    if set(map(type, listed)) <= {int}:
-        return cast("list[int]", listed)
+    listed = cast("list[Any]", chunk if isinstance(chunk, list) else list(cast("Iterable[Any]", chunk)))
     try:
-        return [index(token) for token in listed]
+        # A sum of integers is one; of anything else it is something else, or fails. No other check is as quick.
+        return listed if type(sum(listed)) is int else [index(token) for token in listed]
     except TypeError:
         _refuse_chunk(next(token for token in listed if not hasattr(token, "__index__")))
 
@@ -380,7 +419,7 @@ def _refuse_chunk(found: object) -> NoReturn:
 
 
 def _role(value: object) -> Role:
-    try:
-        return Role(value)
-    except ValueError as error:
-        raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role") from error
+    role = _ROLES.get(cast("str", value))
+    if role is None:
+        raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role")
+    return role

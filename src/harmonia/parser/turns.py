@@ -19,9 +19,10 @@ class Turn:
         """A message ended."""
         if header.role is not Role.ASSISTANT:
             return
-        if header.is_call or (header.is_visible and content.strip()):
+        says_something = bool(content) and not content.isspace()
+        if header.is_call or (header.is_visible and says_something):
             self._shows_something = True
-        elif content.strip():
+        elif says_something:
             self._hidden[_why_hidden(header)] = None
 
     def end(self, stop: Stop | None) -> TurnEnded:

@@ -48,7 +48,7 @@ class Vocabulary:
         self._loading = RLock()
         self._ordinary: list[bytes] | None = None
         self._token_bytes: list[bytes] | None = None
-        self._token_text: TokenText | None = None
+        self._token_text: list[str | None] | None = None
         self._engine: Engine | None = None
 
     # Encoding
@@ -138,22 +138,31 @@ class Vocabulary:
         return self._token_bytes
 
     @property
-    def token_text(self) -> TokenText:
-        """The text of each token, by id: None for a special token, and for one that has part of a character."""
-        if self._token_text is None:
-            self._token_text = TokenText(self.token_bytes)
-        return self._token_text
+    def token_text(self) -> list[str | None]:
+        """The text of the ordinary tokens, by id, as far as `text_of` was asked for it."""
+        table = self._token_text
+        if table is None:
+            table = self._token_text = list[str | None]([None]) * FIRST_SPECIAL
+        return table
+
+    def text_of(self, token: int) -> str | None:
+        """The text of an ordinary token; None for one that has part of a character."""
+        text = self.token_text[token]
+        if text is None:
+            with suppress(UnicodeDecodeError):
+                text = self.token_text[token] = self.token_bytes[token].decode()
+        return text
 
     def char_offsets(self, tokens: Sequence[int]) -> list[int]:
         """Where each token begins, in characters of the text of all. One that begins inside a character counts as
         beginning behind it; what is no token counts as one character."""
-        token_text, token_bytes = self.token_text, self.token_bytes
+        token_bytes = self.token_bytes
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         offsets: list[int] = []
         chars = 0
         is_inside = False
         for token in tokens:
-            text = None if is_inside else token_text[token]
+            text = None if is_inside or not 0 <= token < FIRST_SPECIAL else self.text_of(token)
             if text is None:
                 data = token_bytes[token] if 0 <= token < VOCABULARY_SIZE else "\ufffd".encode()
                 offsets.append(chars + is_inside)
@@ -184,22 +193,6 @@ class Vocabulary:
     def _token_at_byte(self, tokens: list[int], offset: int) -> int:
         ends = accumulate(len(self.token_bytes[token]) for token in tokens)
         return next(index for index, end in enumerate(ends) if end > offset)
-
-
-class TokenText(dict[int, str | None]):
-    """The text of a token, decoded when it is first asked for."""
-
-    def __init__(self, token_bytes: list[bytes]) -> None:
-        super().__init__()
-        self._token_bytes = token_bytes
-
-    def __missing__(self, token: int) -> str | None:
-        text = None
-        if 0 <= token < FIRST_SPECIAL:
-            with suppress(UnicodeDecodeError):
-                text = self._token_bytes[token].decode()
-            self[token] = text
-        return text
 
 
 class IncrementalDecoder:
