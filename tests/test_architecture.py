@@ -29,8 +29,14 @@ ROOMS = (
     "cli",
     "__main__",
 )
-# Only the command line may import click; msgspec and tiktoken are the core's; gigatoken is the extra `fast`.
-ALLOWED_PACKAGES = {"msgspec": None, "tiktoken": ("vocabulary",), "gigatoken": ("vocabulary",), "click": ("cli",)}
+# Only the command line may import click; msgspec and tiktoken are the core's; gigatoken and json_repair are extras.
+ALLOWED_PACKAGES = {
+    "msgspec": None,
+    "tiktoken": ("vocabulary",),
+    "gigatoken": ("vocabulary",),
+    "click": ("cli",),
+    "json_repair": ("parts",),
+}
 
 
 def modules() -> Iterator[Path]:
@@ -90,6 +96,7 @@ def test_public_names_are_pinned() -> None:
         "PYTHON",
         "ArgumentsDelta",
         "Author",
+        "Call",
         "ChannelConfig",
         "Conversation",
         "DeveloperContent",
@@ -110,6 +117,11 @@ def test_public_names_are_pinned() -> None:
         "Origin",
         "Parsed",
         "Parser",
+        "Part",
+        "PartDelta",
+        "PartEnded",
+        "PartStarted",
+        "PartStream",
         "Position",
         "ReasoningEffort",
         "Rendered",
@@ -123,21 +135,33 @@ def test_public_names_are_pinned() -> None:
         "StoreError",
         "StreamError",
         "SystemContent",
+        "Text",
         "TextDelta",
+        "Think",
+        "ToolCall",
         "ToolDescription",
         "ToolError",
         "ToolNamespace",
+        "Trace",
         "TrainOn",
         "Trust",
         "TurnEnded",
         "Vocabulary",
+        "call_of",
         "decode",
         "decode_bytes",
         "encode",
         "is_special",
+        "is_visible",
+        "normalise",
+        "normalise_history",
+        "normalise_trace",
         "parse",
+        "parts_of",
+        "read_traces",
         "render",
         "to_typescript",
+        "visible_text",
     ]
     assert all(hasattr(harmonia, name) for name in harmonia.__all__)
 

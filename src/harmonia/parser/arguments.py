@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import Any, Final, NoReturn
 
 _JSON_TYPE: Final = re.compile(r"(?:<\|constrain\|>\s*)?(?:application/)?json", re.IGNORECASE)
@@ -18,11 +19,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if isfinite(value) else _refuse_constant(text)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text; ValueError for anything else, NaN and too deep a nesting included."""
+    """The value of a JSON text; ValueError for anything else, also NaN, numbers without bounds and too deep nesting."""
     try:
         return _DECODER.decode(text)
     except RecursionError as error:

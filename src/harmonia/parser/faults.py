@@ -1,7 +1,7 @@
 """The table of faults: what may be wrong with a stream, what strict raises, and what tolerant makes of it.
 
 The code that finds a fault names it by its code only; everything that is said about it stands here, and the page
-docs/faults.md is written from it. Examples show input with special tokens spelled out; those that are marked as
+docs/faults.md is written from it. Examples are input with special tokens spelled out; those that are marked as
 completions begin behind the prompt's `<|start|>assistant`.
 """
 
@@ -29,6 +29,7 @@ class Fault(msgspec.Struct, frozen=True):
     trust: Trust = Trust.CERTAIN
     strict: StrictDoes = "raises"
     completion: bool = False
+    shown_by: str = ""  # what shows it, where no text can
 
 
 _TABLE: Final = (
@@ -45,6 +46,7 @@ _TABLE: Final = (
         "keeps it as a message without a channel, which is not shown; skips it where it is only words of a header, "
         "such as `commentary` behind a call, or signs",
         "<|start|>user<|message|>Hi<|end|>Well now<|start|>assistant<|channel|>final<|message|>Hello.<|end|>",
+        Trust.GUESSED,
     ),
     Fault(
         ErrorCode.STREAM_MISSING_START,
@@ -87,15 +89,17 @@ _TABLE: Final = (
         ErrorCode.STREAM_UNKNOWN_TOKEN,
         "a number that is no token of the vocabulary",
         "puts U+FFFD in its place",
-        "a token id of 201088 or more, or below 0",
+        "",
         Trust.REPAIRED,
+        shown_by="a token id of 201088 or more, or below 0",
     ),
     Fault(
         ErrorCode.STREAM_INVALID_UTF8,
         "bytes that are not UTF-8, or half of a surrogate pair",
         "puts U+FFFD in their place",
-        "a token with the first byte of a character, followed by one with the first byte of another",
+        "",
         Trust.REPAIRED,
+        shown_by="a token with the first byte of a character, followed by one with the first byte of another",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_START,
@@ -276,12 +280,13 @@ _TABLE: Final = (
         ErrorCode.HEADER_TOO_LONG,
         "a header that passes the limit `header_chars`",
         "ends the header where text begins, and goes on with the body; it is not shown",
-        "more than a thousand characters behind `<|channel|>analysis`, and still no `<|message|>`",
+        "",
         Trust.GUESSED,
+        shown_by="more than a thousand characters behind `<|channel|>analysis`, and still no `<|message|>`",
     ),
     Fault(
         ErrorCode.BODY_REPEATED_MESSAGE,
-        "`<|message|>` inside a body",
+        "`<|message|>` at the head of a body; further on it is a `MissingSentinel`",
         "skips it",
         "<|channel|>final<|message|><|message|>Four.<|return|>",
         Trust.REPAIRED,
@@ -314,15 +319,17 @@ _TABLE: Final = (
         ErrorCode.BODY_SPELLED_TOKEN,
         "ordinary text that spells a special token, found in token ids only: perhaps somebody tries an injection",
         "keeps it as text",
-        "the ordinary tokens of `<|start|>` inside a body",
+        "",
         strict="reports",
+        shown_by="the ordinary tokens of `<|start|>` inside a body",
     ),
     Fault(
         ErrorCode.BODY_TOO_LONG,
         "a body that passes the limit `body_chars`",
         "goes on with deltas; the message at the end has the part before the limit",
-        "a body of more characters than the caller allows",
-        Trust.GUESSED,
+        "",
+        Trust.REPAIRED,
+        shown_by="a body of more characters than the caller allows",
     ),
 )
 

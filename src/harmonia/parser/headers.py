@@ -151,6 +151,7 @@ class _HeaderReader:
         self.channels: list[str] = []
         self.fields: list[_Field] = []
         self.section = 0
+        self.has_empty_channel = False
         self.faults: list[FoundFault] = []
         self.trust = Trust.CERTAIN
 
@@ -270,6 +271,7 @@ class _HeaderReader:
     def _read_channel_section(self, token: _Word, words: list[_Word]) -> None:
         name = words[0] if words else None
         if name is None or name.special is not None or name.text.startswith("to="):
+            self.has_empty_channel = True
             self._blame(ErrorCode.HEADER_EMPTY_CHANNEL, token)
         else:
             words = words[1:]
@@ -300,7 +302,7 @@ class _HeaderReader:
 
     def _decide_channel(self) -> str | None:
         names = {channel.casefold() for channel in self.channels}
-        if len(names) > 1:
+        if len(names) > 1 or (names and self.has_empty_channel):
             self.trust = Trust.GUESSED
         return self.channels[-1] if self.channels else None
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -69,6 +69,9 @@ from harmonia.vocabulary import (
 STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
 _State = Literal["wait", "header", "body"]
 _NEVER: Final = -1
+_NO_TOKENS: Final[list[int]] = []
+_NO_SPAN: Final = Span(None, None, 0, 0)
+_NO_HEADER: Final = Header(ASSISTANT)
 _LONGEST_LATE_TYPE: Final = 32
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
@@ -78,6 +81,14 @@ _LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
 _ROLE_AT_END: Final = re.compile(rf"(?:{'|'.join(Role)})(?::\S+)?(?:\s+to=\S+)?\s*$")
 _HEADER_LINE: Final = re.compile(rf"\s*(?:{_FORMAT_WORDS})(?:\s|$)", re.IGNORECASE)
 _LATE_TYPE: Final = re.compile(r"\s*([A-Za-z]*)")
+
+
+class _KnownHeader(NamedTuple):
+    """A header that was read before. `chars` counts what is between `<|start|>` and `<|message|>`."""
+
+    reading: Reading
+    chars: int
+    role_end: int
 
 
 _Handler = Callable[["Machine", int, str, Sequence[int]], None]
@@ -93,7 +104,7 @@ class Machine(Ledger):
     """Reads one stream. Its readers, in parser/reading.py, give it text and special tokens."""
 
     __slots__ = (
-        "_author_end",
+        "_blank_parts",
         "_body_limit",
         "_delta",
         "_fast_until",
@@ -110,6 +121,7 @@ class Machine(Ledger):
         "_parts",
         "_pieces",
         "_prompt_tokens",
+        "_role_end",
         "_saw_special",
         "_source",
         "_start_at",
@@ -148,14 +160,15 @@ class Machine(Ledger):
         self._text_from: Place = (None, 0)
         self._start_at: int | None = None  # where <|start|> is among `_ids`
         self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
-        self._prompt_tokens: list[int] = []
+        self._prompt_tokens = _NO_TOKENS
 
         # The message that is being read.
-        self._header = Header(ASSISTANT)
-        self._header_span = Span(None, None, 0, 0)
-        self._author_end = 0
+        self._header = _NO_HEADER
+        self._header_span = _NO_SPAN
+        self._role_end = 0  # how many tokens the prompt gives of it
         self._body_limit = 0
         self._parts: list[str] = []
+        self._blank_parts = 0  # how many of them were found to be white space
         self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
         self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
         self._late_from: Place = (None, 0)
@@ -326,6 +339,7 @@ class Machine(Ledger):
         reading = read_header(items, self._given, self._tools, is_completion=self._is_completion)
         self._consume(spelling, ids)
         if self._token is not None and not reading.faults and not self._faults:
+            self._role_end = len(self._prompt_tokens) or 1 + self._count_role_tokens(reading.author_end)
             self._remember_header(reading)
         self._complete_header(reading, (self._token, self._char))
 
@@ -343,25 +357,29 @@ class Machine(Ledger):
 
     def _remember_header(self, reading: Reading) -> None:
         """What these very tokens mean. Headers are few and come again and again."""
-        header_ids = self._ids if self._start_at is None else self._ids[self._start_at + 1 :]
-        if self._given is None or self._given is ASSISTANT:
-            key = (self._given is None, self._is_completion, *header_ids)
-            remember(self._tools, key, (reading, self._held_chars))
+        if self._start_at == 0 or (self._start_at is None and self._given is ASSISTANT):
+            known = _KnownHeader(reading, self._held_chars, self._role_end)
+            remember(self._tools, (self._is_completion, *self._ids), known)
 
     def _take_known_header(self, ids: list[int]) -> bool:
-        """Read a header at once, up to `<|message|>`, if it was read before and nothing was wrong with it."""
-        given = self._given
-        if given is not None and given is not ASSISTANT:
+        """Read a header at once, up to `<|message|>`, if it was read before and nothing was wrong with it.
+
+        Nothing may be held back; the header begins with `<|start|>`, or behind the prompt's.
+        """
+        known: _KnownHeader | None = self._tools.remembered_headers.get((self._is_completion, *ids))
+        if known is None or known.chars > self._limits.header_chars:
             return False
-        known = self._tools.remembered_headers.get((given is None, self._is_completion, *ids))
-        if known is None or known[1] > self._limits.header_chars:
-            return False
-        reading, chars = known
+        token, char = self._token or 0, self._char
         self._saw_special = True
-        self._ids += ids
-        self._token = (self._token or 0) + len(ids)
-        self._char += chars + len(SPELLING_BY_ID[MESSAGE])
-        self._complete_header(reading, (self._token, self._char))
+        self._ids = ids
+        if ids[0] == START:
+            self._start_at = 0
+            token_from, char = token + 1, char + len(SPELLING_BY_ID[START])
+            self._text_from = (token_from, char)
+        self._token = token + len(ids)
+        self._char = char + known.chars + len(SPELLING_BY_ID[MESSAGE])
+        self._role_end = known.role_end
+        self._complete_header(known.reading, (self._token, self._char))
         return True
 
     def _start_in_header(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
@@ -426,7 +444,6 @@ class Machine(Ledger):
             header = msgspec.structs.replace(header, trust=self._trust, is_visible=visible)
         self._trust = header.trust
         self._header = header
-        self._author_end = reading.author_end
         index = self._index
         start_token, start_char = start
         text_token, text_char = text_from
@@ -440,6 +457,7 @@ class Machine(Ledger):
         self._body_limit = end_char + self._limits.body_chars
         self._cut_at = None
         self._parts = []
+        self._blank_parts = 0
         self._delta = ArgumentsDelta if header.is_call else TextDelta
         self._late_type = None
         self._state = "body"
@@ -488,9 +506,16 @@ class Machine(Ledger):
         self._fault(ErrorCode.MISSING_SENTINEL, (self._token, self._char), spelling)
         self._end_message(None)
 
-    def _message_in_body(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
-        """It is skipped."""
+    def _message_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
+        """At its head it is skipped; elsewhere another message begins, whose header is lost."""
         self._settle_late_type()
+        while self._blank_parts < len(self._parts) and self._parts[self._blank_parts].isspace():
+            self._blank_parts += 1
+        if self._blank_parts < len(self._parts):
+            # What follows may be reasoning, so it must not go on with the text of an answer.
+            self._cut_body(spelling)
+            self._take_special(token, spelling, ids)
+            return
         start_token, start_char = start = (self._token, self._char)
         self._consume(spelling, ids)
         self._events.append(Skipped(spelling, start_token, self._token, start_char, self._char))
@@ -574,7 +599,7 @@ class Machine(Ledger):
             stop,
             self._header_span,
             Span(body_token, here_token, body_char, here_char),
-            tuple(self._faults),
+            tuple(self._faults) if self._faults else (),
             header.is_forged,
         )
         message = Message.parsed(
@@ -585,9 +610,10 @@ class Machine(Ledger):
         self._index += 1
         self._parts = []
         self._settle()
-        self._turn.note(header, content)
         if header.author.role is Role.ASSISTANT:
-            self._end_turn_by(stop)
+            self._turn.note(header, content)
+            if stop is not None and stop != "end":
+                self._end_turn_by(stop)
 
     def _sampled(self) -> Sampled | None:
         """What the message was sampled as, where nothing about it was mended."""
@@ -596,16 +622,17 @@ class Machine(Ledger):
         prompt, start = self._prompt_tokens, self._start_at
         if start is None and not prompt:
             return None
-        tokens = self._ids[start:]
+        tokens = self._ids[start:] if start else self._ids
         header_end = len(prompt) + (self._header_span.end_token or 0) - (self._from[0] or 0) - (start or 0)
-        return Sampled((*prompt, *tokens), len(prompt) or 1 + self._count_role_tokens(tokens), header_end)
+        return Sampled((*prompt, *tokens), self._role_end, header_end)
 
-    def _count_role_tokens(self, tokens: Sequence[int]) -> int:
+    def _count_role_tokens(self, author_end: int) -> int:
         """How many tokens behind `<|start|>` it takes to say the role."""
+        first = self._start_at or 0
         chars = count = 0
-        while chars < self._author_end:
+        while chars < author_end:
             count += 1
-            chars += len(self._vocabulary.text_of(tokens[count]) or "")
+            chars += len(self._vocabulary.text_of(self._ids[first + count]) or "")
         return count
 
     def _check_json(self, content: str) -> None:
@@ -672,10 +699,8 @@ class Machine(Ledger):
         self._from = self._text_from = (self._token, self._char)
         self._ids = []
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
-        self._start_at = None
-        self._cut_at = None
-        self._prompt_tokens = []
-        self._given = None
+        self._start_at = self._cut_at = self._given = None
+        self._prompt_tokens = _NO_TOKENS
         self._faults, self._trust = [], Trust.CERTAIN
 
     # What each special token does in each state; the first line of a handler's docstring says what comes of it.

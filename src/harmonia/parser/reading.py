@@ -29,6 +29,7 @@ from harmonia.vocabulary import (
     ID_BY_SPELLING,
     MESSAGE,
     SPELLING_BY_ID,
+    START,
     VOCABULARY_SIZE,
     Vocabulary,
     default_vocabulary,
@@ -185,9 +186,12 @@ class Parser(Machine):
         at = 0
         while at < len(specials):
             where = specials[at]
-            is_new = self._state == "header" and len(self._items) == self._header_at
-            if is_new and not self._pieces and not self._pending_bytes:
-                ends_at = _end_of_header(tokens, specials, at)
+            if not (self._state == "body" or self._items or self._pieces or self._pending_bytes):
+                # Nothing is held back: if a header begins here, it may be one that was read before.
+                begins = (
+                    tokens[where] == START and where == position if self._state == "wait" else self._given is ASSISTANT
+                )
+                ends_at = _end_of_header(tokens, specials, at + (self._state == "wait")) if begins else None
                 if ends_at is not None and self._take_known_header(tokens[position : specials[ends_at] + 1]):
                     position = specials[ends_at] + 1
                     at = ends_at + 1
@@ -368,9 +372,14 @@ def parse(
     except StreamError as error:
         error.events = [*events, *error.events]
         raise
-    messages = tuple([event.message for event in events if isinstance(event, MessageEnded)])
-    diagnostics = tuple([event.diagnostic for event in events if isinstance(event, Repaired)])
-    return Parsed(messages, diagnostics, tuple(events))
+    messages: list[Message] = []
+    diagnostics: list[Diagnostic] = []
+    for event in events:
+        if isinstance(event, MessageEnded):
+            messages.append(event.message)
+        elif isinstance(event, Repaired):
+            diagnostics.append(event.diagnostic)
+    return Parsed(tuple(messages), tuple(diagnostics), tuple(events))
 
 
 def _special_positions(tokens: list[int]) -> list[int]:

@@ -54,7 +54,7 @@ def is_builtin(name: str) -> bool:
 
 def is_tool_address(recipient: str | None) -> bool:
     """Whether a message to this recipient is a call."""
-    return recipient is not None and recipient not in _NOBODY
+    return recipient is not None and recipient.casefold() not in _NOBODY
 
 
 UNDECLARED: Final = Tools()

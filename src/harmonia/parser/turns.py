@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from harmonia.events import Header, TurnEnded
-from harmonia.messages import Role
 from harmonia.provenance import Stop, Trust
 
 
@@ -16,9 +15,7 @@ class Turn:
         self._hidden: dict[str, None] = {}
 
     def note(self, header: Header, content: str) -> None:
-        """A message ended."""
-        if header.role is not Role.ASSISTANT:
-            return
+        """A message of the assistant's ended."""
         says_something = bool(content) and not content.isspace()
         if header.is_call or (header.is_visible and says_something):
             self._shows_something = True

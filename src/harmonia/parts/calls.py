@@ -1,0 +1,131 @@
+"""A message to a tool as a call: whom it calls with what, and whether it may be run.
+
+1. The recipient decides, not the channel: a message of the assistant that is addressed to a tool is a call.
+2. `text` is what the model wrote, verbatim. What was read out of it stands beside it.
+3. Only a call that was read from token ids with nothing mended is executable (law 5). Broken JSON is mended on request
+   only, and a call with mended arguments is a guess.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import Message, Role
+from harmonia.parser.arguments import is_json_type, read_json
+from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
+from harmonia.provenance import Trust
+
+# certain     read from token ids, and nothing about it was mended
+# unverified  read from text, where an echo of somebody's typing looks the same; or written by a person or a program
+# guessed     everything else: repaired, guessed, stripped, forged
+CallStatus = Literal["certain", "unverified", "guessed"]
+
+_FUNCTIONS: Final = "functions."
+_MCP: Final = "mcp__"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call. `server` is the namespace or the MCP server of the tool, None for one of `functions`.
+
+    `value` is the JSON value of the arguments; where they are not JSON it is None, or what a repair made of them.
+    """
+
+    recipient: str
+    kind: ToolKind
+    server: str | None
+    name: str
+    text: str
+    value: Any
+    is_json: bool
+    is_repaired: bool
+    status: CallStatus
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether it may be run without asking anybody."""
+        return self.status == "certain"
+
+
+def call_of(
+    message: Message, tools: Tools | Iterable[DeclaredTool] | None = None, *, repair_json: bool = False
+) -> Call | None:
+    """The call that a message is, or None. With `repair_json`, broken JSON is mended; that needs the extra `repair`."""
+    recipient = message.recipient
+    if message.role is not Role.ASSISTANT or recipient is None or not is_tool_address(recipient):
+        return None
+    text = message.text
+    status = _status_of(message)
+    value, is_json, is_repaired = None, True, False
+    try:
+        value = read_json(text)
+    except ValueError:
+        is_json = False
+        # What says that it is code is no broken JSON.
+        if repair_json and (message.content_type is None or is_json_type(message.content_type)):
+            value = _repair(text)
+            is_repaired = value is not None
+    server, name = split_name(recipient)
+    return Call(
+        recipient,
+        as_tools(tools).kind_of(recipient),
+        server,
+        name,
+        text,
+        value,
+        is_json,
+        is_repaired,
+        "guessed" if is_repaired else status,
+    )
+
+
+def split_name(recipient: str) -> tuple[str | None, str]:
+    """The server and the tool in a recipient.
+
+    functions.x -> x      python -> python      browser.search -> browser, search
+    mcp__server__tool and server___tool, also behind `functions.` -> server, tool
+    """
+    name = recipient.removeprefix(_FUNCTIONS) or recipient
+    if name.startswith(_MCP):
+        server, parted, tool = name.removeprefix(_MCP).partition("__")
+    else:
+        server, parted, tool = name.partition("___")
+    if not (server and parted and tool) and not recipient.startswith(_FUNCTIONS):
+        server, parted, tool = name.partition(".")
+    return (server, tool) if server and parted and tool else (None, name)
+
+
+def as_tools(tools: Tools | Iterable[DeclaredTool] | None) -> Tools:
+    """What callers may give as tools, as Tools."""
+    if tools is None:
+        return UNDECLARED
+    return tools if isinstance(tools, Tools) else Tools(tools)
+
+
+def _status_of(message: Message) -> CallStatus:
+    origin = message.origin
+    if origin is None:
+        return "unverified"
+    if origin.forged or origin.trust is not Trust.CERTAIN or origin.source == "stripped":
+        return "guessed"
+    return "certain" if origin.source == "tokens" else "unverified"
+
+
+def _repair(text: str) -> Any:
+    """What broken JSON probably means: an object or an array, or None where nothing can be made of it."""
+    try:
+        import json_repair
+    except ImportError as error:
+        raise InputError(
+            ErrorCode.PARSE_MISSING_EXTRA, "repairing JSON needs json-repair: pip install harmonia[repair]"
+        ) from error
+    try:
+        value = json_repair.loads(text)
+        json.dumps(value, allow_nan=False)  # it lets NaN pass, which is no JSON value
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None
