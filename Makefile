@@ -13,10 +13,12 @@ TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: $(INSTALLED)  ## Install what is needed and run the product: today, render a sample conversation
+serve: $(INSTALLED)  ## Install what is needed and run the product: today, render a conversation and inspect an answer
 	@$(BIN)/harmonia render examples/weather.json
-	@printf '\n%s tokens. Try: %s\n' "$$($(BIN)/harmonia render examples/weather.json -o tokens | wc -w)" \
-	  "$(BIN)/harmonia render examples/weather.json --json" >&2
+	@echo
+	@$(BIN)/harmonia inspect --role assistant examples/broken-answer.txt
+	@printf '\nTry: %s\n     %s\n' "$(BIN)/harmonia render examples/weather.json --json" \
+	  "$(BIN)/harmonia parse --role assistant examples/broken-answer.txt" >&2
 
 test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style and types, run the tests
 	$(BIN)/pytest -n auto -m 'not exhaustive'
@@ -37,7 +39,7 @@ format: $(INSTALLED)  ## Put the code into shape
 bench: $(INSTALLED)  ## Compare with openai-harmony in one run (BENCH=--quick for a short one)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-docs: $(INSTALLED)  ## Write the page that is made from code: the command line
+docs: $(INSTALLED)  ## Write the pages that are made from code: the command line and the faults
 	$(BIN)/python tools/write_docs.py
 
 clean:  ## Remove what the other targets made

@@ -35,7 +35,7 @@ and goes on. How sure it is of a message with a fault is its *trust*:
 | trust | what it means |
 |---|---|
 | certain | as the model wrote it |
-| repaired | something was mended, and there is no doubt who says what on which channel: text is shown, a call is not run |
+| repaired | something was mended, but who says what on which channel is sure: text is shown, a call is not run |
 | guessed | the channel or the author is a guess: text is not shown, a call is not run |
 """
 
@@ -64,12 +64,13 @@ def _fault(fault: Fault) -> str:
     strict = "raises" if fault.strict == "raises" else "reports it too, because it is well-formed"
     trust = "" if fault.trust is Trust.CERTAIN else f"  \nTrust: at most {fault.trust.name.lower()}."
     example = f"`{fault.example}`" if fault.example else fault.shown_by
+    hint = f"  \nHint: {fault.hint}." if fault.hint else ""
     where = " (a completion)" if fault.completion else ""
     return (
         f"### `{fault.code.value}`\n"
         f"Found: {fault.found}.  \n"
         f"Strict: {strict}. Tolerant: {fault.tolerant}.{trust}  \n"
-        f"Example{where}: {example}\n"
+        f"Example{where}: {example}{hint}\n"
     )
 
 

@@ -1,6 +1,7 @@
 """The group of verbs, and what an error looks like in the shell.
 
-Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error of Harmonia's, 2 wrong usage, 130 interrupted.
+Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error of Harmonia's, 2 wrong usage, 3 malformed Harmony
+(`parse --strict`, and `--check`), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from harmonia.errors import ErrorCode, HarmonyError
 # The module of each verb is imported when the verb is called, so that `harmonia --help` stays quick.
 _VERBS = {
     "detokenize": "Tokens to text.",
+    "inspect": "What a model sampled, for people: messages, costs, faults.",
+    "parse": "What a model sampled, as messages, parts or events.",
     "render": "A conversation to a prompt: text, tokens or JSON.",
     "tokenize": "Text to tokens.",
 }
@@ -24,6 +27,7 @@ _HINTS = {
     ErrorCode.RENDER_AMBIGUOUS_TEXT: "use --output tokens for a model, or --escape to read it yourself",
     ErrorCode.RENDER_UNSAFE_HEADER: "names, channels and recipients are single words; put the text into the content",
     ErrorCode.MESSAGES_INVALID_JSON: 'the input is one JSON object: {"messages": [{"role": "user", "content": "Hi"}]}',
+    ErrorCode.PARSE_INVALID_INPUT: "--as text|tokens|stripped|sse says what the input is; auto finds out",
     ErrorCode.VOCABULARY_WRONG_FILE: "leave --vocabulary out to use the vocabulary inside the package",
 }
 

@@ -30,6 +30,7 @@ class Fault(msgspec.Struct, frozen=True):
     strict: StrictDoes = "raises"
     completion: bool = False
     shown_by: str = ""  # what shows it, where no text can
+    hint: str = ""  # what usually causes it, and what helps
 
 
 _TABLE: Final = (
@@ -39,6 +40,8 @@ _TABLE: Final = (
         "ends the message there; a call that was cut off is not run",
         "<|start|>assistant<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>Four.<|end|>",
         Trust.REPAIRED,
+        hint="an engine that keeps the stop token to itself needs `stop_swallowed`; otherwise the token "
+        "limit cut the answer off",
     ),
     Fault(
         ErrorCode.STREAM_TEXT_OUTSIDE,
@@ -47,6 +50,7 @@ _TABLE: Final = (
         "such as `commentary` behind a call, or signs",
         "<|start|>user<|message|>Hi<|end|>Well now<|start|>assistant<|channel|>final<|message|>Hello.<|end|>",
         Trust.GUESSED,
+        hint="sampling went on behind the end of the turn; give the engine `<|call|>` and `<|return|>` as stop tokens",
     ),
     Fault(
         ErrorCode.STREAM_MISSING_START,
@@ -55,6 +59,7 @@ _TABLE: Final = (
         "<|channel|>analysis<|message|>Hm.<|end|>assistant<|channel|>final<|message|>Four.<|return|>",
         Trust.REPAIRED,
         completion=True,
+        hint="a completion begins behind the prompt's `<|start|>assistant`: give the role",
     ),
     Fault(
         ErrorCode.STREAM_REPEATED_STOP,
@@ -62,6 +67,7 @@ _TABLE: Final = (
         "skips it",
         "<|channel|>final<|message|>Four.<|end|><|return|>",
         completion=True,
+        hint="models trained with a template that writes both `<|end|>` and `<|return|>` do this",
     ),
     Fault(
         ErrorCode.STREAM_NO_MARKUP,
@@ -70,6 +76,8 @@ _TABLE: Final = (
         '{"status":"ok"}',
         Trust.GUESSED,
         completion=True,
+        hint="the server may strip special tokens (`skip_special_tokens`), or the prompt does not end with "
+        "`<|start|>assistant`",
     ),
     Fault(
         ErrorCode.STREAM_STRIPPED,
@@ -78,6 +86,7 @@ _TABLE: Final = (
         "analysisThe user wants a number.assistantfinalFour.",
         Trust.GUESSED,
         completion=True,
+        hint="ask the server for token ids, or to keep special tokens (`skip_special_tokens=false`)",
     ),
     Fault(
         ErrorCode.STREAM_RESERVED_TOKEN,
@@ -92,6 +101,7 @@ _TABLE: Final = (
         "",
         Trust.REPAIRED,
         shown_by="a token id of 201088 or more, or below 0",
+        hint="the ids may be those of another vocabulary",
     ),
     Fault(
         ErrorCode.STREAM_INVALID_UTF8,
@@ -100,6 +110,7 @@ _TABLE: Final = (
         "",
         Trust.REPAIRED,
         shown_by="a token with the first byte of a character, followed by one with the first byte of another",
+        hint="text that was decoded token by token, or cut inside a character, looks like this",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_START,
@@ -107,6 +118,7 @@ _TABLE: Final = (
         "begins again",
         "<|start|><|start|>assistant<|channel|>final<|message|>Four.<|return|>",
         Trust.REPAIRED,
+        hint="a completion that repeats the prompt's `<|start|>assistant` is a whole message: give no role",
     ),
     Fault(
         ErrorCode.HEADER_EMPTY_ROLE,
@@ -135,6 +147,7 @@ _TABLE: Final = (
         "reads the message and marks it: it is not shown, not run and no part of the history",
         "<|channel|>final<|message|>Hi<|end|><|start|>system<|message|>Obey.<|end|>",
         completion=True,
+        hint="the model plays the user or a tool; give the engine `<|call|>` and `<|return|>` as stop tokens",
     ),
     Fault(
         ErrorCode.HEADER_CHANNEL_AS_ROLE,
@@ -173,6 +186,7 @@ _TABLE: Final = (
         "keeps its name; the text is not shown",
         "<|channel|>comment<|message|>Hm.<|end|>",
         completion=True,
+        hint="the system message should name the valid channels",
     ),
     Fault(
         ErrorCode.HEADER_GLUED_CHANNEL,
@@ -213,6 +227,7 @@ _TABLE: Final = (
         "<|channel|>commentary to=functions.Web Search <|constrain|>json<|message|>{}<|call|>",
         Trust.REPAIRED,
         completion=True,
+        hint="declare tools under names without spaces",
     ),
     Fault(
         ErrorCode.HEADER_GLUED_RECIPIENT,
@@ -221,6 +236,7 @@ _TABLE: Final = (
         "<|channel|>commentary to=functions.shelljson<|message|>{}<|call|>",
         Trust.GUESSED,
         completion=True,
+        hint="without the list of tools a name cannot be taken apart: give it",
     ),
     Fault(
         ErrorCode.HEADER_EMPTY_CONTENT_TYPE,
@@ -275,6 +291,7 @@ _TABLE: Final = (
         "a header that is given up: the stream ends, or another begins",
         "skips it, as nothing was said",
         "<|start|>user<|message|>Hi<|end|><|start|>assistant",
+        hint="the end of a prompt was parsed, or the token limit cut the header off",
     ),
     Fault(
         ErrorCode.HEADER_TOO_LONG,
@@ -307,6 +324,7 @@ _TABLE: Final = (
         '<|channel|>commentary<|message|>{"command":"ls"}<|call|>',
         Trust.REPAIRED,
         completion=True,
+        hint="the recipient was lost in a damaged header",
     ),
     Fault(
         ErrorCode.BODY_ARGUMENTS_NOT_JSON,
@@ -314,6 +332,7 @@ _TABLE: Final = (
         "keeps them verbatim",
         '<|channel|>commentary to=functions.x <|constrain|>json<|message|>{"a": ]<|call|>',
         completion=True,
+        hint="`call_of(message, repair_json=True)` tries to mend it; a grammar prevents it",
     ),
     Fault(
         ErrorCode.BODY_SPELLED_TOKEN,
@@ -322,6 +341,7 @@ _TABLE: Final = (
         "",
         strict="reports",
         shown_by="the ordinary tokens of `<|start|>` inside a body",
+        hint="it is harmless as long as prompts are sent as token ids, not as text",
     ),
     Fault(
         ErrorCode.BODY_TOO_LONG,

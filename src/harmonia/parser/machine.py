@@ -73,6 +73,7 @@ _NO_TOKENS: Final[list[int]] = []
 _NO_SPAN: Final = Span(None, None, 0, 0)
 _NO_HEADER: Final = Header(ASSISTANT)
 _LONGEST_LATE_TYPE: Final = 32
+_LONGEST_ROLE: Final = 200
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
 # Words of a header that was given up, such as "commentary" behind a call, and signs that say nothing.
@@ -284,7 +285,7 @@ class Machine(Ledger):
         text = self._held_text()
         if _HEADER_LINE.match(text) is None:
             # Only its end is a header, if anything is.
-            role = _ROLE_AT_END.search(text)
+            role = _ROLE_AT_END.search(text, max(len(text) - _LONGEST_ROLE, 0))
             header_at = len(text) if role is None else role.start()
             if text[:header_at].strip():
                 self._settle_part_outside(header_at)

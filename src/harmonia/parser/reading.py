@@ -328,7 +328,7 @@ class Parser(Machine):
             return piece
 
         for message in split_stripped(text):
-            self._from = (self._token, self._char)
+            self._from = self._text_from = (self._token, self._char)
             take(message.body)
             items = [] if message.header is None else [message.author, CHANNEL, message.header]
             self._complete_guessed_header(items, given or ASSISTANT)

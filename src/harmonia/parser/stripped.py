@@ -4,7 +4,7 @@
     commentary to=functions.get_weather json{"city":"Paris"}
 
 What is left of a header is glued to what stood before and behind it. A channel counts as one where the text begins
-with it, or where an author stands directly before it: nobody writes "assistantfinal" in prose. All of it is a guess,
+with it, or where `assistant` stands directly before it: nobody writes "assistantfinal" in prose. All of it is a guess,
 so nothing that is read this way is shown or run.
 """
 
@@ -21,15 +21,18 @@ _CONTENT_TYPE: Final = "|".join(CONTENT_TYPES)
 _ADDRESS: Final = r"to=[^\s{\[<]+?"
 # Behind the address there may be what was left of a second channel.
 _FIELDS: Final = (
-    rf"(?P<address>\s+{_ADDRESS}(?=(?:{_CHANNEL})?(?:\s|[{{\[]|$)))?(?:(?<!\W)(?P<again>{_CHANNEL})(?=\s|[{{\[]|$))?"
+    rf"(?P<address>\s+{_ADDRESS}(?=(?:{_CHANNEL})?(?:\s|[{{\[]|$)))?(?:(?<!\W)(?:{_CHANNEL})(?=\s|[{{\[]|$))?"
     rf"(?P<type>\s*(?:{_CONTENT_TYPE})(?=\s*[{{\[]|\s|$))?"
 )
-_TOOL: Final = r"[A-Za-z_][\w-]*(?:\.[\w-]+)+"
-# A header behind another message: the author, glued to the channel, and the rest of the header.
+# A header behind another message: the author, glued to the channel, and the rest of the header. The expression begins
+# with a fixed word, so that a search takes no longer than the text is long.
 _HEADER: Final = re.compile(
-    rf"(?P<author>{_TOOL}\s+to=assistant|assistant(?:\s+{_ADDRESS})?|commentary(?=analysis|final))(?P<channel>{_CHANNEL}){_FIELDS}"
+    rf"(?P<author>assistant(?:\s+{_ADDRESS})?|commentary(?=analysis|final))(?P<channel>{_CHANNEL}){_FIELDS}"
 )
 _FIRST_HEADER: Final = re.compile(rf"\s*(?P<author>(?:assistant)?)(?P<channel>{_CHANNEL}){_FIELDS}")
+# A tool that speaks to the assistant: what stands before "assistantcommentary" then.
+_TOOL: Final = re.compile(r"(?P<name>functions\.[\w.-]+|browser\.\w+|(?<!\w)[A-Za-z_][\w-]*(?:\.[\w-]+)*)\s+to=$")
+_LONGEST_TOOL: Final = 200
 
 
 class StrippedMessage(NamedTuple):
@@ -49,15 +52,30 @@ def looks_stripped(text: str) -> bool:
 
 def split_stripped(text: str) -> Iterator[StrippedMessage]:
     """The messages of a stripped text; together they make up the whole text."""
-    first = _find_first(text)
-    headers = [*([first] if first else []), *_HEADER.finditer(text, first.end() if first else 0)]
-    ends = [header.start() for header in headers[1:]] + [len(text)]
-    if not headers or headers[0].start():
-        yield StrippedMessage("", None, 0, 0, headers[0].start() if headers else len(text))
+    headers = list(_find_headers(text))
+    ends = [header.start for header in headers[1:]] + [len(text)]
+    if not headers or headers[0].start:
+        yield StrippedMessage("", None, 0, 0, headers[0].start if headers else len(text))
     for header, end in zip(headers, ends, strict=bool(headers)):
-        author = "" if header["author"] == "commentary" else header["author"]
-        fields = "".join(header[part] or "" for part in ("channel", "address", "type"))
-        yield StrippedMessage(author, fields, header.start(), header.end(), end)
+        yield header._replace(end=end)
+
+
+def _find_headers(text: str) -> Iterator[StrippedMessage]:
+    first = _find_first(text)
+    found = [*([first] if first else []), *_HEADER.finditer(text, first.end() if first else 0)]
+    settled = 0
+    for match in found:
+        author, start = match["author"], match.start()
+        tool = None
+        if author == "assistant" and text.endswith("to=", settled, start):
+            tool = _TOOL.search(text, max(start - _LONGEST_TOOL, settled), start)
+        settled = match.end()
+        if tool is not None:
+            author, start = f"{tool['name']} to=assistant", tool.start()
+        elif author == "commentary":  # a word that was left over before the real channel
+            author = ""
+        header = "".join(match[part] or "" for part in ("channel", "address", "type"))
+        yield StrippedMessage(author, header, start, match.end(), match.end())
 
 
 def _find_first(text: str) -> re.Match[str] | None:

@@ -1,0 +1,101 @@
+"""`harmonia parse`: the shell's `harmonia.parse`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import click
+import msgspec
+
+from harmonia.cli.descriptions import describe_diagnostic, describe_event, describe_message, describe_position
+from harmonia.cli.inputs import As, Input
+from harmonia.cli.streams import Reading, echo_json_line, is_malformed, read_input, reading_options, run_parser
+from harmonia.errors import StreamError
+from harmonia.events import Event
+from harmonia.parser import Parsed, Tools
+from harmonia.vocabulary import Vocabulary
+
+_MALFORMED = 3
+
+
+@click.command("parse")
+@reading_options
+@click.option("--strict", is_flag=True, help="Stop at the first fault: print it as an error object and exit with 3.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["messages", "normalized", "normalised", "parts", "events"]),
+    default="messages",
+    show_default=True,
+    help="messages and diagnostics; messages in the normalized form; parts for a user interface; events, one a line.",
+)
+@click.option("--check", is_flag=True, help="Exit with 3 if there is a fault that --strict would stop at.")
+def command(
+    file: BinaryIO,
+    as_: As,
+    role: str | None,
+    tools: Tools | None,
+    stop_swallowed: bool,
+    quiet: bool,
+    vocabulary: Vocabulary,
+    strict: bool,
+    output: str,
+    check: bool,
+) -> None:
+    """Parse what a model sampled: text, token ids, text without its special tokens, or a saved stream. Prints JSON."""
+    reading = Reading(as_, role, tools, stop_swallowed, quiet, vocabulary)
+    taken = read_input(file, reading)
+    try:
+        parsed = run_parser(taken, reading, "strict" if strict else "tolerant")
+    except StreamError as error:
+        _echo_error(error, output, file)
+        sys.exit(_MALFORMED)
+    _echo_parsed(parsed, output, taken, tools)
+    if check and is_malformed(parsed):
+        sys.exit(_MALFORMED)
+
+
+def _echo_parsed(parsed: Parsed, output: str, taken: Input, tools: Tools | None) -> None:
+    match output:
+        case "events":
+            _echo_events(parsed.events)
+        case "parts":
+            from harmonia.parts import parts_of  # not needed for the other outputs
+
+            echo_json_line(msgspec.to_builtins(parts_of(parsed.messages, tools)))
+        case "messages":
+            echo_json_line(
+                {
+                    "messages": [describe_message(message) for message in parsed.messages],
+                    "diagnostics": [describe_diagnostic(diagnostic) for diagnostic in parsed.diagnostics],
+                    "input": taken.kind,
+                    "notes": taken.notes,
+                }
+            )
+        case _:
+            from harmonia.parts import normalise
+
+            echo_json_line(normalise(parsed.messages))
+
+
+def _echo_events(events: Sequence[Event]) -> None:
+    for event in events:
+        echo_json_line(describe_event(event))
+
+
+def _echo_error(error: StreamError, output: str, file: BinaryIO) -> None:
+    if output in ("normalized", "normalised"):
+        echo_json_line({"error": error.code.value, "case": _case_of(file)})
+        return
+    if output == "events":  # what was found before the fault is not lost
+        _echo_events(cast("Sequence[Event]", error.events))
+    echo_json_line({"error": error.code.value, "message": error.message, "at": describe_position(error.at)})
+
+
+def _case_of(file: BinaryIO) -> str | None:
+    """The file's name without its ending; None for standard input."""
+    name = getattr(file, "name", None)
+    return None if not isinstance(name, str) or name in ("<stdin>", "-") else Path(name).stem

@@ -1,0 +1,268 @@
+"""A parsed stream in the order in which it was read, with what each part of it cost and is worth.
+
+Every token is counted once: in a message's header (with the token that stopped it), in its body, or outside. For text,
+which has no ids, the tokens are those that it encodes to, so the counts are close and not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from harmonia.cli.inputs import Input
+from harmonia.errors import ErrorCode
+from harmonia.events import (
+    Diagnostic,
+    Header,
+    HeaderCompleted,
+    MessageEnded,
+    MessageStarted,
+    Skipped,
+    SpannedEvent,
+    TurnEnded,
+)
+from harmonia.messages import Message, Role
+from harmonia.parser import FAULTS, Parsed, ToolKind, Tools
+from harmonia.provenance import Trust
+from harmonia.vocabulary import VOCABULARY_SIZE, Vocabulary
+
+# A token and a character of the input; there is no token where text was read.
+_Place = tuple[int | None, int]
+
+_TOOL_KINDS: Final[dict[ToolKind, str]] = {
+    "declared": "a declared tool",
+    "builtin": "a built-in tool",
+    "unknown": "an unknown tool",
+}
+
+
+class TracedMessage(msgspec.Struct, frozen=True):
+    """A message, the ids of its three parts, and what there is to say about it in words."""
+
+    index: int
+    message: Message
+    header_ids: list[int]
+    body_ids: list[int]
+    stop_ids: list[int]
+    start_char: int
+    end_char: int
+    flags: list[str]
+    skipped: list[str]  # input that stood inside the message and is no part of its text
+    faults: list[int]  # numbers of diagnostics, counted from 1
+
+    @property
+    def header_tokens(self) -> int:
+        return len(self.header_ids) + len(self.stop_ids)
+
+    @property
+    def body_tokens(self) -> int:
+        return len(self.body_ids)
+
+
+class TracedText(msgspec.Struct, frozen=True):
+    """Input that is part of no message."""
+
+    text: str
+    ids: list[int]
+    start_char: int
+
+
+class TracedTurn(msgspec.Struct, frozen=True):
+    """The end of a turn."""
+
+    stop: str | None
+    hidden_because: str | None
+
+
+class ChannelCount(msgspec.Struct, frozen=True):
+    """What a channel cost: `tokens`, of headers and of bodies. `share` is a fraction of all tokens."""
+
+    channel: str
+    messages: int
+    tokens: int
+    header: int
+    body: int
+    share: float
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """All of it. `text` is the input with special tokens spelled out: positions in characters count in it."""
+
+    kind: str
+    has_ids: bool
+    text: str
+    tokens: int
+    items: list[TracedMessage | TracedText | TracedTurn]
+    channels: list[ChannelCount]
+    diagnostics: Sequence[Diagnostic]
+    notes: list[str]
+
+    @property
+    def messages(self) -> list[TracedMessage]:
+        return [item for item in self.items if isinstance(item, TracedMessage)]
+
+
+def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabulary) -> Trace:
+    """Put the events of a parse in order."""
+    tokens = taken.tokens
+    text = taken.text if tokens is None else spell_out(tokens, vocabulary)
+
+    def ids_of(start: _Place, end: _Place) -> list[int]:
+        if tokens is not None:
+            return tokens[start[0] : end[0]]
+        return vocabulary.encode(text[start[1] : end[1]], special="all")
+
+    numbers: dict[int | None, list[int]] = {}  # of the diagnostics, by message
+    for number, diagnostic in enumerate(parsed.diagnostics, 1):
+        numbers.setdefault(diagnostic.at.message, []).append(number)
+    items: list[TracedMessage | TracedText | TracedTurn] = []
+    started: MessageStarted | None = None
+    completed: HeaderCompleted | None = None
+    skipped: list[str] = []
+    for event in parsed.events:
+        match event:
+            case MessageStarted():
+                started, skipped = event, []
+            case HeaderCompleted():
+                completed = event
+            case Skipped() if started is not None:
+                skipped.append(event.text)
+            case Skipped():
+                items.append(TracedText(event.text, ids_of(_start(event), _end(event)), event.start_char))
+            case MessageEnded() if started is not None and completed is not None:
+                items.append(
+                    TracedMessage(
+                        event.index,
+                        event.message,
+                        ids_of(_start(started), _end(completed)),
+                        ids_of(_end(completed), _start(event)),
+                        ids_of(_start(event), _end(event)),
+                        started.start_char,
+                        event.end_char,
+                        _flags(event.message, completed.header, tools),
+                        skipped,
+                        _faults_of(event.message, numbers.get(event.index, []), parsed.diagnostics),
+                    )
+                )
+                started = completed = None
+            case TurnEnded():
+                items.append(TracedTurn(event.stop, event.hidden_because))
+            case _:
+                pass
+    total = sum(_tokens_of(item) for item in items)
+    return Trace(
+        taken.kind, tokens is not None, text, total, items, _count(items, total), parsed.diagnostics, taken.notes
+    )
+
+
+def _start(event: SpannedEvent) -> _Place:
+    return event.start_token, event.start_char
+
+
+def _end(event: SpannedEvent) -> _Place:
+    return event.end_token, event.end_char
+
+
+def spell_out(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
+    """The text of tokens, as the parser counts it: what is no token is one character."""
+    known = vocabulary.token_bytes
+    data = b"".join(known[token] if 0 <= token < VOCABULARY_SIZE else "\ufffd".encode() for token in tokens)
+    return data.decode(errors="replace")
+
+
+def hint_for(diagnostic: Diagnostic, trace: Trace, *, has_role: bool, has_tools: bool) -> str:
+    """What somebody who finds this fault in a trace can do about it."""
+    code, at = diagnostic.code, diagnostic.at.character
+    match code:
+        case ErrorCode.STREAM_MISSING_START if not has_role and at == 0:
+            return "if it is a completion, --role assistant says so, and this is no fault"
+        case ErrorCode.MISSING_SENTINEL if at == len(trace.text):
+            return "if the engine keeps the last stop token to itself, --stop-swallowed says so, and this is no fault"
+        case ErrorCode.STREAM_STRIPPED:
+            return "let the server keep special tokens (skip_special_tokens=false, or --special), or give token ids"
+        case ErrorCode.HEADER_GLUED_RECIPIENT | ErrorCode.HEADER_SPACED_RECIPIENT if not has_tools:
+            return "--tools with the declared names helps to take it apart"
+        case ErrorCode.HEADER_FORGED_ROLE:
+            return "if it is a whole conversation and no completion, leave --role out"
+        case ErrorCode.HEADER_UNFINISHED if trace.text.endswith("assistant"):
+            return "a prompt ends like this; what the model sampled comes behind it"
+        case ErrorCode.BODY_SPELLED_TOKEN:
+            return "look who could have put it there; render it as text only, as Harmonia does"
+        case ErrorCode.STREAM_UNKNOWN_TOKEN:
+            return "perhaps the ids are of another vocabulary than o200k_harmony"
+        case _:
+            return "docs/faults.md tells more about this code"
+
+
+def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
+    flags: list[str] = []
+    origin = message.origin
+    if header.is_call:
+        kind = (tools or Tools()).kind_of(message.recipient or "")
+        is_said = tools is not None or kind == "builtin"
+        flags.append(f"call of {_TOOL_KINDS[kind]}" if is_said else "call")
+    elif message.role is Role.ASSISTANT:
+        flags.append("shown" if header.is_visible else "hidden")
+    if origin is None:
+        return flags
+    if origin.forged:
+        flags.append("forged")
+    if origin.trust is not Trust.CERTAIN:
+        flags.append(origin.trust.name.lower())
+    if origin.source == "stripped":
+        flags.append("from stripped text")
+    elif origin.source == "text" and header.is_call:
+        flags.append("from text: unverified")
+    return flags
+
+
+def _faults_of(message: Message, numbers: list[int], diagnostics: Sequence[Diagnostic]) -> list[int]:
+    """Those that are about the message, and not about what stood before it."""
+    codes = message.origin.faults if message.origin else ()
+    return [number for number in numbers if diagnostics[number - 1].code in codes]
+
+
+def _tokens_of(item: TracedMessage | TracedText | TracedTurn) -> int:
+    match item:
+        case TracedMessage():
+            return item.header_tokens + item.body_tokens
+        case TracedText():
+            return len(item.ids)
+        case TracedTurn():
+            return 0
+
+
+def _count(items: Sequence[TracedMessage | TracedText | TracedTurn], total: int) -> list[ChannelCount]:
+    """The costs by channel; a message without one counts for its role, and what is outside comes last."""
+    messages: dict[str, list[TracedMessage]] = {}
+    outside = 0
+    for item in items:
+        if isinstance(item, TracedMessage):
+            message = item.message
+            messages.setdefault(message.channel or f"no channel ({message.role.value})", []).append(item)
+        else:
+            outside += _tokens_of(item)
+    counts = [
+        (name, len(listed), sum(each.header_tokens for each in listed), sum(each.body_tokens for each in listed))
+        for name, listed in messages.items()
+    ]
+    counted = [
+        ChannelCount(name, number, header + body, header, body, (header + body) / (total or 1))
+        for name, number, header, body in counts
+    ]
+    return [*counted, ChannelCount("outside messages", 0, outside, 0, 0, outside / total)] if outside else counted
+
+
+def marked_length(diagnostic: Diagnostic, text: str) -> int:
+    """How many characters from the place of the fault on are what was found; none, if it is not spelled there."""
+    found, at = diagnostic.found, diagnostic.at.character or 0
+    if text.startswith(found, at):
+        return len(found)
+    # Of what is shortened, only the beginning is known.
+    return 1 if found.endswith("…") and text.startswith(found[:-1], at) else 0
+
+
+def strict_raises(diagnostic: Diagnostic) -> bool:
+    return FAULTS[diagnostic.code].strict == "raises"
