@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-exhaustive lint format bench docs clean
+.PHONY: help serve test test-exhaustive fuzz lint format bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style an
 
 test-exhaustive: $(INSTALLED)  ## Every code point and the large fuzz: minutes
 	$(BIN)/pytest -n auto -m exhaustive
+
+fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is written to .fuzz
+	@mkdir -p .fuzz/corpus
+	$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=400 -artifact_prefix=.fuzz/ \
+	  .fuzz/corpus fuzz/corpus
 
 lint: $(INSTALLED)  ## Style and strict types
 	$(BIN)/ruff check
@@ -43,7 +48,7 @@ docs: $(INSTALLED)  ## Write the pages that are made from code: the command line
 	$(BIN)/python tools/write_docs.py
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) tests/typescript/node_modules .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) tests/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .fuzz dist
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,7 +1,7 @@
 """The command: `python -m benchmarks [--quick] [--only NAME] [--json FILE] [--markdown FILE] [--summary FILE]`.
 
-The table goes to standard output, progress to standard error. The exit code is 1 where rivals disagree about tokens
-or one of them dies, 2 where the command is misused, and 0 otherwise, whatever the numbers say.
+The table goes to standard output, progress to standard error. The exit code is 1 where rivals disagree about a
+result or one of them dies, 2 where the command is misused, and 0 otherwise, whatever the numbers say.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None, open_worker: OpenWorker = Worke
                 [STARTS[name] for name in names if name in STARTS], [CASES[name] for name in names if name in CASES]
             )
     except Disagreement as error:
-        print(f"error: the rivals do not give the same tokens, so nothing is reported. {error}", file=sys.stderr)
+        print(f"error: the rivals do not give the same results, so nothing is reported. {error}", file=sys.stderr)
         return 1
     except RivalDied as error:
         print(f"error: {error}", file=sys.stderr)

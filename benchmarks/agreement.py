@@ -1,4 +1,6 @@
-"""Tokens before times: rivals must give the same tokens for every input, or nothing is timed.
+"""Results before times: rivals must give the same tokens or messages for every input, or nothing is timed.
+
+A result is any JSON value: the tokens that were rendered, or the messages and the text that were parsed.
 
 The answers that are compared come from processes that end before the clock starts. A tokenizer that remembers words
 would otherwise have met every word that it is timed on.
@@ -18,13 +20,13 @@ OURS = ("core", "fast")
 
 
 class Disagreement(Exception):
-    """Two rivals gave different tokens for the same input, or there is none to compare with."""
+    """Two rivals gave different results for the same input, or there is none to compare with."""
 
 
 def agree_on_case(
     case: Case, rivals: list[str], open_worker: Callable[[str], Worker], *, quick: bool
 ) -> tuple[Digests, dict[str, str]]:
-    """The tokens (as digests) that all rivals give for all inputs of `case`, and who failed with what."""
+    """The results (as digests) that all rivals give for all inputs of `case`, and who failed with what."""
     workers = {name: open_worker(name) for name in rivals}
     failed: dict[str, str] = {}
     agreed: Digests = []
@@ -64,11 +66,21 @@ def agree_on_start(start: Start, answers: Mapping[str, Mapping[str, Any]]) -> No
                 raise Disagreement(f"{start.name}: {name} runs the tokenizer {answer['engine']}, not {engine}")
 
 
-def first_difference(left: list[int], right: list[int]) -> str:
-    """Where two sequences of tokens part, for people."""
+def first_difference(left: Any, right: Any, path: str = "") -> str:
+    """Where two results part, for people: down through lists and objects, to a token or a piece of text."""
+    where = f"at {path}, " if path else ""
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        name = next((name for name in left if left[name] != right[name]), None)
+        return "nowhere" if name is None else first_difference(left[name], right[name], f"{path}.{name}".lstrip("."))
+    if not isinstance(left, str | list) or type(left) is not type(right):
+        return f"{where}{left!r} and {right!r}"
     pairs = enumerate(zip(left, right, strict=False))
     at = next((index for index, (one, other) in pairs if one != other), min(len(left), len(right)))
-    return f"from token {at} on: {left[at : at + 5]} and {right[at : at + 5]} ({len(left)} and {len(right)} in all)"
+    if at < min(len(left), len(right)) and isinstance(left[at], dict | list):
+        return first_difference(left[at], right[at], f"{path}[{at}]")
+    unit, shown = ("character", 20) if isinstance(left, str) else ("message" if path else "token", 5)
+    one, other = left[at : at + shown], right[at : at + shown]
+    return f"{where}from {unit} {at} on: {one!r} and {other!r} ({len(left)} and {len(right)} in all)"
 
 
 def _same(
@@ -84,7 +96,7 @@ def _same(
         if len(digests) != len(expected):
             raise Disagreement(f"{case.name}: {name} gave {len(digests)} results, {judge} {len(expected)}")
         index = next(at for at, (one, other) in enumerate(zip(digests, expected, strict=True)) if one != other)
-        left, right = (workers[each].ask({**request, "index": index})["tokens"] for each in (name, judge))
+        left, right = (workers[each].ask({**request, "index": index})["result"] for each in (name, judge))
         raise Disagreement(
             f"{case.name}, round {request['round']}, input {index}: {name} and {judge} differ "
             + first_difference(left, right)

@@ -12,7 +12,9 @@ Json = dict[str, Any]
 # warm    render a conversation again that was rendered before
 # append  add a message to a conversation that was rendered before, and render that
 # encode  text to tokens; one measurement takes all the texts of a round
-Action = Literal["cold", "warm", "append", "encode"]
+# parse   the tokens of a completion to messages, all at once
+# stream  the same as the tokens arrive, taking every delta of text
+Action = Literal["cold", "warm", "append", "encode", "parse", "stream"]
 
 
 @dataclass(frozen=True)
@@ -20,9 +22,9 @@ class Case:
     """Inputs and what to do with them. Each round has new ones, which depend on nothing but the case and the round;
     unless there is only one to think of, and then `varies` is False.
 
-    `make` gives a conversation (for `append` a message, for `encode` a text). In a round, `count` of them are measured
-    and their median is the result; the result of the case is the best of its rounds. With `fresh`, each round has
-    new processes. `fails` names rivals that are known to fail.
+    `make` gives a conversation (for `append` a message, for `encode` a text, for `parse` and `stream` tokens). In a
+    round, `count` of them are measured, those of `given` first, and their median is the result; the result of the case
+    is the best of its rounds. With `fresh`, each round has new processes. `fails` names rivals that are known to fail.
     """
 
     name: str
@@ -35,6 +37,9 @@ class Case:
     fresh: bool = False
     varies: bool = True
     fails: tuple[str, ...] = ()
+    given: tuple[Any, ...] = ()
+    chunk_tokens: int = 1  # how many tokens arrive at a time
+    with_channel: bool = False  # whether every delta is taken with the channel it is on
 
     def rounds_for(self, *, quick: bool) -> int:
         return min(1 if self.fresh else 2, self.rounds) if quick else self.rounds
@@ -42,7 +47,9 @@ class Case:
     def inputs(self, round_: int, *, quick: bool) -> list[Any]:
         """The inputs of a round; quick rounds have the first few."""
         count = min(4, self.count) if quick and self.action != "encode" else self.count
-        return [self.make(Random(f"{self.name}/{round_}/{index}")) for index in range(count)]
+        seed = f"{self.name}/{round_ if self.varies else 0}"
+        made = range(len(self.given), count)
+        return [*self.given[:count], *(self.make(Random(f"{seed}/{index}")) for index in made)]
 
     def base_conversation(self) -> list[Json]:
         """What messages are appended to."""

@@ -9,7 +9,7 @@ from benchmarks.cases import Row
 from benchmarks.measure import Result, Results
 
 # aim, reached, MISSED    rows with a mark: the aim, only what it must, not even that
-# better, even, LOSES     rows without a mark, against the rival
+# better, even, LOSES     rows without a mark, against the rival; growth has no rival
 Verdict = Literal["aim", "reached", "MISSED", "better", "even", "LOSES", ""]
 
 _EVEN = 0.03
@@ -80,6 +80,8 @@ def judge(row: Row, ratio: float) -> Verdict:
         if not reaches(row.must):
             return "MISSED"
         return "aim" if row.aim is not None and reaches(row.aim) else "reached"
+    if row.measure == "growth":  # it is compared with no rival
+        return ""
     if abs(ratio - 1) <= _EVEN:
         return "even"
     return "better" if reaches(1) else "LOSES"

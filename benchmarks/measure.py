@@ -61,7 +61,7 @@ class Measurement:
             say(f"comparing tokens: {start.name}")
             agree_on_start(start, {name: self._start(name, start) for name in self._starters()})
         for case in cases:
-            say(f"comparing tokens: {case.name}")
+            say(f"comparing results: {case.name}")
             agreed[case.name], failed = agree_on_case(
                 case, self._taking_part(case), self._open_worker, quick=self._quick
             )
@@ -110,7 +110,7 @@ class Measurement:
                         workers[name] = self._open_worker(name)
                     answer = workers[name].ask({"case": case.name, "round": round_, "quick": self._quick})
                     if answer.get("digests") != agreed[round_]:
-                        raise Disagreement(f"{case.name}: {name} gave other tokens when it was timed")
+                        raise Disagreement(f"{case.name}: {name} gave another result when it was timed")
                     results[name].rounds.setdefault("seconds", []).append(median(answer["seconds"]))
                     if case.fresh:
                         workers.pop(name).close()

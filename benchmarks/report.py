@@ -89,7 +89,7 @@ class Report:
             f"Machine: {machine['processor']}, {machine['memory']}, {machine['system']}, {machine['python']}, "
             f"load {machine['load']}.",
             "Versions: " + ", ".join(f"{name} {found}" for name, found in versions.items()) + ".",
-            "Tokens were equal for every input before anything was timed.",
+            "Tokens, messages and deltas were equal for every input before anything was timed.",
             *[
                 f"{line.row.title.strip()}: the rival fails ({line.rival_failed})."
                 for line in self.lines

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks import bench_encode, bench_render, bench_start
+from benchmarks import bench_encode, bench_parse, bench_render, bench_start
 from benchmarks.cases import Case, Row, Start
 
 STARTS: dict[str, Start] = {start.name: start for start in bench_start.CASES}
-CASES: dict[str, Case] = {case.name: case for case in (*bench_render.CASES, *bench_encode.CASES)}
+CASES: dict[str, Case] = {case.name: case for case in (*bench_render.CASES, *bench_parse.CASES, *bench_encode.CASES)}
 
-_ALL = (*bench_start.ROWS, *bench_render.ROWS, *bench_encode.ROWS)
-_PROMISED = ("start", "cold-short", "cold-5kb", "append", "spaces-100k", "spaces-1m", "memory")
+_ALL = (*bench_start.ROWS, *bench_render.ROWS, *bench_parse.ROWS, *bench_encode.ROWS)
+_PROMISED = (
+    *("start", "cold-short", "cold-5kb", "append", "spaces-100k", "spaces-1m", "memory"),
+    *("parse-short", "parse-stream", "parse-whole"),
+)
 
 ROWS: tuple[Row, ...] = (
     *sorted((row for row in _ALL if row.name in _PROMISED), key=lambda row: _PROMISED.index(row.name)),

@@ -1,7 +1,7 @@
 """A rival's process: reads requests, one line of JSON each, and answers each with one line.
 
 {"case", "round", "quick"}               -> {"seconds": [...], "digests": [...]}
-{"case", "round", "quick", "index"}      -> {"tokens": [...]}, of one input
+{"case", "round", "quick", "index"}      -> {"result": ...}, of one input
 either, where the rival fails            -> {"failed": "PanicException: ..."}
 """
 
@@ -10,16 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from array import array
 from typing import Any
 
 from benchmarks.rivals import load_rival
 from benchmarks.suites import CASES
 
 
-def digest(tokens: list[int]) -> str:
-    """A digest of the tokens, which tells any two sequences apart."""
-    return hashlib.sha256(array("I", tokens).tobytes()).hexdigest()
+def digest(result: Any) -> str:
+    """A digest of a result, which tells any two JSON values apart."""
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()
 
 
 def main(name: str) -> None:
@@ -40,9 +39,9 @@ def main(name: str) -> None:
             if index is None:
                 answer = {
                     "seconds": [seconds for seconds, _ in results],
-                    "digests": [digest(tokens) for _, tokens in results],
+                    "digests": [digest(result) for _, result in results],
                 }
             else:
-                answer = {"tokens": results[index][1]}
+                answer = {"result": results[index][1]}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: tokens are compared, rivals start equal, every row is reported. No times."""
+"""The benchmarks measure what they say: results are compared, rivals start equal, every row is reported. No times."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part
 
 from benchmarks.__main__ import main
 from benchmarks.agreement import Disagreement, agree_on_case, agree_on_start, first_difference
+from benchmarks.bench_parse import SEED_COMPLETION
 from benchmarks.cases import Case, Row
 from benchmarks.data import KINDS, text
 from benchmarks.lines import judge, make_lines
@@ -30,8 +31,8 @@ class WrongWorker(WorkerProcess):
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         answer = super().ask(request)
-        if "tokens" in answer:
-            answer["tokens"][7] += 1
+        if "result" in answer:
+            answer["result"][7] += 1
         else:
             answer["digests"][-1] = "0" * 64
         return answer
@@ -55,7 +56,7 @@ def agree(rivals: dict[str, ScriptedWorker], **options: Any) -> tuple[list[list[
     return agree_on_case(case, list(rivals), rivals.__getitem__, quick=True)
 
 
-@pytest.mark.parametrize("name", ["start-20", "cold-5-tools", "encode-short"])
+@pytest.mark.parametrize("name", ["start-20", "cold-5-tools", "parse-stream-16", "encode-short"])
 def test_each_suite_runs_and_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--only", name, "--json", str(tmp_path / "out.json")]) == 0
     (row,) = select([name])
@@ -116,6 +117,18 @@ def test_first_difference_also_finds_a_missing_end() -> None:
     assert first_difference([1, 2], [1, 2, 3]) == "from token 2 on: [] and [3] (2 and 3 in all)"
 
 
+def test_first_difference_names_the_field_of_a_message() -> None:
+    def parsed(channel: str | None, content: str, count: int = 1) -> dict[str, Any]:
+        return {"messages": [{"channel": channel, "content": content}] * count, "text": content * count}
+
+    assert first_difference(parsed("final", "Four."), parsed("final", "Fou!.")) == (
+        "at messages[0].content, from character 3 on: 'r.' and '!.' (5 and 5 in all)"
+    )
+    assert first_difference(parsed(None, "Hi"), parsed("final", "Hi")) == "at messages[0].channel, None and 'final'"
+    assert first_difference(parsed("final", "Hi"), parsed("final", "Hi", 2)).startswith("at messages, from message 1")
+    assert first_difference(parsed("final", "Hi"), parsed("final", "Hi")) == "nowhere"
+
+
 def test_every_rival_starts_from_the_bare_interpreter() -> None:
     with environment() as variables:
         loaded = {
@@ -169,6 +182,9 @@ def test_the_promised_rows_are_there() -> None:
         "spaces-100k": (100, None),
         "spaces-1m": (13, None),
         "memory": (1.5, None),
+        "parse-short": (15, 30),
+        "parse-stream": (4, 8),
+        "parse-whole": (10, 15),
     }
 
 
@@ -186,6 +202,8 @@ def test_verdicts() -> None:
     assert [judge(share, ratio) for ratio in (1.1, 1.0, 0.6)] == ["MISSED", "reached", "aim"]
     assert [judge(Row("x", "x", "x"), ratio) for ratio in (0.9, 1.01, 1.1)] == ["LOSES", "even", "better"]
     assert [judge(Row("x", "x", "x", "share"), ratio) for ratio in (0.9, 1.1)] == ["better", "LOSES"]
+    growth = Row("x", "x", "x", "growth")
+    assert [judge(growth, ratio) for ratio in (0.9, 10)] == ["", ""]  # there is no rival to lose against
 
 
 def test_inputs_depend_on_nothing_but_case_and_round() -> None:
@@ -193,6 +211,20 @@ def test_inputs_depend_on_nothing_but_case_and_round() -> None:
     assert case.inputs(1, quick=True) == case.inputs(1, quick=True)
     assert case.inputs(1, quick=True) != case.inputs(2, quick=True)
     assert case.inputs(1, quick=False)[:4] == case.inputs(1, quick=True)
+
+
+def test_rounds_that_do_not_vary_have_the_same_inputs() -> None:
+    case = Case("same", "parse", lambda random: [random.random()], count=2, varies=False, given=([1],))
+    assert case.inputs(0, quick=False) == case.inputs(1, quick=False)
+    assert case.inputs(0, quick=False)[0] == [1]
+
+
+def test_completions_have_the_size_that_the_rows_name() -> None:
+    sizes = {name: {len(it) for it in CASES[name].inputs(0, quick=True)} for name in ("parse-short", "parse-stream")}
+    assert sizes == {"parse-short": {36}, "parse-stream": {10_000}}
+    assert CASES["parse-short"].inputs(0, quick=True)[0] == list(SEED_COMPLETION)
+    (call, *_) = CASES["parse-stream-call"].inputs(0, quick=True)
+    assert 10_000 < len(call) < 12_000
 
 
 @pytest.mark.parametrize("kind", KINDS)

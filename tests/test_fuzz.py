@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 FUZZ = Path(__file__).parent.parent / "fuzz"
-RUNS = 2_000
+RUNS = 1_000
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None,
-    reason="atheris is not installed; it needs Linux or macOS with clang's runtime",
+    reason="atheris is not installed",
 )
 def test_a_bounded_fuzz_of_the_parser_finds_nothing(tmp_path: Path) -> None:
     grown = tmp_path / "corpus"  # libFuzzer writes what it discovers into the first folder
@@ -28,7 +28,7 @@ def test_a_bounded_fuzz_of_the_parser_finds_nothing(tmp_path: Path) -> None:
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     assert f"Done {RUNS} runs" in done.stderr
 
 

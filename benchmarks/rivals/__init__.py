@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from benchmarks.cases import Case
 
     class Rival(Protocol):
-        """What is measured. `run` gives, for each input of the round, the seconds it took and its tokens."""
+        """What is measured. `run` gives, for each input of the round, the seconds it took and the result: tokens, or
+        for parsing `{"messages": [...], "text": ...}`, where `text` is all deltas joined."""
 
         @property
         def label(self) -> str: ...
         @property
         def version(self) -> str: ...
-        def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, list[int]]]: ...
+        def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]: ...
         def first_render(self, messages: list[dict[str, Any]], *, engine_loaded: bool) -> list[int]: ...
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Harmonia:
-    """`Renderer(Vocabulary(engine=…)).render(…)` on values built beforehand."""
+    """`Renderer(Vocabulary(engine=…)).render(…)` on values built beforehand; `parse` and `Parser` on tokens."""
 
     def __init__(self, engine: Literal["exact", "fast"]) -> None:
         self.engine: Literal["exact", "fast"] = engine
@@ -23,16 +23,16 @@ class Harmonia:
 
         return version("harmonia")
 
-    def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, list[int]]]:
+    def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]:
         from benchmarks.timing import timed, without_garbage_collection
-        from harmonia import Conversation, Message, Renderer, Vocabulary
+        from harmonia import Conversation, Message, Renderer, Vocabulary, parse
 
         if self._renderer is None:
             self._renderer = Renderer(Vocabulary(engine=self.engine))
             self._renderer.render([Message.user("Hi")])
         renderer: Renderer = self._renderer
         inputs = case.inputs(round_, quick=quick)
-        results: list[tuple[float, list[int]]] = []
+        results: list[tuple[float, Any]] = []
 
         match case.action:
             case "cold":
@@ -61,6 +61,24 @@ class Harmonia:
                 with without_garbage_collection():
                     seconds, tokens = timed(lambda: [encode(text) for text in inputs])
                 results.append((seconds, [token for each in tokens for token in each]))
+            case "parse":
+                with without_garbage_collection():
+                    for completion in inputs:
+                        seconds, parsed = timed(
+                            lambda it=completion: parse(it, role="assistant", vocabulary=renderer.vocabulary)
+                        )
+                        results.append((seconds, {"messages": [_read(message) for message in parsed.messages]}))
+            case "stream":
+                with without_garbage_collection():
+                    for completion in inputs:
+                        chunks = _chunks(completion, case.chunk_tokens)
+                        seconds, (messages, texts) = timed(
+                            lambda it=chunks: (_stream_channels if case.with_channel else _stream)(
+                                it, renderer.vocabulary
+                            )
+                        )
+                        read = [_read(message) for message in messages]
+                        results.append((seconds, {"messages": read, "text": "".join(texts)}))
         return results
 
     def first_render(self, messages: list[dict[str, Any]], *, engine_loaded: bool) -> list[int]:
@@ -71,3 +89,50 @@ class Harmonia:
         if engine_loaded:
             return harmonia.Renderer(harmonia.Vocabulary(engine=self.engine)).render(conversation).tokens
         return harmonia.render(conversation).tokens
+
+
+def _chunks(tokens: list[int], size: int) -> list[Any]:
+    """Tokens as they arrive: ids where they come one by one, else lists."""
+    return tokens if size == 1 else [tokens[start : start + size] for start in range(0, len(tokens), size)]
+
+
+def _stream(chunks: list[Any], vocabulary: Any) -> tuple[list[Any], list[str]]:
+    """The messages and the deltas of a completion, taken from the events as they come."""
+    from harmonia import ArgumentsDelta, MessageEnded, Parser, TextDelta
+
+    parser = Parser(role="assistant", vocabulary=vocabulary)
+    messages: list[Any] = []
+    texts: list[str] = []
+    for chunk in chunks:
+        for event in parser.feed(chunk):
+            if isinstance(event, TextDelta) or isinstance(event, ArgumentsDelta):  # noqa: SIM101 -- as `match` compares
+                texts.append(event.text)
+            elif isinstance(event, MessageEnded):
+                messages.append(event.message)
+    parser.close()
+    return messages, texts
+
+
+def _stream_channels(chunks: list[Any], vocabulary: Any) -> tuple[list[Any], list[str]]:
+    """The same, as a server does it that sends reasoning and answers to different places."""
+    from harmonia import ArgumentsDelta, MessageEnded, Parser, TextDelta
+
+    parser = Parser(role="assistant", vocabulary=vocabulary)
+    messages: list[Any] = []
+    texts: list[str] = []
+    channels: list[str | None] = []
+    for chunk in chunks:
+        for event in parser.feed(chunk):
+            if isinstance(event, TextDelta) or isinstance(event, ArgumentsDelta):  # noqa: SIM101 -- as `match` compares
+                texts.append(event.text)
+                channels.append(event.header.channel)
+            elif isinstance(event, MessageEnded):
+                messages.append(event.message)
+    parser.close()
+    return messages, [*texts, *dict.fromkeys(map(str, channels))]
+
+
+def _read(message: Any) -> dict[str, Any]:
+    """What a message says, in the form that both rivals give."""
+    fields = ("name", "channel", "recipient", "content_type", "content")
+    return {"role": message.role.value, **{name: getattr(message, name) for name in fields}}

@@ -28,7 +28,7 @@ class Tiktoken:
 
         return version("tiktoken")
 
-    def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, list[int]]]:
+    def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]:
         from benchmarks.timing import timed, without_garbage_collection
 
         if self._encoding is None:

@@ -300,14 +300,13 @@ class Message:
     ) -> Message:
         """What a parser read. It checks nothing, because a model may have written anything."""
         message = object.__new__(cls)
-        put = object.__setattr__
-        put(message, "author", author)
-        put(message, "content", content)
-        put(message, "channel", channel)
-        put(message, "recipient", recipient)
-        put(message, "content_type", content_type)
-        put(message, "origin", origin)
-        put(message, "sampled", sampled)
+        _set_author(message, author)
+        _set_content(message, content)
+        _set_channel(message, channel)
+        _set_recipient(message, recipient)
+        _set_content_type(message, content_type)
+        _set_origin(message, origin)
+        _set_sampled(message, sampled)
         return message
 
     def replace(self, **changes: Any) -> Message:
@@ -373,6 +372,17 @@ class Message:
     def from_json(cls, text: str | bytes) -> Message:
         return _from_wire(_decode(text, _MESSAGE_DECODER))
 
+
+# The fields of a frozen message, written without the detour over their names. For messages that nobody has seen yet.
+(
+    _set_author,
+    _set_content,
+    _set_channel,
+    _set_recipient,
+    _set_content_type,
+    _set_origin,
+    _set_sampled,
+) = (getattr(Message, field.name).__set__ for field in dataclasses.fields(Message))
 
 _SYSTEM = Author(Role.SYSTEM)
 _DEVELOPER = Author(Role.DEVELOPER)

@@ -215,6 +215,12 @@ KINDS: dict[str, Callable[[Units], Iterator[Units]]] = {
 Found = list[tuple[int, int, Author]]
 
 
+def bounds(tokens: list[int]) -> list[int]:
+    """Where each token begins, in characters, and where the last one ends."""
+    vocabulary = default_vocabulary()
+    return [*vocabulary.char_offsets(tokens), len(vocabulary.decode(tokens))]
+
+
 def found_by_harmonia(tokens: list[int], role: str | None) -> tuple[Found, bool]:
     found: Found = []
     try:
@@ -232,11 +238,11 @@ def found_by_harmonia(tokens: list[int], role: str | None) -> tuple[Found, bool]
 
 def found_by_reference(encoding: HarmonyEncoding) -> Callable[[list[int], str | None], tuple[Found, bool]]:
     """openai-harmony, token by token, so that what it read before it raises counts."""
-    from openai_harmony import HarmonyError, Role, StreamableParser
+    from openai_harmony import HarmonyError, Role, StreamableParser  # pyright: ignore[reportUnknownVariableType] -- made by the extension
 
     def found_by(tokens: list[int], role: str | None) -> tuple[Found, bool]:
         parser = StreamableParser(encoding, None if role is None else Role(role), strict=False)
-        starts = [*default_vocabulary().char_offsets(tokens), 0]
+        starts = bounds(tokens)
         found: Found = []
         first = 0  # the token from which text is held back
         try:
@@ -259,10 +265,10 @@ def found_by_reference(encoding: HarmonyEncoding) -> Callable[[list[int], str | 
 
 
 def score(units: Units, found: Found, *, raised: bool) -> Score:
-    starts = default_vocabulary().char_offsets([unit.token for unit in units])
+    starts = bounds([unit.token for unit in units])
     owners: dict[int, Author] = {
         char: unit.owner
-        for unit, (start, end) in zip(units, pairwise(starts), strict=False)
+        for unit, (start, end) in zip(units, pairwise(starts), strict=True)
         if unit.owner is not None
         for char in range(start, end)
     }

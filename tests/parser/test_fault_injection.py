@@ -38,10 +38,10 @@ FLOORS: dict[str, tuple[float, float]] = {
     "insert special in header": (1.0, 0.880),
     "insert special in body": (0.996, 0.825),
     "stray word in header": (1.0, 0.965),
-    "garbage for header word": (1.0, 0.825),
+    "garbage for header word": (1.0, 0.834),
     "glue word to header word": (1.0, 0.955),
     "truncate": (1.0, 1.0),
-    "swap neighbours": (0.994, 0.940),
+    "swap neighbours": (0.993, 0.939),
 }
 
 
@@ -57,7 +57,8 @@ def test_what_is_left_of_bodies_comes_back(scores: Any, kind: str) -> None:
     compared(
         f"streams with a fault: {kind}; {recovered:.2%} of characters back, {right:.2%} on their channel", score.cases
     )
-    assert (recovered, right) >= FLOORS[kind] and right >= FLOORS[kind][1]
+    least_recovered, least_right = FLOORS[kind]
+    assert recovered >= least_recovered and right >= least_right
 
 
 @pytest.mark.parametrize("kind", FLOORS)

@@ -284,7 +284,8 @@ class _HeaderReader:
         if word.text.casefold() in CHANNELS:
             self.channels.append(word.text)
             return None
-        if self.tools.looks_like_one(word.text):
+        is_addressed = any(field.kind == "recipient" and is_tool_address(field.value) for field in self.fields)
+        if self.tools.looks_like_one(word.text) and not is_addressed:
             self.add("recipient", word.text, word)
             self._blame(ErrorCode.HEADER_BARE_RECIPIENT, word)
             return None
@@ -476,6 +477,7 @@ _OPEN_AUTHOR: Final = re.compile(rf"\s*(?:(?P<role>{_ROLE})(?::\S+)?|(?P<tool>[A
 _OPEN_CHANNEL: Final = re.compile(rf"\s*(?:{'|'.join(CHANNELS)})", re.IGNORECASE)
 _OTHER_CHANNEL: Final = re.compile(r"\s*[\w-]+(?=\s+to=)")
 _OPEN_RECIPIENT: Final = re.compile(r"\s*to=(?P<name>[^\s<{\[]+)")
+_OPEN_EMPTY_RECIPIENT: Final = re.compile(r"\s*to=(?=\s|$)")
 _OPEN_CONTENT_TYPE: Final = re.compile(
     rf"\s*(?P<type>(?P<constrain><\|constrain\|>\s*)?(?:{_CONTENT_TYPE}))(?=[\s{{\[\"<]|$)", re.IGNORECASE
 )
@@ -517,6 +519,9 @@ def read_open_header(items: Sequence[Item], given: Author | None, tools: Tools, 
     if recipient is not None:
         reader.collect_recipients(_Word(recipient.group().strip(), None, recipient.start(), True))
         at = recipient.end()
+    else:
+        nobody = _OPEN_EMPTY_RECIPIENT.match(text, at)
+        at = at if nobody is None else nobody.end()
     content_type = _OPEN_CONTENT_TYPE.match(text, at)
     if content_type is not None and (
         any(field.kind == "recipient" for field in reader.fields)

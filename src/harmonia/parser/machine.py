@@ -57,6 +57,7 @@ from harmonia.vocabulary import (
     CONSTRAIN,
     END,
     END_OF_TEXT,
+    FIRST_SPECIAL,
     MESSAGE,
     RETURN,
     SPELLING_BY_ID,
@@ -69,6 +70,8 @@ from harmonia.vocabulary import (
 STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
 _State = Literal["wait", "header", "body"]
 _NEVER: Final = -1
+_START_SPELLING: Final = SPELLING_BY_ID[START]
+_MESSAGE_SPELLING: Final = SPELLING_BY_ID[MESSAGE]
 _NO_TOKENS: Final[list[int]] = []
 _NO_SPAN: Final = Span(None, None, 0, 0)
 _NO_HEADER: Final = Header(ASSISTANT)
@@ -76,15 +79,22 @@ _LONGEST_LATE_TYPE: Final = 32
 _LONGEST_ROLE: Final = 200
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
+# A header with one of these faults may lack more than that.
+_INCOMPLETE: Final = (
+    ErrorCode.STREAM_MISSING_START,
+    ErrorCode.HEADER_EMPTY_ROLE,
+    ErrorCode.HEADER_REPEATED_START,
+)
 # Words of a header that was given up, such as "commentary" behind a call, and signs that say nothing.
 _LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
-# A role at the end of a text, perhaps with a name and an address: a header that lacks its <|start|>.
-_ROLE_AT_END: Final = re.compile(rf"(?:{'|'.join(Role)})(?::\S+)?(?:\s+to=\S+)?\s*$")
+# An author at the end of a text, or an address, or both: a header that lacks its <|start|>.
+_AUTHOR: Final = rf"(?:{'|'.join(Role)})(?::\S+)?|(?<![\w.])[A-Za-z_][\w-]*(?:\.[\w-]+)+"
+_HEADER_AT_END: Final = re.compile(rf"(?:{_AUTHOR})(?:\s+to=\S+)?\s*$|(?<!\S)to=\S+\s*$")
 _HEADER_LINE: Final = re.compile(rf"\s*(?:{_FORMAT_WORDS})(?:\s|$)", re.IGNORECASE)
 _LATE_TYPE: Final = re.compile(r"\s*([A-Za-z]*)")
 
 
-class _KnownHeader(NamedTuple):
+class KnownHeader(NamedTuple):
     """A header that was read before. `chars` counts what is between `<|start|>` and `<|message|>`."""
 
     reading: Reading
@@ -109,6 +119,7 @@ class Machine(Ledger):
         "_body_limit",
         "_delta",
         "_fast_until",
+        "_follows_damage",
         "_given",
         "_header",
         "_header_at",
@@ -121,6 +132,7 @@ class Machine(Ledger):
         "_limits",
         "_parts",
         "_pieces",
+        "_plain_until",
         "_prompt_tokens",
         "_role_end",
         "_saw_special",
@@ -151,6 +163,7 @@ class Machine(Ledger):
         self._source: Source | None = None
         self._state: _State = "wait" if role is None else "header"
         self._saw_special = False
+        self._follows_damage = False  # whether something is wrong with what went before
 
         # What is held back in WAIT and HEADER. The header begins at item `_header_at` and at `_text_from`, behind
         # <|start|> if there is one; `_given` is its author where the prompt, or what went before, already says it.
@@ -173,8 +186,9 @@ class Machine(Ledger):
         self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
         self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
         self._late_from: Place = (None, 0)
-        # Up to this character a token that is whole characters is nothing but more text; see reading.py.
-        self._fast_until = _NEVER
+        # Up to this character an ordinary token is nothing but more text, and up to the other one there is not even the
+        # beginning of a character to join it with. See reading.py.
+        self._plain_until = self._fast_until = _NEVER
 
         self._turn = Turn(is_open=role is not None)
 
@@ -269,6 +283,7 @@ class Machine(Ledger):
         if _is_leftover(text) and not is_unmarked:
             self._fault(ErrorCode.STREAM_TEXT_OUTSIDE, self._from, text)
             self._skip_held()
+            self._follows_damage = True
             return
         self._begin_unmarked_message(ErrorCode.STREAM_NO_MARKUP if is_unmarked else ErrorCode.STREAM_TEXT_OUTSIDE)
         self._end_message(None)
@@ -285,8 +300,8 @@ class Machine(Ledger):
         text = self._held_text()
         if _HEADER_LINE.match(text) is None:
             # Only its end is a header, if anything is.
-            role = _ROLE_AT_END.search(text, max(len(text) - _LONGEST_ROLE, 0))
-            header_at = len(text) if role is None else role.start()
+            found = _HEADER_AT_END.search(text, max(len(text) - _LONGEST_ROLE, 0))
+            header_at = len(text) if found is None else found.start()
             if text[:header_at].strip():
                 self._settle_part_outside(header_at)
         self._state = "header"
@@ -339,9 +354,10 @@ class Machine(Ledger):
         items = self._items[self._header_at :]
         reading = read_header(items, self._given, self._tools, is_completion=self._is_completion)
         self._consume(spelling, ids)
-        if self._token is not None and not reading.faults and not self._faults:
+        if self._token is not None:
             self._role_end = len(self._prompt_tokens) or 1 + self._count_role_tokens(reading.author_end)
-            self._remember_header(reading)
+            if not reading.faults and not self._faults:
+                self._remember_header(reading)
         self._complete_header(reading, (self._token, self._char))
 
     def _field_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
@@ -359,28 +375,94 @@ class Machine(Ledger):
     def _remember_header(self, reading: Reading) -> None:
         """What these very tokens mean. Headers are few and come again and again."""
         if self._start_at == 0 or (self._start_at is None and self._given is ASSISTANT):
-            known = _KnownHeader(reading, self._held_chars, self._role_end)
+            known = KnownHeader(reading, self._held_chars, self._role_end)
             remember(self._tools, (self._is_completion, *self._ids), known)
 
-    def _take_known_header(self, ids: list[int]) -> bool:
-        """Read a header at once, up to `<|message|>`, if it was read before and nothing was wrong with it.
+    def _known_header(self, ids: list[int]) -> KnownHeader | None:
+        """What these tokens mean, from `<|start|>` or from behind the prompt's to `<|message|>`, if it is known."""
+        known: KnownHeader | None = self._tools.remembered_headers.get((self._is_completion, *ids))
+        return known if known is not None and known.chars <= self._limits.header_chars else None
 
-        Nothing may be held back; the header begins with `<|start|>`, or behind the prompt's.
-        """
-        known: _KnownHeader | None = self._tools.remembered_headers.get((self._is_completion, *ids))
-        if known is None or known.chars > self._limits.header_chars:
-            return False
+    def _take_known_header(self, known: KnownHeader, ids: list[int]) -> None:
+        """A header at once. Nothing may be held back."""
         token, char = self._token or 0, self._char
         self._saw_special = True
         self._ids = ids
         if ids[0] == START:
             self._start_at = 0
-            token_from, char = token + 1, char + len(SPELLING_BY_ID[START])
-            self._text_from = (token_from, char)
+            char += len(_START_SPELLING)
+            self._text_from = (token + 1, char)
         self._token = token + len(ids)
-        self._char = char + known.chars + len(SPELLING_BY_ID[MESSAGE])
+        self._char = char + known.chars + len(_MESSAGE_SPELLING)
         self._role_end = known.role_end
         self._complete_header(known.reading, (self._token, self._char))
+
+    def _take_known_message(self, known: KnownHeader, header_ids: list[int], body_ids: list[int], stop: int) -> bool:
+        """A message at once, if there is nothing to say about its body. Nothing may be held back.
+
+        This is `_take_known_header`, `_take_text` and `_end_message` in one: short answers come in one chunk, and most
+        of their time would go into handing things on.
+        """
+        header = known.reading.header
+        data = b"".join(map(self._vocabulary.token_bytes.__getitem__, body_ids))
+        try:
+            content = data.decode()
+        except UnicodeDecodeError:
+            return False
+        name = STOPS[stop]
+        if (
+            self._source != "tokens"
+            or "<|" in content
+            or len(content) > self._limits.body_chars
+            or (name == "call" and not header.is_call)
+            or (header.is_call and is_json_type(header.content_type) and json_fault(content) is not None)
+        ):
+            return False
+        self._saw_special = True
+        token, char, index = self._token or 0, self._char, self._index
+        text_token, text_char = token, char
+        if header_ids[0] == START:
+            text_token, text_char = token + 1, char + len(_START_SPELLING)
+        body_token, body_char = token + len(header_ids), text_char + known.chars + len(_MESSAGE_SPELLING)
+        stop_token, stop_char = body_token + len(body_ids), body_char + len(content)
+        end_token, end_char = stop_token + 1, stop_char + len(SPELLING_BY_ID[stop])
+        prompt = self._prompt_tokens
+        message = Message.parsed(
+            header.author,
+            content,
+            header.channel,
+            header.recipient,
+            header.content_type,
+            Origin(
+                "tokens",
+                Trust.CERTAIN,
+                name,
+                Span(token, body_token, char, body_char),
+                Span(body_token, stop_token, body_char, stop_char),
+                (),
+                header.is_forged,
+            ),
+            Sampled((*prompt, *header_ids, *body_ids, stop), known.role_end, len(prompt) + len(header_ids)),
+        )
+        events = self._events
+        events.append(MessageStarted(index, token, text_token, char, text_char))
+        events.append(HeaderCompleted(index, header, text_token, body_token, text_char, body_char))
+        if content:
+            delta = ArgumentsDelta if header.is_call else TextDelta
+            events.append(delta(content, header, body_token, stop_token, body_char, stop_char))
+        events.append(MessageEnded(index, name, message, stop_token, end_token, stop_char, end_char))
+        self._index = index + 1
+        self._token, self._char = end_token, end_char
+        self._from = self._text_from = (end_token, end_char)
+        self._state = "wait"
+        self._given = None
+        self._prompt_tokens = _NO_TOKENS
+        self._follows_damage = False
+        self._turn.is_open = True
+        if header.author.role is Role.ASSISTANT:
+            self._turn.note(header, content)
+            if name != "end":
+                self._end_turn_by(name)
         return True
 
     def _start_in_header(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
@@ -388,6 +470,7 @@ class Machine(Ledger):
         self._close_text()
         reading = self._read_open()
         is_repeated = reading.body_start is None and not reading.says_more_than_a_role
+        given_up = spell(self._items[self._header_at :]).strip()
         here = (self._token, self._char)
         if reading.body_start is not None:
             self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
@@ -395,6 +478,7 @@ class Machine(Ledger):
             self._end_message(None)
         elif not is_repeated:
             self._fault(ErrorCode.HEADER_UNFINISHED, self._from, self._held_text())
+        self._follows_damage = self._follows_damage or given_up not in ("", Role.ASSISTANT)
         self._skip_held()
         self._start_header(spelling, ids)
         if is_repeated:
@@ -413,6 +497,7 @@ class Machine(Ledger):
         else:
             self._state = "wait"
             self._skip_special(ErrorCode.HEADER_STOP_INSIDE, token, spelling, ids)
+            self._follows_damage = True
 
     def _finish_header(self) -> None:
         self._close_text()
@@ -440,6 +525,8 @@ class Machine(Ledger):
         header = reading.header
         if self._source == "stripped":
             self._trust = Trust.GUESSED
+        if header.is_visible and header.channel != "final" and self._may_lack_address(reading):
+            self._trust = Trust.GUESSED
         if self._trust < header.trust:
             visible = is_visible(header.author, header.channel, header.recipient, self._trust)
             header = msgspec.structs.replace(header, trust=self._trust, is_visible=visible)
@@ -466,6 +553,11 @@ class Machine(Ledger):
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
         for code, fault_start, fault_end in reading.faults:
             self._fault(code, self._place_at(text_char + fault_start), header_text[fault_start:fault_end])
+
+    def _may_lack_address(self, reading: Reading) -> bool:
+        """Whether an address may have been lost: then a call, or a tool's answer, would look like a preamble."""
+        codes = {*self._faults, *(fault.code for fault in reading.faults)}
+        return self._follows_damage and not codes.isdisjoint(_INCOMPLETE)
 
     def _complete_open_header(self, reading: Reading, code: ErrorCode) -> None:
         """A header without `<|message|>`; the text that is stranded in it is the body, as far as it was read."""
@@ -512,7 +604,7 @@ class Machine(Ledger):
         self._settle_late_type()
         while self._blank_parts < len(self._parts) and self._parts[self._blank_parts].isspace():
             self._blank_parts += 1
-        if self._blank_parts < len(self._parts):
+        if self._blank_parts < len(self._parts) or self._cut_at is not None:
             # What follows may be reasoning, so it must not go on with the text of an answer.
             self._cut_body(spelling)
             self._take_special(token, spelling, ids)
@@ -524,7 +616,7 @@ class Machine(Ledger):
 
     def _constrain_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """At its head a content type begins; elsewhere it is kept as text."""
-        if self._header.content_type is not None or self._parts or self._late_type is not None:
+        if self._parts or self._cut_at or self._header.content_type is not None or self._late_type is not None:
             self._reserved_in_body(token, spelling, ids)
             return
         # One of the seeds of the format writes the content type there.
@@ -549,7 +641,8 @@ class Machine(Ledger):
         elif self._cut_at is None:
             # Reported when the message ends, so that it does not part the deltas of one chunking and not of another.
             self._cut_at = self._place_at(self._body_limit)
-            self._parts.append(text[: max(self._body_limit - start_char, 0)])
+            if start_char < self._body_limit:
+                self._parts.append(text[: self._body_limit - start_char])
 
     def _continue_late_type(self) -> None:
         text = "".join(self._late_type or ())
@@ -610,6 +703,7 @@ class Machine(Ledger):
         self._events.append(MessageEnded(self._index, stop, message, here_token, end_token, here_char, end_char))
         self._index += 1
         self._parts = []
+        self._follows_damage = stop is None or self._trust is not Trust.CERTAIN
         self._settle()
         if header.author.role is Role.ASSISTANT:
             self._turn.note(header, content)
@@ -629,12 +723,8 @@ class Machine(Ledger):
 
     def _count_role_tokens(self, author_end: int) -> int:
         """How many tokens behind `<|start|>` it takes to say the role."""
-        first = self._start_at or 0
-        chars = count = 0
-        while chars < author_end:
-            count += 1
-            chars += len(self._vocabulary.text_of(self._ids[first + count]) or "")
-        return count
+        behind_start = self._ids[(self._start_at or 0) + 1 :]
+        return sum(offset < author_end for offset in self._vocabulary.char_offsets(behind_start))
 
     def _check_json(self, content: str) -> None:
         at = json_fault(content)
@@ -645,8 +735,12 @@ class Machine(Ledger):
     def _report_spellings(self, content: str) -> None:
         found = find_spellings(content)
         places = self._places_in_body([offset for offset, _ in found])
+        first = self._from[0] or 0
         for place, (_, spelling) in zip(places, found, strict=True):
-            self._fault(ErrorCode.BODY_SPELLED_TOKEN, place, spelling)
+            at = (place[0] or 0) - first
+            # A special token that was kept as text is no ordinary text.
+            if at >= len(self._ids) or self._ids[at] < FIRST_SPECIAL:
+                self._fault(ErrorCode.BODY_SPELLED_TOKEN, place, spelling)
 
     def _end_turn_by(self, stop: Stop | None) -> None:
         if stop in ("call", "return") and self._turn.is_open:

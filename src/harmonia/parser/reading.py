@@ -8,6 +8,8 @@ stripped text  a server removed the special tokens; see parser/stripped.py
 from __future__ import annotations
 
 import re
+from array import array
+from codecs import utf_8_decode
 from collections.abc import Iterable, Iterator, Sequence
 from operator import index
 from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
@@ -19,14 +21,13 @@ from harmonia.events import Diagnostic, Event, MessageEnded, Repaired
 from harmonia.messages import Message, Role
 from harmonia.parser.headers import ASSISTANT
 from harmonia.parser.ledger import Limits
-from harmonia.parser.machine import Machine
+from harmonia.parser.machine import STOPS, Machine
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
 from harmonia.vocabulary import (
     CHANNEL,
     CONSTRAIN,
     FIRST_SPECIAL,
-    ID_BY_SPELLING,
     MESSAGE,
     SPELLING_BY_ID,
     START,
@@ -40,10 +41,12 @@ Chunk = SupportsIndex | Iterable[SupportsIndex] | str | bytes | bytearray | memo
 
 DEFAULT_LIMITS: Final = Limits()
 
+# One spelling a token: the one that `decode` gives.
+_TOKENS: Final = {spelling: token for token, spelling in SPELLING_BY_ID.items()}
 _SPELLING: Final = re.compile(r"<\|[a-z0-9_]+\|>")
 # The end of a text that may be the beginning of a spelling, and how long that can be.
 _SPELLING_BEGUN: Final = re.compile(r"<(?:\|(?:[a-z0-9_]{0,15}\|?)?)?")
-_LONGEST_BEGUN: Final = max(map(len, ID_BY_SPELLING)) - 1
+_LONGEST_BEGUN: Final = max(map(len, _TOKENS)) - 1
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ROLES: Final = {role.value: role for role in Role}
 _REPLACEMENT: Final = "\ufffd"
@@ -112,22 +115,46 @@ class Parser(Machine):
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """What happened with this chunk: a token id, several, bytes or text."""
-        # isinstance would do, and takes a tenth of the time of a token.
-        if type(chunk) is int:
-            # Nearly every token is this: more text of a body, and whole characters.
-            char = self._char
-            if char < self._fast_until and 0 <= chunk < FIRST_SPECIAL:
-                text = self._token_text[chunk]
-                if text is not None:
-                    self._ids.append(chunk)
-                    self._parts.append(text)
-                    token: int = self._token  # pyright: ignore[reportAssignmentType] -- tokens are counted here
-                    self._token = end_token = token + 1
-                    self._char = end_char = char + len(text)
-                    return [self._delta(text, self._header, token, end_token, char, end_char)]
-                self._vocabulary.text_of(chunk)  # next time it is known
-            return self._run([chunk])
-        return self._run(chunk)
+        # Nearly every chunk is one token that is whole characters, and more text of a body. Nothing else is written for
+        # speed as this is.
+        if chunk.__class__ is not int or not 0 <= chunk < FIRST_SPECIAL:  # pyright: ignore[reportOperatorIssue] -- an int has an order
+            return self._run(chunk)
+        token: int = chunk  # pyright: ignore[reportAssignmentType]
+        text = self._token_text[token]
+        char = self._char
+        if text is not None:
+            end_char = char + len(text)
+            if end_char <= self._fast_until:
+                self._ids.append(token)
+                self._parts.append(text)
+                start: int = self._token  # pyright: ignore[reportAssignmentType] -- tokens are counted here
+                self._token = end = start + 1
+                self._char = end_char
+                return [self._delta(text, self._header, start, end, char, end_char)]
+        return self._feed_part(token) if char < self._plain_until else self._run(token)
+
+    def _feed_part(self, token: int) -> list[Event]:
+        """The same for a token that has part of a character, or that is new."""
+        self._vocabulary.text_of(token)  # next time it is known
+        data = self._pending_bytes + self._token_bytes[token]
+        try:
+            text, length = utf_8_decode(data)
+        except UnicodeDecodeError:
+            return self._run(token)
+        self._pending_ids.append(token)
+        if length < len(data):
+            self._pending_bytes = data[length:]
+            self._fast_until = -1
+        elif self._pending_bytes:
+            self._pending_bytes = b""
+            self._fast_until = self._plain_until
+        if not text:
+            return []
+        ids, self._pending_ids = self._pending_ids, []
+        events: list[Event] = []
+        self._events = events
+        self._take_text(text, ids)
+        return events
 
     def close(self) -> list[Event]:
         """What happens because the stream is over. Closing twice changes nothing."""
@@ -144,6 +171,9 @@ class Parser(Machine):
             if chunk is None:
                 self._is_closed = True
                 self._close()
+            elif type(chunk) is int:
+                self._expect("tokens")
+                self._feed_one(chunk)
             elif isinstance(chunk, str):
                 self._expect("text")
                 self._feed_text(chunk)
@@ -157,9 +187,11 @@ class Parser(Machine):
         except StreamError as error:
             error.events = events
             self._is_closed = True
+            self._plain_until = -1
             raise
         is_plain = self._state == "body" and self._token is not None and self._late_type is None
-        self._fast_until = self._body_limit if is_plain and not self._pending_bytes else -1
+        self._plain_until = self._body_limit if is_plain and not self._is_closed else -1
+        self._fast_until = -1 if self._pending_bytes else self._plain_until
         return events
 
     def _expect(self, source: Literal["tokens", "text"]) -> None:
@@ -185,48 +217,92 @@ class Parser(Machine):
         specials = _special_positions(tokens)
         at = 0
         while at < len(specials):
-            where = specials[at]
             if not (self._state == "body" or self._items or self._pieces or self._pending_bytes):
                 # Nothing is held back: if a header begins here, it may be one that was read before.
-                begins = (
-                    tokens[where] == START and where == position if self._state == "wait" else self._given is ASSISTANT
-                )
-                ends_at = _end_of_header(tokens, specials, at + (self._state == "wait")) if begins else None
-                if ends_at is not None and self._take_known_header(tokens[position : specials[ends_at] + 1]):
-                    position = specials[ends_at] + 1
-                    at = ends_at + 1
+                taken = self._feed_known(tokens, specials, at, position)
+                if taken:
+                    at += taken
+                    position = specials[at - 1] + 1
                     continue
+            where = specials[at]
             if where > position:
                 self._feed_ordinary(tokens[position:where])
-            if self._pending_bytes:
-                self._replace_bytes()
-            token = tokens[where]
-            if 0 <= token < VOCABULARY_SIZE:
-                self._take_special(token, SPELLING_BY_ID[token], (token,))
-            else:
-                self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, str(token), [token])
+            self._feed_one(tokens[where])
             position = where + 1
             at += 1
         if position < len(tokens):
             self._feed_ordinary(tokens[position:] if position else tokens)
 
+    def _feed_known(self, tokens: list[int], specials: list[int], at: int, position: int) -> int:
+        """Take a whole message, or at least its header, if that was read before: how many special tokens that were."""
+        first = at
+        if self._state == "wait":
+            if tokens[position] != START:
+                return 0
+            at += 1
+        elif self._given is not ASSISTANT:
+            return 0
+        while at < len(specials):
+            token = tokens[specials[at]]
+            if token == MESSAGE:
+                break
+            if token != CHANNEL and token != CONSTRAIN:
+                return 0
+            at += 1
+        else:
+            return 0
+        header_ids = tokens[position : specials[at] + 1]
+        known = self._known_header(header_ids)
+        if known is None:
+            return 0
+        if at + 1 < len(specials) and tokens[specials[at + 1]] in STOPS:
+            stop = specials[at + 1]
+            if self._take_known_message(known, header_ids, tokens[specials[at] + 1 : stop], tokens[stop]):
+                return at + 2 - first
+        self._take_known_header(known, header_ids)
+        return at + 1 - first
+
     def _feed_ordinary(self, tokens: list[int]) -> None:
         """A run of ordinary tokens: at once where it is whole characters and there is room, else one by one."""
-        if not self._pending_bytes:
-            try:
-                text = b"".join(map(self._token_bytes.__getitem__, tokens)).decode()
-            except UnicodeDecodeError:
-                pass
-            else:
-                if self._state == "body" or len(text) <= self._limit() - self._held_chars:
-                    self._take_text(text, tokens)
-                    return
+        at = 0
+        while self._pending_bytes and at < len(tokens):
+            self._feed_one(tokens[at])
+            at += 1
+        if at:
+            tokens = tokens[at:]
+        data = b"".join(map(self._token_bytes.__getitem__, tokens))
+        try:
+            text, length = utf_8_decode(data)
+        except UnicodeDecodeError:
+            text, length = "", -1
+        room = len(text) if self._state == "body" else self._limit() - self._held_chars
+        if length == len(data) and len(text) <= room:
+            if text:
+                self._take_text(text, tokens)
+            return
+        # It may be only the end of the run that has the beginning of a character.
+        last = 0
+        unfinished = len(data) - length if length >= 0 and len(text) <= room else 0
+        while unfinished > 0:
+            last += 1
+            unfinished -= len(self._token_bytes[tokens[-last]])
+        if 0 < last < len(tokens):
+            self._feed_ordinary(tokens[:-last])
+            tokens = tokens[-last:]
         for token in tokens:
             self._feed_one(token)
 
     def _feed_one(self, token: int) -> None:
-        self._pending_ids.append(token)
-        self._decode(self._pending_bytes + self._token_bytes[token])
+        if 0 <= token < FIRST_SPECIAL:
+            self._pending_ids.append(token)
+            self._decode(self._pending_bytes + self._token_bytes[token])
+            return
+        if self._pending_bytes:
+            self._replace_bytes()
+        if 0 <= token < VOCABULARY_SIZE:
+            self._take_special(token, SPELLING_BY_ID[token], (token,))
+        else:
+            self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, str(token), (token,))
 
     def _feed_replacement(self, code: ErrorCode, found: str, ids: Sequence[int] = ()) -> None:
         start = (self._token, self._char)
@@ -241,21 +317,19 @@ class Parser(Machine):
     def _decode(self, data: bytes) -> None:
         """Bytes to text: what is no character is replaced, and the beginning of one is kept for the next chunk."""
         self._pending_bytes = b""
-        position = 0
-        while position < len(data):
+        while True:
             try:
-                self._emit(data[position:].decode() if position else data.decode())
-                return
+                text, length = utf_8_decode(data)
+                break
             except UnicodeDecodeError as error:
-                start, end = position + error.start, position + error.end
-                if start > position:
-                    self._emit(data[position:start].decode())
-                if end == len(data) and error.reason == "unexpected end of data":
-                    self._pending_bytes = data[start:]
-                    return
-                self._pending_bytes = data[start:end]
+                if error.start:
+                    self._emit(data[: error.start].decode())
+                self._pending_bytes = data[error.start : error.end]
                 self._replace_bytes()
-                position = end
+                data = data[error.end :]
+        if text:
+            self._emit(text)
+        self._pending_bytes = data[length:]
 
     def _replace_bytes(self) -> None:
         found, self._pending_bytes = self._pending_bytes.hex(" "), b""
@@ -277,9 +351,6 @@ class Parser(Machine):
     def _feed_text(self, text: str, *, is_broken: bool = False) -> None:
         if self._pending_bytes:  # bytes and text may alternate
             self._replace_bytes()
-        if self._is_stripped:
-            self._take_text(text)
-            return
         if not text.isascii() and _LONE_SURROGATE.search(text):
             position = 0
             for match in _LONE_SURROGATE.finditer(text):
@@ -287,6 +358,10 @@ class Parser(Machine):
                 self._feed_replacement(ErrorCode.STREAM_INVALID_UTF8, ascii(match.group()))
                 position = match.end()
             text = text[position:]
+        if self._is_stripped:
+            if text:
+                self._take_text(text)
+            return
         text = self._pending_text + text
         self._pending_text = ""
         if not is_broken:
@@ -295,7 +370,7 @@ class Parser(Machine):
                 text, self._pending_text = text[:begun], text[begun:]
         position = 0
         for match in _SPELLING.finditer(text):
-            token = ID_BY_SPELLING.get(match.group())
+            token = _TOKENS.get(match.group())
             if token is not None:
                 if match.start() > position:
                     self._take_text(text[position : match.start()])
@@ -384,27 +459,15 @@ def parse(
 
 def _special_positions(tokens: list[int]) -> list[int]:
     """Where the tokens are that are no ordinary ones."""
+    first = FIRST_SPECIAL
     if len(tokens) <= _BLOCK:
-        if tokens and min(tokens) < 0:
-            return [at for at, token in enumerate(tokens) if not 0 <= token < FIRST_SPECIAL]
-        return [at for at, token in enumerate(tokens) if token >= FIRST_SPECIAL]
-    found: list[int] = []
-    for start in range(0, len(tokens), _BLOCK):
-        block = tokens[start : start + _BLOCK]
-        if max(block) >= FIRST_SPECIAL or min(block) < 0:
-            found += [start + at for at in _special_positions(block)]
-    return found
-
-
-def _end_of_header(tokens: list[int], specials: list[int], at: int) -> int | None:
-    """Which special token is the `<|message|>` of a header that goes on with the one at `at`."""
-    for ends_at in range(at, len(specials)):
-        token = tokens[specials[ends_at]]
-        if token == MESSAGE:
-            return ends_at
-        if token != CHANNEL and token != CONSTRAIN:
-            return None
-    return None
+        return [at for at, token in enumerate(tokens) if token >= first or token < 0]
+    try:
+        array("I", tokens)  # the quickest way to find a number below zero
+        starts = [start for start in range(0, len(tokens), _BLOCK) if max(tokens[start : start + _BLOCK]) >= first]
+    except OverflowError:
+        starts = range(0, len(tokens), _BLOCK)
+    return [start + at for start in starts for at in _special_positions(tokens[start : start + _BLOCK])]
 
 
 def _as_tokens(chunk: object) -> list[int]:

@@ -9,6 +9,8 @@ from harmonia.provenance import Stop, Trust
 class Turn:
     """What happened since the last end of a turn."""
 
+    __slots__ = ("_hidden", "_shows_something", "is_open")
+
     def __init__(self, *, is_open: bool) -> None:
         self.is_open = is_open
         self._shows_something = False
