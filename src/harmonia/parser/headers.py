@@ -146,6 +146,7 @@ class _HeaderReader:
     def __init__(self, tools: Tools, given: Author | None) -> None:
         self.tools = tools
         self.author = given
+        self.is_given = given is not None
         self.author_end = 0
         self.unknown_author: _Word | None = None
         self.channels: list[str] = []
@@ -185,7 +186,7 @@ class _HeaderReader:
         if author.role is Role.TOOL and author.name is None and is_tool_address(recipient):
             # One of the seeds of the format writes a result as `tool to=get_weather`.
             author, recipient = Author(Role.TOOL, recipient), None
-        is_forged = is_completion and author.role is not Role.ASSISTANT
+        is_forged = is_completion and not self.is_given and author.role is not Role.ASSISTANT
         if is_forged:
             self.blame_at(ErrorCode.HEADER_FORGED_ROLE, 0, self.author_end)
         is_call = author.role is Role.ASSISTANT and is_tool_address(recipient)

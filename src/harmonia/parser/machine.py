@@ -70,9 +70,7 @@ from harmonia.vocabulary import (
 STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
 _State = Literal["wait", "header", "body"]
 _NEVER: Final = -1
-_START_SPELLING: Final = SPELLING_BY_ID[START]
-_MESSAGE_SPELLING: Final = SPELLING_BY_ID[MESSAGE]
-_NO_TOKENS: Final[list[int]] = []
+NO_TOKENS: Final[list[int]] = []
 _NO_SPAN: Final = Span(None, None, 0, 0)
 _NO_HEADER: Final = Header(ASSISTANT)
 _LONGEST_LATE_TYPE: Final = 32
@@ -174,7 +172,7 @@ class Machine(Ledger):
         self._text_from: Place = (None, 0)
         self._start_at: int | None = None  # where <|start|> is among `_ids`
         self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
-        self._prompt_tokens = _NO_TOKENS
+        self._prompt_tokens = NO_TOKENS
 
         # The message that is being read.
         self._header = _NO_HEADER
@@ -213,17 +211,17 @@ class Machine(Ledger):
                 self._late_type.append(text)
                 self._continue_late_type()
             return
-        room = max(self._limit() - self._held_chars, 0)
-        if len(text) > room and self._token is None:  # tokens cannot be cut; their reader gives them one by one
-            head, text = text[: room + 1], text[room + 1 :]
-            self._hold(head)
-            self._overflow()
-            if text:
-                self._take_text(text)
-            return
-        self._hold(text, ids)
-        if len(text) > room:
-            self._overflow()
+        at = 0
+        while at < len(text) and self._state != "body":  # pyright: ignore[reportUnnecessaryComparison] -- `_overflow` sets it
+            # Text is cut where it passes the limit. Tokens cannot be; their reader gives them one by one.
+            room = max(self._limit() - self._held_chars, 0)
+            piece = text[at : at + room + 1] if self._token is None else text
+            self._hold(piece, ids)
+            if len(piece) > room:
+                self._overflow()
+            at += len(piece)
+        if at < len(text):
+            self._take_text(text[at:])
 
     def _take_special(self, token: int, spelling: str, ids: Sequence[int] = ()) -> None:
         """A special token, as it was spelled."""
@@ -377,93 +375,6 @@ class Machine(Ledger):
         if self._start_at == 0 or (self._start_at is None and self._given is ASSISTANT):
             known = KnownHeader(reading, self._held_chars, self._role_end)
             remember(self._tools, (self._is_completion, *self._ids), known)
-
-    def _known_header(self, ids: list[int]) -> KnownHeader | None:
-        """What these tokens mean, from `<|start|>` or from behind the prompt's to `<|message|>`, if it is known."""
-        known: KnownHeader | None = self._tools.remembered_headers.get((self._is_completion, *ids))
-        return known if known is not None and known.chars <= self._limits.header_chars else None
-
-    def _take_known_header(self, known: KnownHeader, ids: list[int]) -> None:
-        """A header at once. Nothing may be held back."""
-        token, char = self._token or 0, self._char
-        self._saw_special = True
-        self._ids = ids
-        if ids[0] == START:
-            self._start_at = 0
-            char += len(_START_SPELLING)
-            self._text_from = (token + 1, char)
-        self._token = token + len(ids)
-        self._char = char + known.chars + len(_MESSAGE_SPELLING)
-        self._role_end = known.role_end
-        self._complete_header(known.reading, (self._token, self._char))
-
-    def _take_known_message(self, known: KnownHeader, header_ids: list[int], body_ids: list[int], stop: int) -> bool:
-        """A message at once, if there is nothing to say about its body. Nothing may be held back.
-
-        This is `_take_known_header`, `_take_text` and `_end_message` in one: short answers come in one chunk, and most
-        of their time would go into handing things on.
-        """
-        header = known.reading.header
-        data = b"".join(map(self._vocabulary.token_bytes.__getitem__, body_ids))
-        try:
-            content = data.decode()
-        except UnicodeDecodeError:
-            return False
-        name = STOPS[stop]
-        if (
-            self._source != "tokens"
-            or "<|" in content
-            or len(content) > self._limits.body_chars
-            or (name == "call" and not header.is_call)
-            or (header.is_call and is_json_type(header.content_type) and json_fault(content) is not None)
-        ):
-            return False
-        self._saw_special = True
-        token, char, index = self._token or 0, self._char, self._index
-        text_token, text_char = token, char
-        if header_ids[0] == START:
-            text_token, text_char = token + 1, char + len(_START_SPELLING)
-        body_token, body_char = token + len(header_ids), text_char + known.chars + len(_MESSAGE_SPELLING)
-        stop_token, stop_char = body_token + len(body_ids), body_char + len(content)
-        end_token, end_char = stop_token + 1, stop_char + len(SPELLING_BY_ID[stop])
-        prompt = self._prompt_tokens
-        message = Message.parsed(
-            header.author,
-            content,
-            header.channel,
-            header.recipient,
-            header.content_type,
-            Origin(
-                "tokens",
-                Trust.CERTAIN,
-                name,
-                Span(token, body_token, char, body_char),
-                Span(body_token, stop_token, body_char, stop_char),
-                (),
-                header.is_forged,
-            ),
-            Sampled((*prompt, *header_ids, *body_ids, stop), known.role_end, len(prompt) + len(header_ids)),
-        )
-        events = self._events
-        events.append(MessageStarted(index, token, text_token, char, text_char))
-        events.append(HeaderCompleted(index, header, text_token, body_token, text_char, body_char))
-        if content:
-            delta = ArgumentsDelta if header.is_call else TextDelta
-            events.append(delta(content, header, body_token, stop_token, body_char, stop_char))
-        events.append(MessageEnded(index, name, message, stop_token, end_token, stop_char, end_char))
-        self._index = index + 1
-        self._token, self._char = end_token, end_char
-        self._from = self._text_from = (end_token, end_char)
-        self._state = "wait"
-        self._given = None
-        self._prompt_tokens = _NO_TOKENS
-        self._follows_damage = False
-        self._turn.is_open = True
-        if header.author.role is Role.ASSISTANT:
-            self._turn.note(header, content)
-            if name != "end":
-                self._end_turn_by(name)
-        return True
 
     def _start_in_header(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
         """The header is given up, or its text was stranded in it; another header begins."""
@@ -795,7 +706,7 @@ class Machine(Ledger):
         self._ids = []
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
         self._start_at = self._cut_at = self._given = None
-        self._prompt_tokens = _NO_TOKENS
+        self._prompt_tokens = NO_TOKENS
         self._faults, self._trust = [], Trust.CERTAIN
 
     # What each special token does in each state; the first line of a handler's docstring says what comes of it.

@@ -21,7 +21,8 @@ from harmonia.events import Diagnostic, Event, MessageEnded, Repaired
 from harmonia.messages import Message, Role
 from harmonia.parser.headers import ASSISTANT
 from harmonia.parser.ledger import Limits
-from harmonia.parser.machine import STOPS, Machine
+from harmonia.parser.machine import STOPS
+from harmonia.parser.shortcuts import ShortCuts
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
 from harmonia.vocabulary import (
@@ -54,7 +55,7 @@ _REPLACEMENT: Final = "\ufffd"
 _BLOCK: Final = 512
 
 
-class Parser(Machine):
+class Parser(ShortCuts):
     """Reads one stream of token ids, text or bytes, as it arrives.
 
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
