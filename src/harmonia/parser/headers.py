@@ -387,6 +387,11 @@ class _HeaderReader:
             recipients = [field for field in recipients if is_tool_address(field.value)]
         types = [field for field in self.fields if field.kind == "content type"]
         words = [field for field in self.fields if field.kind == "word"]
+        # Before the channel there is no place for a word that could be anything.
+        stray = [field for field in words if field.section == 0 and self.section and not is_content_type(field.value)]
+        if stray and not any(self.tools.looks_like_one(field.value) for field in stray):
+            self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, stray[0].word)
+            words = [field for field in words if field not in stray]
         if len(recipients) > 1:
             self._blame(ErrorCode.HEADER_REPEATED_RECIPIENT, recipients[-1].word)
         if len(types) > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from codecs import utf_8_decode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from operator import index
 from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
 
@@ -53,6 +53,10 @@ _ROLES: Final = {role.value: role for role in Role}
 _REPLACEMENT: Final = "\ufffd"
 # Tokens are searched for special ones in blocks, because `max` is quick and a loop is not.
 _BLOCK: Final = 512
+
+
+class _EndOfStream:
+    """What `close` feeds."""
 
 
 class Parser(ShortCuts):
@@ -161,15 +165,15 @@ class Parser(ShortCuts):
         """What happens because the stream is over. Closing twice changes nothing."""
         if self._is_closed:
             return []
-        return self._run(None)
+        return self._run(_EndOfStream())
 
-    def _run(self, chunk: Chunk | None) -> list[Event]:
+    def _run(self, chunk: Chunk | _EndOfStream) -> list[Event]:
         if self._is_closed:
             raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; make a new one for another stream")
         events: list[Event] = []
         self._events = events
         try:
-            if chunk is None:
+            if isinstance(chunk, _EndOfStream):
                 self._is_closed = True
                 self._close()
             elif type(chunk) is int:
@@ -472,10 +476,12 @@ def _special_positions(tokens: list[int]) -> list[int]:
 
 
 def _as_tokens(chunk: object) -> list[int]:
+    if hasattr(chunk, "tolist"):  # an array, or a number of one
+        chunk = cast("Any", chunk).tolist()
     if hasattr(chunk, "__index__"):
         return [index(cast("SupportsIndex", chunk))]
-    if not isinstance(chunk, Iterable):
-        _refuse_chunk(chunk)
+    if not isinstance(chunk, Iterable) or isinstance(chunk, Mapping | Set):
+        _refuse_chunk(cast("object", chunk))
     listed = cast("list[Any]", chunk if isinstance(chunk, list) else list(cast("Iterable[Any]", chunk)))
     try:
         # A sum of integers is one; of anything else it is something else, or fails. No other check is as quick.

@@ -2,8 +2,9 @@
 
 1. The recipient decides, not the channel: a message of the assistant that is addressed to a tool is a call.
 2. `text` is what the model wrote, verbatim. What was read out of it stands beside it.
-3. Only a call that was read from token ids with nothing mended is executable (law 5). Broken JSON is mended on request
-   only, and a call with mended arguments is a guess.
+3. Only a call that was read from token ids, whole and with nothing mended, is executable (law 5), and only to a tool
+   that was declared, where the caller says which are. Broken JSON is mended on request only, and a call with mended
+   arguments is a guess.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from harmonia.parser.arguments import is_json_type, read_json
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.provenance import Trust
 
-# certain     read from token ids, and nothing about it was mended
-# unverified  read from text, where an echo of somebody's typing looks the same; or written by a person or a program
+# certain     read from token ids up to its stop token, and nothing about it was mended
+# unverified  read from text, where an echo of somebody's typing looks the same; or without the stop token, where nobody
+#             can tell a swallowed one from a call that was cut off; or written by a person or a program
 # guessed     everything else: repaired, guessed, stripped, forged
 CallStatus = Literal["certain", "unverified", "guessed"]
 
@@ -33,6 +35,8 @@ class Call(msgspec.Struct, frozen=True):
     """A tool call. `server` is the namespace or the MCP server of the tool, None for one of `functions`.
 
     `value` is the JSON value of the arguments; where they are not JSON it is None, or what a repair made of them.
+    `is_executable` says whether it may be run without asking anybody: its status is certain, its arguments are what its
+    content type promises, and where tools were declared it is one of those.
     """
 
     recipient: str
@@ -44,11 +48,7 @@ class Call(msgspec.Struct, frozen=True):
     is_json: bool
     is_repaired: bool
     status: CallStatus
-
-    @property
-    def is_executable(self) -> bool:
-        """Whether it may be run without asking anybody."""
-        return self.status == "certain"
+    is_executable: bool
 
 
 def call_of(
@@ -69,10 +69,13 @@ def call_of(
         if repair_json and (message.content_type is None or is_json_type(message.content_type)):
             value = _repair(text)
             is_repaired = value is not None
+    known = as_tools(tools)
+    kind = known.kind_of(recipient)
+    is_sound = is_json or not is_json_type(message.content_type)
     server, name = split_name(recipient)
     return Call(
         recipient,
-        as_tools(tools).kind_of(recipient),
+        kind,
         server,
         name,
         text,
@@ -80,6 +83,7 @@ def call_of(
         is_json,
         is_repaired,
         "guessed" if is_repaired else status,
+        status == "certain" and not is_repaired and is_sound and (kind == "declared" or not known.is_known),
     )
 
 
@@ -112,7 +116,7 @@ def _status_of(message: Message) -> CallStatus:
         return "unverified"
     if origin.forged or origin.trust is not Trust.CERTAIN or origin.source == "stripped":
         return "guessed"
-    return "certain" if origin.source == "tokens" else "unverified"
+    return "certain" if origin.source == "tokens" and origin.stop is not None else "unverified"
 
 
 def _repair(text: str) -> Any:
