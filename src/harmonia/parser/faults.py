@@ -231,7 +231,7 @@ _TABLE: Final = (
     ),
     Fault(
         ErrorCode.HEADER_GLUED_RECIPIENT,
-        "a recipient that swallowed a content type or a channel",
+        "a recipient that swallowed a content type, a channel or signs",
         "takes them apart where the list of tools shows how; the call is not run",
         "<|channel|>commentary to=functions.shelljson<|message|>{}<|call|>",
         Trust.GUESSED,

@@ -20,7 +20,7 @@ from harmonia.messages import Author, Role
 from harmonia.parser.faults import FAULTS
 from harmonia.parser.tools import Tools, is_tool_address
 from harmonia.provenance import Trust
-from harmonia.vocabulary import CHANNEL, CONSTRAIN, SPELLING_BY_ID
+from harmonia.vocabulary import CHANNEL, CONSTRAIN, SPELLING_BY_ID, find_spellings
 
 # Text, or a special token that stood in the header.
 Item = str | int
@@ -33,6 +33,9 @@ ASSISTANT: Final = Author(Role.ASSISTANT)
 _CONSTRAIN_SPELLING: Final = SPELLING_BY_ID[CONSTRAIN]
 _MOST_REMEMBERED: Final = 4096
 
+# Signs that are no part of a tool's name, but get glued to one.
+_SIGN_IN_NAME: Final = re.compile(r"[!\"'(),;=?\[\]{}]|^[.:/@+-]|[.:/@+-]$")
+_PLAIN_TYPE: Final = re.compile(r"[A-Za-z][\w.+-]*(?:/[\w.+-]+)?")
 _ONE_WORD: Final = re.compile(r"\S+")
 _ROLES: Final = frozenset(role.value for role in Role)
 _ROLE: Final = "assistant|developer|system|user|tool"
@@ -97,7 +100,7 @@ def remember(tools: Tools, key: Any, value: Any) -> None:
 
 def is_content_type(value: str) -> bool:
     """Whether this is one of the content types that models write."""
-    return value.removeprefix(_CONSTRAIN_SPELLING).strip().casefold() in CONTENT_TYPES
+    return value.removeprefix(_CONSTRAIN_SPELLING).strip().lower() in CONTENT_TYPES
 
 
 def is_prose(text: str) -> bool:
@@ -215,8 +218,8 @@ class _HeaderReader:
                 rest = self.read_author(first)
                 if rest is not None:
                     words.insert(0, rest)
-        elif words and words[0].special is None and words[0].start == 0 and words[0].text.startswith(":"):
-            self.author = Author(self.author.role, words[0].text[1:] or None)
+        elif words and words[0].special is None and words[0].start == 0 and words[0].text[:1] == ":" != words[0].text:
+            self.author = Author(self.author.role, words[0].text[1:])
             self.author_end = words[0].end
             words = words[1:]
         self._collect_fields(words)
@@ -232,7 +235,7 @@ class _HeaderReader:
         if self.tools.looks_like_one(text):
             self.author = Author(Role.TOOL, text)
             return None
-        if text.casefold() in CHANNELS:
+        if text.lower() in CHANNELS:
             self.author = ASSISTANT
             self.author_end = word.start
             self.channels.append(text)
@@ -247,7 +250,7 @@ class _HeaderReader:
         if match["repeated"]:
             self._blame(ErrorCode.HEADER_REPEATED_ROLE, word)
         more = match["more"]
-        if more.casefold() in CHANNELS:
+        if more.lower() in CHANNELS:
             self.channels.append(more)
             self._blame(ErrorCode.HEADER_MISSING_CHANNEL, word)
             return None
@@ -264,7 +267,7 @@ class _HeaderReader:
         if recipient is not None:
             return Author(Role.TOOL, word.text)
         self._blame(ErrorCode.HEADER_UNKNOWN_ROLE, word)
-        is_result = channel is not None and channel.casefold() == "commentary"
+        is_result = channel is not None and channel.lower() == "commentary"
         return Author(Role.TOOL, word.text) if is_result else ASSISTANT
 
     # ── channels ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -282,7 +285,7 @@ class _HeaderReader:
         self._collect_fields(words)
 
     def _read_channel(self, word: _Word) -> _Word | None:
-        if word.text.casefold() in CHANNELS:
+        if word.text.lower() in CHANNELS:
             self.channels.append(word.text)
             return None
         is_addressed = any(field.kind == "recipient" and is_tool_address(field.value) for field in self.fields)
@@ -303,7 +306,7 @@ class _HeaderReader:
         return None
 
     def _decide_channel(self) -> str | None:
-        names = {channel.casefold() for channel in self.channels}
+        names = {channel.lower() for channel in self.channels}
         if len(names) > 1 or (names and self.has_empty_channel):
             self.trust = Trust.GUESSED
         return self.channels[-1] if self.channels else None
@@ -321,13 +324,15 @@ class _HeaderReader:
                     self._blame(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, word)
                     continue
                 at += 1
-                if following.text.casefold() in CHANNELS:  # sampled in the place of <|channel|>
+                if following.text.lower() in CHANNELS:  # sampled in the place of <|channel|>
                     self._collect_word(following)
                     continue
                 gap = "" if following.is_glued else " "
                 self.add("content type", f"{_CONSTRAIN_SPELLING}{gap}{following.text}", word)
             elif word.special is not None:
                 self._blame(ErrorCode.HEADER_RESERVED_TOKEN, word)
+            elif find_spellings(word.text):  # ordinary tokens that spell a special one
+                self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, word)
             elif word.text == "to=":
                 self._blame(ErrorCode.HEADER_EMPTY_RECIPIENT, word)
                 if following is not None and following.special is None and self.tools.looks_like_one(following.text):
@@ -342,16 +347,17 @@ class _HeaderReader:
         self.fields.append(_Field(kind, value, word, self.section))
 
     def collect_recipients(self, word: _Word) -> None:
-        for value in filter(None, word.text.split("to=")):
-            recipient, restated = value, None
-            if not self.tools.declares(value):
-                recipient, restated = self._unglue(value)
-            if restated is not None:
+        for value in word.text.split("to=")[1:]:
+            if not value:
+                self._blame(ErrorCode.HEADER_EMPTY_RECIPIENT, word)
+                continue
+            recipient, restated = (value, None) if self.tools.declares(value) else self._unglue(value)
+            if restated is not None or _SIGN_IN_NAME.search(value):
                 self._blame(ErrorCode.HEADER_GLUED_RECIPIENT, word)
-                if restated in CHANNELS:
-                    self.channels.append(restated)
-                else:
-                    self.add("content type", restated, word)
+            if restated in CHANNELS:
+                self.channels.append(restated)
+            elif restated is not None:
+                self.add("content type", restated, word)
             if recipient:
                 self.add("recipient", recipient, word)
 
@@ -368,14 +374,19 @@ class _HeaderReader:
         return value, None
 
     def _collect_word(self, word: _Word) -> None:
-        # A channel that is named again, perhaps behind a few signs, as in "analysis ––commentary to=…".
-        restated = word.text.lstrip("".join(sign for sign in word.text if not sign.isalnum()))
-        if restated.casefold() in CHANNELS:
+        # A channel that is named again, perhaps between a few signs, as in "analysis ––commentary to=…".
+        restated = word.text.strip("".join(sign for sign in word.text if not sign.isalnum()))
+        if restated.lower() in CHANNELS:
             self.channels.append(restated)
             self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, word)
             self.trust = Trust.GUESSED
-        elif self.author is not None and word.text.casefold() == self.author.role:
+        elif self.author is not None and word.text.lower() == self.author.role:
             self._blame(ErrorCode.HEADER_REPEATED_ROLE, word)
+        elif word.text[:3].lower() == "to=":
+            self._blame(ErrorCode.HEADER_BARE_RECIPIENT, word)
+            self.add("recipient", word.text[3:], word)
+        elif word.text.lower() in _ROLES:
+            self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, word)
         else:
             self.add("word", word.text, word)
 
@@ -383,26 +394,34 @@ class _HeaderReader:
         """The recipient and the content type, out of what was found in the order it was found."""
         self._forget_earlier_content_types()
         recipients = [field for field in self.fields if field.kind == "recipient"]
-        if any(is_tool_address(field.value) for field in recipients):
-            recipients = [field for field in recipients if is_tool_address(field.value)]
-        types = [field for field in self.fields if field.kind == "content type"]
-        words = [field for field in self.fields if field.kind == "word"]
-        # Before the channel there is no place for a word that could be anything.
-        stray = [field for field in words if field.section == 0 and self.section and not is_content_type(field.value)]
-        if stray and not any(self.tools.looks_like_one(field.value) for field in stray):
-            self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, stray[0].word)
-            words = [field for field in words if field not in stray]
         if len(recipients) > 1:
             self._blame(ErrorCode.HEADER_REPEATED_RECIPIENT, recipients[-1].word)
+        types = [field for field in self.fields if field.kind == "content type"]
         if len(types) > 1:
             self._blame(ErrorCode.HEADER_REPEATED_CONTENT_TYPE, types[-1].word)
-        recipient = recipients[-1] if recipients else None
+        recipient = next((field for field in reversed(recipients) if is_tool_address(field.value)), None)
+        recipient = recipient or (recipients[-1] if recipients else None)
         content_type = types[-1] if types else None
+        words = self._words_that_count()
         if not words:
             return recipient and recipient.value, content_type and content_type.value
         if recipient is None:
             return self._read_words_alone(words, content_type)
         return self._read_words_beside(words, recipient, content_type)
+
+    def _words_that_count(self) -> list[_Field]:
+        """The lone words, without those that can be nothing: signs, and words before the channel."""
+        words = [field for field in self.fields if field.kind == "word"]
+
+        def counts(field: _Field) -> bool:
+            if is_content_type(field.value) or self.tools.looks_like_one(field.value):
+                return True
+            return (field.section > 0 or not self.section) and field.value[0].isalnum()
+
+        stray = next((field for field in words if not counts(field)), None)
+        if stray is not None:
+            self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, stray.word)
+        return [field for field in words if counts(field)]
 
     def _forget_earlier_content_types(self) -> None:
         """Of several channel sections with a content type, the last one counts."""
@@ -414,22 +433,23 @@ class _HeaderReader:
     ) -> tuple[str, str | None]:
         """Words beside `to=…`: one behind it is the content type, and more are a name with spaces in it if a content
         type ends it; what else there is, is in excess."""
-        order = self.fields.index
-        behind = [field for field in words if order(field) > order(recipient)]
-        excess = [field for field in words if field not in behind]
-        is_known = content_type is not None and is_content_type(content_type.value)
+        place = recipient.word.start
+        behind = [field for field in words if field.word.start > place]
+        excess = [field for field in words if field.word.start <= place]
         known = [field for field in words if is_content_type(field.value)]
         if content_type is None and len(behind) == 1:
-            content_type = behind.pop()
-        elif known and not is_known:
+            content_type = behind[0]
+        elif known and (content_type is None or not is_content_type(content_type.value)):
             content_type = known[-1]
-        elif behind and content_type is not None and order(behind[0]) > order(content_type):
+        elif behind and content_type is not None and behind[0].word.start > content_type.word.start:
             behind, excess = [], words
-        behind = [field for field in behind if field is not content_type]
-        excess = [field for field in excess if field is not content_type]
-        if any(field in known for field in (*behind, *excess)):
-            self._blame(ErrorCode.HEADER_REPEATED_CONTENT_TYPE, known[0].word)
-            behind, excess = ([field for field in some if field not in known] for some in (behind, excess))
+        rest = [field for field in known if field is not content_type]
+        if rest:
+            self._blame(ErrorCode.HEADER_REPEATED_CONTENT_TYPE, rest[0].word)
+        behind, excess = (
+            [field for field in some if field is not content_type and not is_content_type(field.value)]
+            for some in (behind, excess)
+        )
         value = recipient.value
         if len(behind) == 1 and content_type is not None and not is_tool_address(value):
             self._blame(ErrorCode.HEADER_BARE_RECIPIENT, behind[0].word)
@@ -447,7 +467,8 @@ class _HeaderReader:
         """Words without `to=…`: a content type, or a tool's name that lacks it."""
         named = words[0] if self.tools.looks_like_one(words[0].value) else None
         others = [field for field in words if field is not named]
-        if content_type is None and len(others) == 1 and (named is not None or len(words) == 1):
+        is_plausible = len(others) == 1 and _PLAIN_TYPE.fullmatch(others[0].value) is not None
+        if content_type is None and is_plausible and (named is not None or len(words) == 1):
             content_type = others.pop()
         elif content_type is None and len(others) == 2 and others[1].value in CONTENT_TYPES:
             named, content_type = others
@@ -472,7 +493,7 @@ def is_visible(author: Author, channel: str | None, recipient: str | None, trust
     """Whether a user may see the text of a message: only where that is positively known."""
     if author.role is not Role.ASSISTANT or channel is None or trust is Trust.GUESSED:
         return False
-    name = channel.casefold()
+    name = channel.lower()
     return (name == "final" and not is_tool_address(recipient)) or (name == "commentary" and recipient in (None, "all"))
 
 

@@ -38,6 +38,7 @@ class Ledger:
     # Slots, because an object with this many attributes would otherwise look each of them up in a dictionary.
     __slots__ = (
         "_body_from",
+        "_body_shift",
         "_char",
         "_cut_at",
         "_events",
@@ -46,6 +47,7 @@ class Ledger:
         "_ids",
         "_index",
         "_is_strict",
+        "_skew",
         "_token",
         "_trust",
         "_vocabulary",
@@ -62,7 +64,9 @@ class Ledger:
         self._char = 0
         self._from: Place = (None, 0)
         self._ids: list[int] = []
+        self._skew = 0  # how many characters behind `_from` the first of these tokens begins
         self._body_from: Place = (None, 0)
+        self._body_shift = 0  # how many characters of the body, from there on, are no part of its text
         self._cut_at: Place | None = None  # where the message passed its limit; no more is kept of it from there on
 
         # The message that is being read, or is next: its index, what is wrong with it, and how sure its reading is.
@@ -84,13 +88,14 @@ class Ledger:
         return place
 
     def _places_in_body(self, offsets: Iterable[int]) -> list[Place]:
-        return self._places_at([self._body_from[1] + offset for offset in offsets])
+        return self._places_at([self._body_from[1] + self._body_shift + offset for offset in offsets])
 
     def _places_at(self, chars: Sequence[int]) -> list[Place]:
         """The places of characters, which are in order; one walk over the tokens finds them all."""
         from_token, from_char = self._from
         if from_token is None:
             return [(None, char) for char in chars]
+        from_char += self._skew
         starts = self._vocabulary.char_offsets(self._ids)
         places: list[Place] = []
         count = 0

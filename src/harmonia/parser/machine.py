@@ -89,7 +89,7 @@ _LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
 _AUTHOR: Final = rf"(?:{'|'.join(Role)})(?::\S+)?|(?<![\w.])[A-Za-z_][\w-]*(?:\.[\w-]+)+"
 _HEADER_AT_END: Final = re.compile(rf"(?:{_AUTHOR})(?:\s+to=\S+)?\s*$|(?<!\S)to=\S+\s*$")
 _HEADER_LINE: Final = re.compile(rf"\s*(?:{_FORMAT_WORDS})(?:\s|$)", re.IGNORECASE)
-_LATE_TYPE: Final = re.compile(r"\s*([A-Za-z]*)")
+_LATE_TYPE: Final = re.compile(r"\s*[A-Za-z]*")
 
 
 class KnownHeader(NamedTuple):
@@ -314,11 +314,13 @@ class Machine(Ledger):
         from_token, from_char = self._from
         split = split_token, _ = self._place_at(from_char + length)
         count = len(ids) if split_token is None else split_token - (from_token or 0)
+        offsets = self._vocabulary.char_offsets(ids)
+        skew = (offsets[count] if count < len(ids) else len(text)) - length if ids else 0
         self._token, self._char = split
         self._items, self._pieces, self._held_chars, self._ids = [], [text[:length]], length, ids[:count]
         self._settle_outside()
         self._token, self._char = here
-        self._pieces, self._held_chars, self._ids = [text[length:]], len(text) - length, ids[count:]
+        self._pieces, self._held_chars, self._ids, self._skew = [text[length:]], len(text) - length, ids[count:], skew
 
     def _skip_special(self, code: ErrorCode, token: int, spelling: str, ids: Sequence[int]) -> None:
         start = (self._token, self._char)
@@ -452,7 +454,7 @@ class Machine(Ledger):
             HeaderCompleted(index, header, text_token, end_token, text_char, end_char),
         )
         self._header_span = Span(start_token, end_token, start_char, end_char)
-        self._body_from = end
+        self._body_from, self._body_shift = end, 0
         self._body_limit = end_char + self._limits.body_chars
         self._cut_at = None
         self._parts = []
@@ -460,10 +462,14 @@ class Machine(Ledger):
         self._delta = ArgumentsDelta if header.is_call else TextDelta
         self._late_type = None
         self._state = "body"
-        self._turn.is_open = True
+        if header.author.role is Role.ASSISTANT:
+            self._turn.is_open = True
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
-        for code, fault_start, fault_end in reading.faults:
-            self._fault(code, self._place_at(text_char + fault_start), header_text[fault_start:fault_end])
+        if reading.faults:
+            starts = sorted({fault.start for fault in reading.faults})
+            places = dict(zip(starts, self._places_at([text_char + start for start in starts]), strict=True))
+            for fault in reading.faults:
+                self._fault(fault.code, places[fault.start], header_text[fault.start : fault.end])
 
     def _may_lack_address(self, reading: Reading) -> bool:
         """Whether an address may have been lost: then a call, or a tool's answer, would look like a preamble."""
@@ -481,10 +487,11 @@ class Machine(Ledger):
             self._say(body, split, end)
 
     def _complete_guessed_header(self, items: list[Item], author: Author) -> None:
-        """A header that was read from stripped text, up to here. What is wrong with it is no news."""
+        """A header that was read from stripped text, up to here. Of its faults only a forged role is news."""
         is_named = bool(items and items[0])
         reading = read_header(items, None if is_named else author, self._tools, is_completion=self._is_completion)
-        self._complete_header(reading._replace(faults=()), (self._token, self._char))
+        forged = tuple(fault for fault in reading.faults if fault.code is ErrorCode.HEADER_FORGED_ROLE)
+        self._complete_header(reading._replace(faults=forged), (self._token, self._char))
 
     # ── BODY ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -523,6 +530,7 @@ class Machine(Ledger):
         start_token, start_char = start = (self._token, self._char)
         self._consume(spelling, ids)
         self._events.append(Skipped(spelling, start_token, self._token, start_char, self._char))
+        self._body_shift += len(spelling)
         self._fault(ErrorCode.BODY_REPEATED_MESSAGE, start, spelling)
 
     def _constrain_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
@@ -557,8 +565,7 @@ class Machine(Ledger):
 
     def _continue_late_type(self) -> None:
         text = "".join(self._late_type or ())
-        found = _LATE_TYPE.match(text)
-        if found is None or found.end() < len(text) or len(text) > _LONGEST_LATE_TYPE:
+        if len(text) > _LONGEST_LATE_TYPE or _length_of_type(text) < len(text):
             self._settle_late_type()
 
     def _settle_late_type(self) -> None:
@@ -567,8 +574,9 @@ class Machine(Ledger):
             return
         text, start, end = "".join(self._late_type), self._late_from, (self._token, self._char)
         self._late_type = None
-        found = _LATE_TYPE.match(text)
-        name_end = found.end() if found is not None and found[1] else 0
+        name_end = _length_of_type(text[: _LONGEST_LATE_TYPE + 1])
+        if name_end > _LONGEST_LATE_TYPE or not text[:name_end].strip():
+            name_end = 0
         body = text[name_end:]
         split = self._place_at(end[1] - len(body)) if body else end
         if name_end:
@@ -577,7 +585,7 @@ class Machine(Ledger):
         self._events.append(HeaderCompleted(self._index, self._header, start[0], split[0], start[1], split[1]))
         if not name_end:
             self._fault(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, start, SPELLING_BY_ID[CONSTRAIN])
-        self._body_from = split
+        self._body_from, self._body_shift = split, 0
         if body:
             self._say(body, split, end)
 
@@ -705,6 +713,7 @@ class Machine(Ledger):
         self._from = self._text_from = (self._token, self._char)
         self._ids = []
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
+        self._skew = 0
         self._start_at = self._cut_at = self._given = None
         self._prompt_tokens = NO_TOKENS
         self._faults, self._trust = [], Trust.CERTAIN
@@ -737,6 +746,11 @@ class Machine(Ledger):
         "header": _field_in_header,
         "body": _reserved_in_body,
     }
+
+
+def _length_of_type(text: str) -> int:
+    found = _LATE_TYPE.match(text)
+    return 0 if found is None else found.end()
 
 
 def _is_leftover(text: str) -> bool:

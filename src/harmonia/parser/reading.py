@@ -171,6 +171,8 @@ class Parser(ShortCuts):
         if self._is_closed:
             raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; make a new one for another stream")
         events: list[Event] = []
+        if chunk == "" or chunk == b"":
+            return events
         self._events = events
         try:
             if isinstance(chunk, _EndOfStream):
@@ -192,7 +194,7 @@ class Parser(ShortCuts):
         except StreamError as error:
             error.events = events
             self._is_closed = True
-            self._plain_until = -1
+            self._plain_until = self._fast_until = -1
             raise
         is_plain = self._state == "body" and self._token is not None and self._late_type is None
         self._plain_until = self._body_limit if is_plain and not self._is_closed else -1
@@ -307,7 +309,9 @@ class Parser(ShortCuts):
         if 0 <= token < VOCABULARY_SIZE:
             self._take_special(token, SPELLING_BY_ID[token], (token,))
         else:
-            self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, str(token), (token,))
+            # Python refuses to write numbers of thousands of digits.
+            found = str(token) if abs(token) < 10**20 else "a huge number"
+            self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, found, (token,))
 
     def _feed_replacement(self, code: ErrorCode, found: str, ids: Sequence[int] = ()) -> None:
         start = (self._token, self._char)
@@ -485,9 +489,17 @@ def _as_tokens(chunk: object) -> list[int]:
     listed = cast("list[Any]", chunk if isinstance(chunk, list) else list(cast("Iterable[Any]", chunk)))
     try:
         # A sum of integers is one; of anything else it is something else, or fails. No other check is as quick.
-        return listed if type(sum(listed)) is int else [index(token) for token in listed]
+        if type(sum(listed)) is int:
+            return listed
     except TypeError:
-        _refuse_chunk(next(token for token in listed if not hasattr(token, "__index__")))
+        pass
+    tokens: list[int] = []
+    for token in listed:
+        try:
+            tokens.append(index(token))
+        except TypeError:
+            _refuse_chunk(token)
+    return tokens
 
 
 def _refuse_chunk(found: object) -> NoReturn:
@@ -498,7 +510,7 @@ def _refuse_chunk(found: object) -> NoReturn:
 
 
 def _role(value: object) -> Role:
-    role = _ROLES.get(cast("str", value))
+    role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
         raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role")
     return role

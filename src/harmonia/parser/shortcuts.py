@@ -103,8 +103,8 @@ class ShortCuts(Machine):
         self._given = None
         self._prompt_tokens = NO_TOKENS
         self._follows_damage = False
-        self._turn.is_open = True
         if header.author.role is Role.ASSISTANT:
+            self._turn.is_open = True
             self._turn.note(header, content)
             if name != "end":
                 self._end_turn_by(name)

@@ -54,7 +54,7 @@ def is_builtin(name: str) -> bool:
 
 def is_tool_address(recipient: str | None) -> bool:
     """Whether a message to this recipient is a call."""
-    return recipient is not None and recipient.casefold() not in _NOBODY
+    return recipient is not None and recipient.lower() not in _NOBODY
 
 
 UNDECLARED: Final = Tools()
@@ -63,7 +63,8 @@ UNDECLARED: Final = Tools()
 def _names_of(tool: DeclaredTool) -> list[str]:
     match tool:
         case ToolNamespace():
-            return [tool.name, *(f"{tool.name}.{each.name}" for each in tool.tools)]
+            # A namespace without tools, such as `python`, is called by its own name.
+            return [f"{tool.name}.{each.name}" for each in tool.tools] or [tool.name]
         case ToolDescription():
             return [f"{_FUNCTIONS}.{tool.name}"]
         case str():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harmonia.events import Header, TurnEnded
+from harmonia.parser.headers import CHANNELS
 from harmonia.provenance import Stop, Trust
 
 
@@ -19,9 +20,9 @@ class Turn:
     def note(self, header: Header, content: str) -> None:
         """A message of the assistant's ended."""
         says_something = bool(content) and not content.isspace()
-        if header.is_call or (header.is_visible and says_something):
+        if (header.is_call and header.trust is Trust.CERTAIN) or (header.is_visible and says_something):
             self._shows_something = True
-        elif says_something:
+        elif says_something or header.is_call:
             self._hidden[_why_hidden(header)] = None
 
     def end(self, stop: Stop | None) -> TurnEnded:
@@ -35,6 +36,11 @@ class Turn:
 
 
 def _why_hidden(header: Header) -> str:
+    if header.is_call:
+        return "a call that is not certain"
     if header.trust is Trust.GUESSED:
         return "text under a header that was guessed"
-    return "text without a channel" if header.channel is None else f"text on {header.channel}"
+    if header.channel is None:
+        return "text without a channel"
+    channel = header.channel.lower()
+    return f"text on {channel}" if channel in CHANNELS else "text on an unknown channel"
