@@ -44,7 +44,8 @@ def test_the_whole_view() -> None:
         "tokens: 1 message, 7 tokens, 49 characters, 1 fault\n"
         "\n"
         "#0  assistant  on final\n"
-        "    shown · ended by <|end|> · 6 tokens · 4 header, 2 body · from token 0 on\n"
+        "    shown · ended by <|end|> · 6 tokens · 3 header, 2 body, 1 stop\n"
+        "    from token 0 on\n"
         "    │ Four.\n"
         '    header 200005 <|channel|>  17196 "final"  200008 <|message|>\n'
         '    body   35604 "Four"  13 "."\n'
@@ -54,10 +55,10 @@ def test_the_whole_view() -> None:
         "    │ <|return|>\n"
         "    ids    200002 <|return|>\n"
         "\n"
-        "by channel        messages  tokens  header  body   share\n"
-        "final                    1       6       4     2   85.7%\n"
-        "outside messages         0       1       0     0   14.3%\n"
-        "together                 1       7       4     2  100.0%\n"
+        "by channel        messages  tokens  header  body  stop   share\n"
+        "final                    1       6       3     2     1   85.7%\n"
+        "outside messages         0       1       0     0     0   14.3%\n"
+        "together                 1       7       3     2     1  100.0%\n"
         "\n"
         "1 fault\n"
         "\n"
@@ -65,8 +66,11 @@ def test_the_whole_view() -> None:
         "    a token that ends a message, where none is open\n"
         "    <|channel|>final<|message|>Four.<|end|><|return|>\n"
         "                                           ^~~~~~~~~~\n"
-        "    made of it: skips it\n"
-        "    hint: docs/faults.md tells more about this code; strict raises it\n"
+        "    rule: skips it\n"
+        "    hint: models trained with a template that writes both `<|end|>` and\n"
+        "          `<|return|>` do this\n"
+        "\n"
+        "each code is explained in docs/faults.md\n"
     )
 
 
@@ -100,10 +104,35 @@ def test_a_turn_with_nothing_to_show_says_why() -> None:
 def test_every_line_fits_into_the_width() -> None:
     body = "語り" * 500 + " word " * 300
     stdin = f"<|channel|>analysis {body}<|message|>{body}<|end|>{body}<|start|>assistant<|channel|>final<|message|>x"
-    for width in (80, 132):
+    for width in (40, 41, 60, 80, 132):
         for line in view("--width", str(width), "--full", "--ids", stdin=stdin).splitlines():
             assert cells(line) <= width, line
-    assert view("--width", "40", stdin=stdin)
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        TEXT * 40,
+        CALL.replace("functions.x", "functions." + "a_long_name_" * 9),
+        "<|channel|>final<|message|>" + "\u200b" * 30 + "<|return|>" + "\u200b" * 30,
+        "<|channel|>final<|message|>" + " " * 300 + "<|return|>\n",
+        "<|channel|>final<|message|>" + "word " * 5000 + "<|return|>" + "<|end|>" * 5000,
+        *("<|channel|>" + "x" * length for length in range(12)),
+        "",
+        '{"a": 1}',
+    ],
+)
+def test_a_narrow_window_is_enough(stdin: str) -> None:
+    for line in view("--width", "40", "--ids", stdin=stdin).splitlines():
+        assert cells(line) <= 40, line
+
+
+def test_what_a_narrow_window_has_no_room_for_is_wrapped_or_left_out() -> None:
+    shown = view("--width", "40", stdin=CALL)
+    assert "#0  assistant  on commentary\n    to functions.x  as <|constrain|>json\n" in shown
+    assert "by channel  about tokens  header  body\ncommentary " in shown
+    stray = view("--width", "40", stdin=TEXT + "<|end|>")
+    assert "\n[1] stream.repeated_stop\n    at character 103, message 2\n" in stray
 
 
 def marked(shown: str, number: int = 1) -> str:
@@ -184,9 +213,9 @@ def test_long_bodies_are_shortened_in_the_middle_and_say_by_how_much() -> None:
 
 
 def test_long_lists_of_ids_and_faults_are_shortened() -> None:
-    stdin = "<|channel|>final<|message|>" + "a " * 500 + "<|return|>" + "<|end|>" * 50
+    stdin = "<|channel|>final<|message|>" + "a " * 500 + "<|return|>" + "<|end|><|reserved_200013|>" * 25
     shown, full = view("--ids", stdin=stdin), view("--ids", "--full", stdin=stdin)
-    assert "⋮ 30 more; --full shows them" in shown and "[50] stream.repeated_stop" in full
+    assert "⋮ 30 more; --full shows them" in shown and "[50] stream.reserved_token" in full
     assert "left out" in shown and "left out" not in full
 
 
@@ -266,6 +295,98 @@ def test_check_exits_with_3() -> None:
     assert run("--check", "--role", "assistant", stdin=TEXT).exit_code == 0
 
 
+# ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_hint_is_shown_only_where_there_is_one() -> None:
+    shown = view(stdin="<|channel|><|message|>Four.<|return|>")
+    assert "header.empty_channel" in shown and "hint" not in shown and "strict" not in shown
+    assert shown.endswith("\n\neach code is explained in docs/faults.md\n")
+    assert "docs/faults.md" not in view(stdin=TEXT)
+
+
+def test_what_strict_reports_too_is_said() -> None:
+    header, stop = (harmonia.encode(part, special="all") for part in ("<|channel|>final<|message|>", "<|return|>"))
+    shown = view(stdin=json.dumps([*header, *harmonia.encode("a <|end|> b"), *stop]))
+    assert "    rule: keeps it as text; strict reports it too\n    hint: " in shown
+
+
+def test_the_same_piece_and_the_same_fault_many_times_are_shown_once() -> None:
+    stdin = "<|channel|>final<|message|>Four.<|return|>" + "<|end|>" * 199
+    shown = view(stdin=stdin)
+    assert "\n-   part of no message: `<|end|>` × 199\n\n" in shown
+    assert "[1–199] stream.repeated_stop  × 199, the first at character 42, message 1\n" in shown
+    assert marked(shown.replace("[1–199]", "[1]")) == "<|end|>"
+    assert shown.count("stream.repeated_stop") == 1
+    assert view("--full", stdin=stdin).count("] stream.repeated_stop") == 199
+
+
+def test_different_pieces_side_by_side_are_shown_together() -> None:
+    shown = view(stdin=TEXT + "<|end|><|reserved_200013|>\n<|end|>")
+    assert "-   part of no message\n    │ <|end|><|reserved_200013|>\n    │ <|end|>\n" in shown
+    assert "-   part of no message: `<|return|>` × 3\n" in view(stdin=STRAY + "<|return|>" * 2)
+    many = view(stdin=TEXT + "<|end|><|reserved_200013|>" * 500)
+    assert many.count("part of no message") == 1 and "characters left out" in many
+
+
+def test_faults_of_a_message_are_listed_together() -> None:
+    shown = view(stdin=f"<|channel|>final<|message|>{'<|reserved_200013|>' * 30}<|return|>")
+    assert "    ! [1–30] body.reserved_token\n" in shown
+
+
+def test_a_megabyte_of_faults_has_a_short_view() -> None:
+    shown = run(stdin="<|start|>" * 111_111).stdout
+    assert "× 111,110, the first at character 9" in shown and shown.count("\n") < 40
+
+
+def test_an_empty_completion_is_called_so() -> None:
+    for stdin in ("", "\n"):
+        shown = view(stdin=stdin)
+        assert "header.unfinished" in shown and "    the completion is empty\n    rule: " in shown
+        assert "hint" not in shown
+
+
+def test_white_space_between_messages_is_neither_a_message_nor_outside() -> None:
+    conversation = "<|start|>user<|message|>Hi<|end|>\n\n<|start|>assistant<|channel|>final<|message|>Yo<|end|>\n"
+    for stdin in (conversation, tokens_of(conversation)):
+        result = run(stdin=stdin)
+        assert "part of no message" not in result.stdout and "outside" not in result.stdout
+        value = data(stdin=stdin)
+        assert [(each["channel"], each["tokens"]) for each in value["channels"]] == [
+            ("no channel (user)", 5),
+            ("final", 7),
+            ("white space", 2),
+        ]
+        assert value["outside"] == [] and value["tokens"] == 14
+        assert [message["tokens"] for message in value["messages"]] == [
+            {"header": 3, "body": 1, "stop": 1},
+            {"header": 5, "body": 1, "stop": 1},
+        ]
+    assert "from character 35 on" in run(stdin=conversation).stdout
+    assert "from token 6 on" in run(stdin=tokens_of(conversation)).stdout
+
+
+def test_a_message_without_a_stop_has_no_stop_token() -> None:
+    assert "3 header, 1 body\n" in view(stdin=tokens_of("<|channel|>final<|message|>Fo"))
+
+
+# ── notes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_notes_are_part_of_the_view() -> None:
+    shown = view(stdin='{"status": "ok"}')
+    assert "\nnote: it is JSON without a field that is known; give the text itself, for\n      instance" in shown
+
+
+def test_what_a_server_parsed_itself_is_no_fault_of_the_model() -> None:
+    chunks = [{"choices": [{"delta": {"reasoning": "Hm."}}]}, {"choices": [{"delta": {"content": "Four."}}]}]
+    stdin = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+    shown = view(stdin=stdin)
+    assert "\nnote: the server had parsed some of it already (reasoning 1x)" in shown
+    assert "hint: the server parsed the Harmony itself: ask it for raw tokens\n" in shown
+    assert "skip_special_tokens" in view(stdin="Four.")
+
+
 # ── the same as data ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -277,13 +398,27 @@ def test_json_has_the_same() -> None:
     value = data("--ids", "--role", "assistant", stdin=tokens_of(STRAY))
     (message,) = value["messages"]
     assert (value["input"], value["tokens"], value["counts_are_exact"]) == ("tokens", 7, True)
-    assert (message["content"], message["flags"], message["tokens"]) == ("Four.", ["shown"], {"header": 4, "body": 2})
+    assert (message["content"], message["flags"]) == ("Four.", ["shown"])
+    assert message["tokens"] == {"header": 3, "body": 2, "stop": 1}
     assert message["ids"] == {"header": [200005, 17196, 200008], "body": [35604, 13], "stop": [200007]}
     assert value["outside"] == [{"text": "<|return|>", "start_char": 39, "tokens": 1}]
     assert [count["channel"] for count in value["channels"]] == ["final", "outside messages"]
     (diagnostic,) = value["diagnostics"]
     assert diagnostic["excerpt"] == {"line": STRAY, "marker": " " * 39 + "^~~~~~~~~~"}
     assert diagnostic["hint"] and diagnostic["repair"] == "skips it"
+
+
+def test_json_has_no_hint_where_there_is_none() -> None:
+    (diagnostic,) = data("--role", "assistant", stdin="<|channel|><|message|>Four.<|return|>")["diagnostics"]
+    assert (diagnostic["code"], diagnostic["hint"]) == ("header.empty_channel", None)
+
+
+def test_json_has_every_fault_and_the_pieces_outside_together() -> None:
+    value = data("--role", "assistant", stdin=TEXT + "<|end|>" * 5 + "\n")
+    assert [diagnostic["at"]["character"] for diagnostic in value["diagnostics"]] == [
+        len(TEXT) + 7 * number for number in range(5)
+    ]
+    assert value["outside"] == [{"text": "<|end|>" * 5, "start_char": len(TEXT), "tokens": 5}]
 
 
 def test_hints_say_what_to_do() -> None:

@@ -122,6 +122,64 @@ def test_byte_order_marks_are_no_part_of_the_text() -> None:
     assert parsed("--role", "assistant", stdin=TEXT.encode("utf-16")) == plain
 
 
+@pytest.mark.parametrize("written", [json.dumps(TEXT), f" {json.dumps(TEXT)}\n"])
+def test_a_json_string_is_the_text_that_it_stands_for(written: str) -> None:
+    result = run("--role", "assistant", stdin=written)
+    assert result.stderr == "took the input for the text of a JSON string\n"
+    assert json.loads(result.stdout)["diagnostics"] == []
+    assert contents(json.loads(result.stdout)) == [("analysis", "Sum: 4"), ("final", "Four.")]
+    assert recognise(json.dumps(STRIPPED).encode()).kind == "stripped"
+    assert contents(parsed("--as", "text", stdin='"a"')) == [(None, '"a"')]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps([TOKENS[:3], [], TOKENS[3:]]),
+        json.dumps([TOKENS]),
+        "".join(f"{json.dumps(part)}\n" for part in (TOKENS[:3], TOKENS[3:])),
+    ],
+)
+def test_lists_of_ids_in_a_list_are_one(written: str) -> None:
+    for options in ((), ("--as", "tokens")):
+        value = parsed("--role", "assistant", *options, stdin=written)
+        assert (value["input"], value["notes"], len(value["messages"])) == ("tokens", [], 2)
+    assert f"token ids ({len(TOKENS)} in " in run(stdin=written).stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('{"output": "<|channel|>final<|message|>Four.<|return|>"}', "it is JSON without a field that is known"),
+        ('{"a": 1}\n{"a": 2}\n', "it is JSON without a field that is known"),
+        ('["a", "b"]', "jq -r"),
+        (f"# Traces\n\n```harmony a\n{TEXT}\n```\n", "harmonia.read_traces reads those"),
+        ("a\0b\0c\0", "this looks like a binary file"),
+        ('{"cut": ', None),
+        ("true", None),
+        ("Four.\n", None),
+        (f"{TEXT}\n```harmony a\n```\n", None),
+        ("\x1b[31mred\x1b[0m\tand\r\n" * 20, None),
+    ],
+)
+def test_an_input_that_no_model_samples_is_noted(written: str, said: str | None) -> None:
+    result = run("--role", "assistant", stdin=written)
+    assert result.exit_code == 0
+    if said is None:
+        assert "note" not in result.stderr and json.loads(result.stdout)["notes"] == []
+    else:
+        assert "note: " in result.stderr and said in result.stderr and said in json.loads(result.stdout)["notes"][0]
+        assert json.loads(result.stdout)["input"] == "text"
+
+
+def test_the_help_says_what_a_stream_is_and_that_a_line_break_counts() -> None:
+    for verb in ("parse", "inspect"):
+        said = " ".join(CliRunner().invoke(main, [verb, "--help"]).output.split())
+        assert "A line break at the end of the input is part of it." in said
+        for name in ("server-sent events or JSON lines", "Responses, llama.cpp or Ollama", "token ids are taken"):
+            assert name in said
+
+
 # ── dumps ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 CHAT = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in PIECES]
@@ -192,7 +250,28 @@ def test_what_a_server_parsed_is_said() -> None:
 def test_a_dump_says_what_it_left_out() -> None:
     other = {"choices": [{"index": 1, "delta": {"content": "other"}}]}
     notes = parsed("--role", "assistant", stdin=sse(*CHAT, other) + 'data: {"cut')["notes"]
-    assert len(notes) == 2 and "1 piece of others" in notes[0] and "1 line" in notes[1]
+    assert len(notes) == 2 and "1 piece of others" in notes[0]
+    assert notes[1] == "left out 1 line that is no JSON object"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "took_for"),
+    [
+        ({"object": "text_completion", "choices": [{"text": "a"}]}, "Completions (text in 1 chunk)"),
+        ({"choices": [{"text": "a", "token_ids": [1, 2]}]}, "Completions (token ids in 1 chunk)"),
+        ({"choices": [{"delta": {"content": "a"}}]}, "Chat Completions (text in 1 chunk)"),
+    ],
+)
+def test_the_dialect_of_a_dump_is_said(chunk: object, took_for: str) -> None:
+    assert run(stdin=sse(chunk)).stderr.startswith(f"took the input for a dump of {took_for}\n")
+
+
+def test_who_takes_something_else_for_a_stream_is_told_to_leave_that_out() -> None:
+    for written in (TEXT, "[1, 2]", '{"status": "ok"}'):
+        result = run("--as", "sse", stdin=written)
+        assert result.exit_code == 1 and "hint: leave --as out" in result.stderr
+    assert "leave --as out" not in run("--as", "sse", stdin=sse({"error": {"message": "no"}})).stderr
+    assert "leave --as out" not in run(stdin=sse({"unheard": "of"})).stderr
 
 
 def test_a_value_may_go_over_several_data_lines() -> None:

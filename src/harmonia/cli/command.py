@@ -54,8 +54,10 @@ class _Verbs(click.Group):
             sys.stdout.flush()
         except HarmonyError as error:
             click.echo(f"error: {error}", err=True)
-            if error.code in _HINTS:
-                click.echo(f"hint: {_HINTS[error.code]}", err=True)
+            # Whoever raised it may know better what helps.
+            hint = "; ".join(getattr(error, "__notes__", [])) or _HINTS.get(error.code)
+            if hint:
+                click.echo(f"hint: {hint}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             sys.exit(130)

@@ -77,6 +77,17 @@ def wrap(text: str, width: int) -> Iterator[Line]:
             yield Line(show(piece), len(piece) + ends, at > 0)
 
 
+def wrap_words(text: str, width: int) -> list[str]:
+    """A text that was made visible, in lines of whole words; only a word that is wider than a line is broken."""
+    lines: list[str] = []
+    for word in filter(None, text.split(" ")):
+        if lines and cells(lines[-1]) + 1 + cells(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines += _break(word, width)
+    return lines or [""]
+
+
 def _break(line: str, width: int) -> Iterator[str]:
     is_plain = line.isascii() and line.isprintable()
     start = 0
@@ -119,7 +130,8 @@ def excerpt(text: str, at: int, length: int, width: int) -> Excerpt:
     right, marked = "", 0
     for offset, character in enumerate(text[at : at + width]):
         piece = show(character)
-        if column + cells(right) + cells(piece) > width - 1 and at + offset + 1 < len(text):
+        is_last = at + offset + 1 == len(text)
+        if column + cells(right) + cells(piece) > width - (not is_last):
             right += ELLIPSIS
             break
         right += piece
@@ -133,9 +145,9 @@ def excerpt(text: str, at: int, length: int, width: int) -> Excerpt:
 def _mark_end(column: int, width: int) -> str:
     """A marker behind the last character, which says so on the side on which there is room."""
     said = "the end of the input"
-    if column + len(said) + 2 <= width or column <= len(said):
-        return f"{' ' * column}^ {said}"
-    return f"{said} ^".rjust(column + 1)
+    if column > len(said) and column + len(said) + 2 > width:
+        return f"{said} ^".rjust(column + 1)
+    return f"{' ' * column}^ {said if column + len(said) + 2 <= width else 'the end'}"
 
 
 def _last_cells(text: str, width: int) -> str:

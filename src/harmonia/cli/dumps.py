@@ -1,6 +1,6 @@
 """What a server streamed, as somebody saved it: SSE (`data: {…}`) or one JSON object a line.
 
-Four dialects are known: Chat Completions and Completions (`choices`), Responses (`response.output_text.delta`),
+Five dialects are known: Chat Completions and Completions (`choices`), Responses (`response.output_text.delta`),
 llama.cpp (`content`) and Ollama (`response`, `message`). Token ids are taken where the chunks have them, because they
 are what the model sampled; otherwise the text. What a server parsed already is gone from the text, so it is counted.
 """
@@ -55,21 +55,32 @@ class Dump(msgspec.Struct, frozen=True):
         notes: list[str] = []
         parsed = Counter(name for piece in self.pieces for name in piece.parsed)
         if parsed:
-            counts = ", ".join(f"{name} {count}x" for name, count in parsed.items())
+            counts = ", ".join(f"{name} {times}x" for name, times in parsed.items())
             where = "the token ids have it all" if self._has_tokens else "that part is not in the text"
             notes.append(f"the server had parsed some of it already ({counts}); {where}")
         if self._has_tokens and (lost := sum(1 for each in self.pieces if each.text and not each.tokens)):
-            notes.append(f"left out the text of {_count(lost, 'chunk')} without token ids")
+            notes.append(f"left out the text of {count(lost, 'chunk')} without token ids")
         if others := sum(piece.other_choices for piece in self.pieces):
-            notes.append(f"took the first choice only, and left out {_count(others, 'piece')} of others")
+            notes.append(f"took the first choice only, and left out {count(others, 'piece')} of others")
         notes += [f"the server reported an error: {piece.error}" for piece in self.pieces if piece.error]
         if self.unreadable:
-            notes.append(f"left out {_count(self.unreadable, 'line')} that are no JSON objects")
+            what = "that is no JSON object" if self.unreadable == 1 else "that are no JSON objects"
+            notes.append(f"left out {count(self.unreadable, 'line')} {what}")
         return notes
 
     @property
     def dialect(self) -> str:
         return next((piece.dialect for piece in self.pieces if piece.dialect), "unknown")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything in it that looks like a server's."""
+        return any(piece.dialect or piece.error for piece in self.pieces)
+
+    @property
+    def lacks_what_was_parsed(self) -> bool:
+        """Whether the server parsed some of it, and that part is nowhere as the model sampled it."""
+        return not self._has_tokens and any(piece.parsed for piece in self.pieces)
 
     @property
     def _has_tokens(self) -> bool:
@@ -171,7 +182,9 @@ def _read_choices(choices: list[Any], chunk: Object) -> Piece:
     # A stream has `delta`, an answer in one piece `message`, the older Completions API `text`.
     said = _object(first.get("delta")) or _object(first.get("message"))
     text = _text(said.get("content")) + _text(first.get("text"))
-    return Piece("Chat Completions", text, _ids(first.get("token_ids")), _parsed(said), others, _error(chunk))
+    is_older = chunk.get("object") == "text_completion" or ("text" in first and not said)
+    dialect = "Completions" if is_older else "Chat Completions"
+    return Piece(dialect, text, _ids(first.get("token_ids")), _parsed(said), others, _error(chunk))
 
 
 def _object(value: object) -> Object:
@@ -200,5 +213,6 @@ def _error(chunk: Object) -> str | None:
     return str(_object(error).get("message") or error)[:200]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str) -> str:
+    """A number with its noun, such as `1 chunk` and `2 chunks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -53,7 +53,10 @@ def command(
     color: Literal["auto", "always", "never"],
     width: int | None,
 ) -> None:
-    """Show what a model sampled: its messages, what each channel cost, and every fault with its place and a hint."""
+    """Show what a model sampled: its messages, what each channel cost, and every fault with its place and a hint.
+
+    A line break at the end of the input is part of it.
+    """
     reading = Reading(as_, role, tools, stop_swallowed, quiet, vocabulary)
     taken = read_input(file, reading)
     parsed = run_parser(taken, reading)
@@ -86,7 +89,7 @@ def _writable(line: str) -> str:
 
 
 def _describe(traced: Trace, hints: list[str], *, ids: bool) -> dict[str, Any]:
-    outside = [item for item in traced.items if isinstance(item, TracedText)]
+    outside = [item for item in traced.items if isinstance(item, TracedText) and not item.is_space]
     turns = [item for item in traced.items if isinstance(item, TracedTurn)]
     return {
         "input": traced.kind,
@@ -99,7 +102,7 @@ def _describe(traced: Trace, hints: list[str], *, ids: bool) -> dict[str, Any]:
         "turns": [msgspec.structs.asdict(turn) for turn in turns],
         "channels": [msgspec.structs.asdict(count) for count in traced.channels],
         "diagnostics": [
-            {**describe_diagnostic(diagnostic), "excerpt": _excerpt(diagnostic, traced.text), "hint": hint}
+            {**describe_diagnostic(diagnostic), "excerpt": _excerpt(diagnostic, traced.text), "hint": hint or None}
             for diagnostic, hint in zip(traced.diagnostics, hints, strict=True)
         ],
     }
@@ -116,7 +119,7 @@ def _describe_message(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
         **describe_message(item.message),
         "flags": item.flags,
         "skipped": item.skipped,
-        "tokens": {"header": item.header_tokens, "body": item.body_tokens},
+        "tokens": {"header": len(item.header_ids), "body": len(item.body_ids), "stop": len(item.stop_ids)},
     }
     if ids:
         described["ids"] = {"header": item.header_ids, "body": item.body_ids, "stop": item.stop_ids}

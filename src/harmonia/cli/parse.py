@@ -45,7 +45,10 @@ def command(
     output: str,
     check: bool,
 ) -> None:
-    """Parse what a model sampled: text, token ids, text without its special tokens, or a saved stream. Prints JSON."""
+    """Parse what a model sampled: text, token ids, text without its special tokens, or a saved stream. Prints JSON.
+
+    A line break at the end of the input is part of it.
+    """
     reading = Reading(as_, role, tools, stop_swallowed, quiet, vocabulary)
     taken = read_input(file, reading)
     try:

@@ -44,7 +44,9 @@ def reading_options(command: Command) -> Command:
                 type=click.Choice(get_args(As)),
                 default="auto",
                 show_default=True,
-                help="What the input is. auto looks at it and says on stderr what it took it for.",
+                help="What the input is. auto looks at it and says on stderr what it took it for. sse is a saved "
+                "stream: server-sent events or JSON lines of Chat Completions, Completions, Responses, llama.cpp "
+                "or Ollama; token ids are taken where it has them.",
             ),
             click.option(
                 "--role",

@@ -5,15 +5,17 @@ Colours repeat what the words say. Everything fits into the width, and nothing i
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import click
 import msgspec
 
-from harmonia.cli.display import Line, cells, excerpt, shorten, show, wrap
-from harmonia.cli.traces import ChannelCount, Trace, TracedMessage, TracedText, TracedTurn, marked_length, strict_raises
+from harmonia.cli.display import Line, cells, excerpt, shorten, show, wrap, wrap_words
+from harmonia.cli.dumps import count
+from harmonia.cli.traces import ChannelCount, Trace, TracedMessage, TracedText, TracedTurn, is_empty, marked_length
+from harmonia.errors import ErrorCode
 from harmonia.events import Diagnostic
 from harmonia.parser import FAULTS
 from harmonia.vocabulary import SPELLING_BY_ID, Vocabulary
@@ -23,6 +25,10 @@ _INDENT: Final = "    "
 _FIRST_LINES, _LAST_LINES = 10, 4
 _FIRST_IDS, _LAST_IDS = 80, 20
 _FIRST_FAULTS = 20
+_TITLE_LINES: Final = 4
+# The columns of the table that a narrow window does without, the first one first.
+_DISPENSABLE: Final = ("stop", "share", "messages")
+_NARROWEST_NAME, _WIDEST_NAME = 12, 28
 
 _CHANNEL_COLOURS: Final = {"analysis": "blue", "commentary": "yellow", "final": "green"}
 _ALARMING: Final = ("forged", "guessed")
@@ -41,16 +47,18 @@ class View(msgspec.Struct, frozen=True):
     def lines(self, trace: Trace, hints: Sequence[str]) -> Iterator[str]:
         """The lines of the whole view; `hints` has one for each diagnostic."""
         yield from (self._paint(line, bold=True) for line in self._wrapped("", self._summary(trace), ""))
+        for note in trace.notes:
+            yield from (self._paint(line, fg="yellow") for line in self._wrapped("note: ", show(note), ""))
         for item in trace.items:
             match item:
                 case TracedMessage():
                     yield ""
                     yield from self._message(item, trace)
-                case TracedText() if item.text.strip():
+                case TracedText() if item.is_space:
+                    pass  # white space between messages is as it should be
+                case TracedText():
                     yield ""
                     yield from self._outside(item)
-                case TracedText():
-                    pass  # white space between messages is as it should be
                 case TracedTurn() if item.hidden_because:
                     yield ""
                     said = f"the turn ends with nothing to show: {show(item.hidden_because)}"
@@ -72,10 +80,10 @@ class View(msgspec.Struct, frozen=True):
     def _summary(trace: Trace) -> str:
         return ", ".join(
             [
-                f"{trace.kind}: {_count(len(trace.messages), 'message')}",
-                f"{_about(trace)}{_count(trace.tokens, 'token')}",
-                _count(len(trace.text), "character"),
-                _count(len(trace.diagnostics), "fault"),
+                f"{trace.kind}: {count(len(trace.messages), 'message')}",
+                f"{_about(trace)}{count(trace.tokens, 'token')}",
+                count(len(trace.text), "character"),
+                count(len(trace.diagnostics), "fault"),
             ]
         )
 
@@ -88,23 +96,46 @@ class View(msgspec.Struct, frozen=True):
         fields += [f"on {message.channel}"] if message.channel else []
         fields += [f"to {message.recipient}"] if message.recipient is not None else []
         fields += [f"as {message.content_type}"] if message.content_type is not None else []
-        title = shorten(f"#{traced.index}  {'  '.join(fields)}", self.width)
-        yield self._paint(title, fg=colour, bold=True)
-        header, body = traced.header_tokens, traced.body_tokens
+        yield from (self._paint(line, fg=colour, bold=True) for line in self._title(f"#{traced.index}", fields))
+        parts = [("header", traced.header_ids), ("body", traced.body_ids), ("stop", traced.stop_ids)]
+        is_stopped = bool(traced.stop_ids)
         facts = [
             f"ended by <|{stop}|>" if stop else "not ended by a token",
-            f"{_about(trace)}{_count(header + body, 'token')}",
-            f"{header:,} header, {body:,} body",
+            f"{_about(trace)}{count(traced.tokens, 'token')}",
+            ", ".join(f"{len(ids):,} {name}" for name, ids in (parts if is_stopped else parts[:2])),
             f"from {_place(traced, trace)} on",
         ]
         yield from self._joined(self._flags(traced.flags), facts)
         yield from (self._paint(line, fg="red") for line in self._fault_list(traced, trace.diagnostics))
-        for skipped in traced.skipped:
-            yield self._paint(shorten(f"{_INDENT}skipped inside it: {skipped}", self.width), fg="yellow")
+        for skipped, times in _runs(traced.skipped):
+            said = self._repeated("skipped inside it: ", skipped, times, _INDENT)
+            yield self._paint(said, fg="yellow")
         yield from self._body(message.text, colour)
         if self.ids:
-            for name, listed in (("header", traced.header_ids), ("body", traced.body_ids), ("stop", traced.stop_ids)):
+            for name, listed in parts:
                 yield from self._ids(name, listed)
+
+    def _title(self, number: str, fields: Sequence[str]) -> Iterator[str]:
+        """The number and the fields, as many on a line as fit; a field that is very long is cut."""
+        room = self.width - len(_INDENT)
+        line, gap = number, "  "
+        for field in fields:
+            shown = show(field)
+            if cells(line) + 2 + cells(shown) > self.width:
+                yield line
+                *whole, shown = wrap_words(shorten(field, room * _TITLE_LINES), room)
+                yield from (_INDENT + each for each in whole)
+                line, gap = _INDENT, ""
+            line += gap + shown
+            gap = "  "
+        yield line
+
+    def _repeated(self, label: str, piece: str, times: int, indent: str = "") -> str:
+        """A piece on one line, and how often it stands there."""
+        if times == 1:
+            return shorten(f"{indent}{label}{piece}", self.width)
+        behind = f"` × {times:,}"
+        return f"{indent}{label}`{shorten(piece, self.width - len(indent + label) - 1 - len(behind))}{behind}"
 
     def _flags(self, flags: Sequence[str]) -> list[tuple[str, str]]:
         """Each flag as it is, and as it is painted."""
@@ -126,20 +157,22 @@ class View(msgspec.Struct, frozen=True):
     def _fault_list(self, traced: TracedMessage, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         if traced.faults:
             # A number stays on the line of its code, which a space that does not break sees to.
-            named = ", ".join(f"[{number}]\xa0{diagnostics[number - 1].code.value}" for number in traced.faults)
+            runs = groupby(traced.faults, lambda number: diagnostics[number - 1].code.value)
+            named = ", ".join(f"{_numbers(list(numbers))}\xa0{code}" for code, numbers in runs)
             yield from (line.replace("\xa0", " ") for line in self._wrapped("! ", named, _INDENT))
 
     def _body(self, text: str, colour: str) -> Iterator[str]:
         if not text.strip():
-            yield _INDENT + self._paint(f"(white space only: {shorten(text, 40)})" if text else "(empty)", dim=True)
+            space = shorten(text, min(self.width - len(_INDENT) - 20, 40))
+            yield _INDENT + self._paint(f"(white space only: {space})" if text else "(empty)", dim=True)
             return
         width = max(self.width - len(_INDENT) - 2, 10)
         first, left_out, last = self._shortened(text, width)
         for line in first:
             yield self._body_line(line, colour)
         if left_out:
-            said = f"⋮ {_count(left_out, 'character')} left out; --full shows them"
-            yield _INDENT + self._paint(said, dim=True)
+            said = f"{count(left_out, 'character')} left out; --full shows them"
+            yield from (self._paint(line, dim=True) for line in self._wrapped("⋮ ", said, _INDENT))
         for line in last:
             yield self._body_line(line, colour)
 
@@ -158,8 +191,12 @@ class View(msgspec.Struct, frozen=True):
         return f"{_INDENT}{self._paint('┆' if line.goes_on else '│', fg=colour)} {line.shown}".rstrip()
 
     def _outside(self, item: TracedText) -> Iterator[str]:
-        yield self._paint("-   part of no message", fg="yellow", bold=True)
-        yield from self._body(item.text, "yellow")
+        piece, title = item.repeated, "-   part of no message"
+        if piece is not None:
+            yield self._paint(self._repeated(f"{title}: ", piece, len(item.pieces)), fg="yellow", bold=True)
+        else:
+            yield self._paint(title, fg="yellow", bold=True)
+            yield from self._body(item.text, "yellow")
         if self.ids:
             yield from self._ids("ids", item.ids)
 
@@ -167,11 +204,14 @@ class View(msgspec.Struct, frozen=True):
         """Ids with their text: special tokens bare, ordinary text in quotes, parts of characters as bytes."""
         if not listed:
             return
-        words = [self._token(token) for token in listed]
-        if not self.full and len(words) > _FIRST_IDS + _LAST_IDS:
-            left_out = len(words) - _FIRST_IDS - _LAST_IDS
-            words = [*words[:_FIRST_IDS], f"⋮ {left_out:,} left out; --full shows them ⋮", *words[-_LAST_IDS:]]
         start = f"{_INDENT}{name:<7}"
+        room = self.width - len(start)
+        left_out = 0 if self.full else max(len(listed) - _FIRST_IDS - _LAST_IDS, 0)
+        words = [shorten(self._token(token), room) for token in (listed[:_FIRST_IDS] if left_out else listed)]
+        if left_out:
+            said = f"⋮ {left_out:,} left out; --full shows them ⋮"
+            words.append(said if cells(said) <= room else f"⋮ {left_out:,} left out ⋮")
+            words += [shorten(self._token(token), room) for token in listed[-_LAST_IDS:]]
         line = ""
         for word in words:
             if line and cells(start) + cells(line) + 2 + cells(word) > self.width:
@@ -194,19 +234,28 @@ class View(msgspec.Struct, frozen=True):
     # ── counts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _counts(self, trace: Trace) -> Iterator[str]:
-        unit = f"{_about(trace)}tokens"
-        rows = [("by channel", "messages", unit, "header", "body", "share")]
         counts = trace.channels
         if len(counts) > 1:
-            header, body = sum(each.header for each in counts), sum(each.body for each in counts)
-            counts = [*counts, ChannelCount("together", len(trace.messages), trace.tokens, header, body, 1.0)]
-        for count in counts:
-            numbers = (f"{count.messages:,}", f"{count.tokens:,}", f"{count.header:,}", f"{count.body:,}")
-            rows.append((shorten(count.channel, 28), *numbers, f"{count.share:.1%}"))
-        widths = [max(cells(row[at]) for row in rows) for at in range(len(rows[0]))]
-        for number, row in enumerate(rows):
-            name = row[0] + " " * (widths[0] - cells(row[0]))
-            line = name + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+            header, body, stop = (sum(getattr(each, name) for each in counts) for name in ("header", "body", "stop"))
+            counts = [*counts, ChannelCount("together", len(trace.messages), trace.tokens, header, body, stop, 1.0)]
+        columns = {
+            "messages": [f"{each.messages:,}" for each in counts],
+            f"{_about(trace)}tokens": [f"{each.tokens:,}" for each in counts],
+            "header": [f"{each.header:,}" for each in counts],
+            "body": [f"{each.body:,}" for each in counts],
+            "stop": [f"{each.stop:,}" for each in counts],
+            "share": [f"{each.share:.1%}" for each in counts],
+        }
+        for dispensable in _DISPENSABLE:
+            if _NARROWEST_NAME + _width_of(columns) > self.width:
+                del columns[dispensable]
+        widest = max(min(self.width - _width_of(columns), _WIDEST_NAME), 1)
+        names = [shorten(name, widest) for name in ("by channel", *(each.channel for each in counts))]
+        width = max(map(cells, names))
+        for number, name in enumerate(names):
+            line = name + " " * (width - cells(name))
+            for title, column in columns.items():
+                line += f"  {[title, *column][number]:>{_cells_of_column(title, column)}}"
             yield self._paint(line, bold=True) if number == 0 else line
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -215,46 +264,67 @@ class View(msgspec.Struct, frozen=True):
         if not trace.diagnostics:
             yield self._paint("no faults", fg="green", bold=True)
             return
-        yield self._paint(_count(len(trace.diagnostics), "fault"), fg="red", bold=True)
-        listed = list(enumerate(zip(trace.diagnostics, hints, strict=True), 1))
-        for number, (diagnostic, hint) in listed if self.full else listed[:_FIRST_FAULTS]:
+        yield self._paint(count(len(trace.diagnostics), "fault"), fg="red", bold=True)
+        runs = self._runs_of_faults(trace.diagnostics)
+        for numbers in runs if self.full else runs[:_FIRST_FAULTS]:
             yield ""
-            yield from self._fault(number, diagnostic, hint, trace)
-        if not self.full and len(listed) > _FIRST_FAULTS:
+            yield from self._fault(numbers, trace, hints[numbers[0] - 1])
+        if not self.full and len(runs) > _FIRST_FAULTS:
             yield ""
-            yield self._paint(f"⋮ {len(listed) - _FIRST_FAULTS:,} more; --full shows them", dim=True)
+            left_out = sum(map(len, runs[_FIRST_FAULTS:]))
+            yield self._paint(f"⋮ {left_out:,} more; --full shows them", dim=True)
+        yield ""
+        yield from self._wrapped("", "each code is explained in docs/faults.md", "")
 
-    def _fault(self, number: int, diagnostic: Diagnostic, hint: str, trace: Trace) -> Iterator[str]:
+    def _runs_of_faults(self, diagnostics: Sequence[Diagnostic]) -> list[list[int]]:
+        """The numbers of the faults; those that follow each other and have the same code together."""
+        numbers = range(1, len(diagnostics) + 1)
+        if self.full:
+            return [[number] for number in numbers]
+        return [list(run) for _, run in groupby(numbers, lambda number: diagnostics[number - 1].code)]
+
+    def _fault(self, numbers: Sequence[int], trace: Trace, hint: str) -> Iterator[str]:
+        diagnostic = trace.diagnostics[numbers[0] - 1]
         fault, at, found = FAULTS[diagnostic.code], diagnostic.at, diagnostic.found
-        yield self._paint(f"[{number}] {diagnostic.code.value}", fg="red", bold=True) + (
-            f"  at {at}" if str(at) else ""
-        )
-        yield from self._wrapped("", fault.found, _INDENT)
-        if at.character is not None:
-            length = marked_length(diagnostic, trace.text)
-            line, marker = excerpt(trace.text, at.character, length, self.width - len(_INDENT))
-            yield _INDENT + line
-            yield _INDENT + self._paint(marker, fg="red", bold=True) if self.colour else _INDENT + marker
-            if found and not length:
-                yield from self._wrapped("found: ", show(found), _INDENT)
-        yield from self._wrapped("made of it: ", fault.tolerant, _INDENT)
-        strict = "strict raises it" if strict_raises(diagnostic) else "strict reports it, too: it is well-formed"
-        yield from self._wrapped("hint: ", f"{hint}; {strict}", _INDENT)
+        yield from self._fault_title(numbers, diagnostic)
+        if diagnostic.code is ErrorCode.HEADER_UNFINISHED and is_empty(trace):
+            yield from self._wrapped("", "the completion is empty", _INDENT)
+        else:
+            yield from self._wrapped("", fault.found, _INDENT)
+            if at.character is not None:
+                length = marked_length(diagnostic, trace.text)
+                line, marker = excerpt(trace.text, at.character, length, self.width - len(_INDENT))
+                yield _INDENT + line
+                yield _INDENT + self._paint(marker, fg="red", bold=True)
+                if found and not length:
+                    yield from self._wrapped("found: ", show(found), _INDENT)
+        rule = fault.tolerant if fault.strict == "raises" else f"{fault.tolerant}; strict reports it too"
+        yield from self._wrapped("rule: ", rule, _INDENT)
+        if hint:
+            yield from self._wrapped("hint: ", hint, _INDENT)
+
+    def _fault_title(self, numbers: Sequence[int], diagnostic: Diagnostic) -> Iterator[str]:
+        """The code, how often and where; on a second line what does not fit on the first."""
+        name, place = f"{_numbers(numbers)} {diagnostic.code.value}", str(diagnostic.at)
+        times = f"× {len(numbers):,}" if len(numbers) > 1 else ""
+        where = ("the first at " if times else "at ") + place if place else ""
+        said = ", ".join(filter(None, (times, where)))
+        if not said or cells(f"{name}  {said}") <= self.width:
+            yield self._paint(name, fg="red", bold=True) + (f"  {said}" if said else "")
+            return
+        yield self._paint(name, fg="red", bold=True)
+        yield from self._wrapped("", said, _INDENT)
 
     def _wrapped(self, label: str, text: str, indent: str) -> Iterator[str]:
-        yield from textwrap.wrap(
-            text,
-            max(self.width, 20),
-            initial_indent=indent + label,
-            subsequent_indent=indent + " " * len(label),
-            break_on_hyphens=False,
-        ) or [indent + label]
+        start = indent + label
+        for line in wrap_words(text, self.width - len(start)):
+            yield (start + line).rstrip()
+            start = " " * len(start)
 
 
 def _place(traced: TracedMessage, trace: Trace) -> str:
-    span = traced.message.origin.header if traced.message.origin else None
-    if trace.has_ids and span is not None and span.start_token is not None:
-        return f"token {span.start_token:,}"
+    if trace.has_ids and traced.start_token is not None:
+        return f"token {traced.start_token:,}"
     return f"character {traced.start_char:,}"
 
 
@@ -262,5 +332,18 @@ def _about(trace: Trace) -> str:
     return "" if trace.has_ids else "about "
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _numbers(listed: Sequence[int]) -> str:
+    return f"[{listed[0]}]" if len(listed) == 1 else f"[{listed[0]}–{listed[-1]}]"
+
+
+def _runs(pieces: Sequence[str]) -> list[tuple[str, int]]:
+    """Each piece, and how often it stands there one behind the other."""
+    return [(piece, len(list(run))) for piece, run in groupby(pieces)]
+
+
+def _cells_of_column(title: str, column: Sequence[str]) -> int:
+    return max(map(len, (title, *column)))
+
+
+def _width_of(columns: dict[str, list[str]]) -> int:
+    return sum(2 + _cells_of_column(title, column) for title, column in columns.items())

@@ -1,7 +1,8 @@
 """A parsed stream in the order in which it was read, with what each part of it cost and is worth.
 
-Every token is counted once: in a message's header (with the token that stopped it), in its body, or outside. For text,
-which has no ids, the tokens are those that it encodes to, so the counts are close and not certain.
+Every token is counted once: in a message's header, in its body, as the token that stopped it, as white space between
+messages, or outside. For text, which has no ids, the tokens are those that it encodes to, so the counts are close and
+not certain.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from harmonia.events import (
 from harmonia.messages import Message, Role
 from harmonia.parser import FAULTS, Parsed, ToolKind, Tools
 from harmonia.provenance import Trust
-from harmonia.vocabulary import VOCABULARY_SIZE, Vocabulary
+from harmonia.vocabulary import SPELLING_BY_ID, START, VOCABULARY_SIZE, Vocabulary
 
 # A token and a character of the input; there is no token where text was read.
 _Place = tuple[int | None, int]
@@ -46,27 +47,37 @@ class TracedMessage(msgspec.Struct, frozen=True):
     header_ids: list[int]
     body_ids: list[int]
     stop_ids: list[int]
+    start_token: int | None
     start_char: int
-    end_char: int
     flags: list[str]
     skipped: list[str]  # input that stood inside the message and is no part of its text
     faults: list[int]  # numbers of diagnostics, counted from 1
 
     @property
-    def header_tokens(self) -> int:
-        return len(self.header_ids) + len(self.stop_ids)
-
-    @property
-    def body_tokens(self) -> int:
-        return len(self.body_ids)
+    def tokens(self) -> int:
+        return len(self.header_ids) + len(self.body_ids) + len(self.stop_ids)
 
 
 class TracedText(msgspec.Struct, frozen=True):
-    """Input that is part of no message."""
+    """Input that is part of no message: pieces that stood side by side, or white space alone, which is no fault."""
 
-    text: str
+    pieces: list[str]
     ids: list[int]
     start_char: int
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def is_space(self) -> bool:
+        return all(piece.isspace() for piece in self.pieces)
+
+    @property
+    def repeated(self) -> str | None:
+        """The piece that all of it consists of, if there are several, whatever white space stands between them."""
+        different = {piece.strip() for piece in self.pieces}
+        return different.pop() if len(different) == 1 < len(self.pieces) else None
 
 
 class TracedTurn(msgspec.Struct, frozen=True):
@@ -77,13 +88,14 @@ class TracedTurn(msgspec.Struct, frozen=True):
 
 
 class ChannelCount(msgspec.Struct, frozen=True):
-    """What a channel cost: `tokens`, of headers and of bodies. `share` is a fraction of all tokens."""
+    """What a channel cost: `tokens`, of headers, bodies and stops. `share` is a fraction of all tokens."""
 
     channel: str
     messages: int
     tokens: int
     header: int
     body: int
+    stop: int
     share: float
 
 
@@ -98,6 +110,7 @@ class Trace(msgspec.Struct, frozen=True):
     channels: list[ChannelCount]
     diagnostics: Sequence[Diagnostic]
     notes: list[str]
+    lacks_what_was_parsed: bool = False
 
     @property
     def messages(self) -> list[TracedMessage]:
@@ -118,29 +131,45 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
     for number, diagnostic in enumerate(parsed.diagnostics, 1):
         numbers.setdefault(diagnostic.at.message, []).append(number)
     items: list[TracedMessage | TracedText | TracedTurn] = []
+    outside: list[Skipped] = []
     started: MessageStarted | None = None
     completed: HeaderCompleted | None = None
     skipped: list[str] = []
+
+    def end_outside() -> None:
+        if outside:
+            pieces = [piece.text for piece in outside]
+            items.append(TracedText(pieces, ids_of(_start(outside[0]), _end(outside[-1])), outside[0].start_char))
+            outside.clear()
+
     for event in parsed.events:
         match event:
             case MessageStarted():
+                end_outside()
                 started, skipped = event, []
             case HeaderCompleted():
                 completed = event
             case Skipped() if started is not None:
                 skipped.append(event.text)
             case Skipped():
-                items.append(TracedText(event.text, ids_of(_start(event), _end(event)), event.start_char))
+                if event.text.isspace():
+                    end_outside()
+                outside.append(event)
+                if event.text.isspace():
+                    end_outside()
             case MessageEnded() if started is not None and completed is not None:
+                begins = _behind_white_space(started, text, tokens)
+                if begins != _start(started):
+                    space = text[started.start_char : begins[1]]
+                    items.append(TracedText([space], ids_of(_start(started), begins), started.start_char))
                 items.append(
                     TracedMessage(
                         event.index,
                         event.message,
-                        ids_of(_start(started), _end(completed)),
+                        ids_of(begins, _end(completed)),
                         ids_of(_end(completed), _start(event)),
                         ids_of(_start(event), _end(event)),
-                        started.start_char,
-                        event.end_char,
+                        *begins,
                         _flags(event.message, completed.header, tools),
                         skipped,
                         _faults_of(event.message, numbers.get(event.index, []), parsed.diagnostics),
@@ -148,13 +177,35 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
                 )
                 started = completed = None
             case TurnEnded():
+                if event.hidden_because:  # otherwise nothing is shown that could stand between two pieces
+                    end_outside()
                 items.append(TracedTurn(event.stop, event.hidden_because))
             case _:
                 pass
+    end_outside()
     total = sum(_tokens_of(item) for item in items)
     return Trace(
-        taken.kind, tokens is not None, text, total, items, _count(items, total), parsed.diagnostics, taken.notes
+        taken.kind,
+        tokens is not None,
+        text,
+        total,
+        items,
+        _count(items, total),
+        parsed.diagnostics,
+        taken.notes,
+        taken.lacks_what_was_parsed,
     )
+
+
+def _behind_white_space(started: MessageStarted, text: str, tokens: Sequence[int] | None) -> _Place:
+    """Where a message really begins: the event that starts it has the white space before its `<|start|>`, too."""
+    at, char = _start(started)
+    spelled = text[char : started.end_char]
+    spaces = len(spelled) - len(spelled.lstrip())
+    if tokens is not None and spaces:
+        span = tokens[at : started.end_token]
+        at = (at or 0) + (span.index(START) if START in span else len(span))
+    return at, char + spaces
 
 
 def _start(event: SpannedEvent) -> _Place:
@@ -173,27 +224,32 @@ def spell_out(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
 
 
 def hint_for(diagnostic: Diagnostic, trace: Trace, *, has_role: bool, has_tools: bool) -> str:
-    """What somebody who finds this fault in a trace can do about it."""
+    """What somebody who finds this fault in a trace can do about it; empty where there is nothing to say."""
     code, at = diagnostic.code, diagnostic.at.character
     match code:
         case ErrorCode.STREAM_MISSING_START if not has_role and at == 0:
             return "if it is a completion, --role assistant says so, and this is no fault"
         case ErrorCode.MISSING_SENTINEL if at == len(trace.text):
             return "if the engine keeps the last stop token to itself, --stop-swallowed says so, and this is no fault"
-        case ErrorCode.STREAM_STRIPPED:
-            return "let the server keep special tokens (skip_special_tokens=false, or --special), or give token ids"
+        case ErrorCode.STREAM_NO_MARKUP if trace.lacks_what_was_parsed:
+            return "the server parsed the Harmony itself: ask it for raw tokens"
         case ErrorCode.HEADER_GLUED_RECIPIENT | ErrorCode.HEADER_SPACED_RECIPIENT if not has_tools:
             return "--tools with the declared names helps to take it apart"
-        case ErrorCode.HEADER_FORGED_ROLE:
+        case ErrorCode.HEADER_REPEATED_START if not has_role:
+            return ""
+        case ErrorCode.HEADER_FORGED_ROLE if trace.text.lstrip().startswith(SPELLING_BY_ID[START]):
             return "if it is a whole conversation and no completion, leave --role out"
+        case ErrorCode.HEADER_UNFINISHED if is_empty(trace):
+            return ""
         case ErrorCode.HEADER_UNFINISHED if trace.text.endswith("assistant"):
             return "a prompt ends like this; what the model sampled comes behind it"
-        case ErrorCode.BODY_SPELLED_TOKEN:
-            return "look who could have put it there; render it as text only, as Harmonia does"
-        case ErrorCode.STREAM_UNKNOWN_TOKEN:
-            return "perhaps the ids are of another vocabulary than o200k_harmony"
         case _:
-            return "docs/faults.md tells more about this code"
+            return FAULTS[code].hint
+
+
+def is_empty(trace: Trace) -> bool:
+    """Whether nothing at all was sampled."""
+    return not trace.text or trace.text.isspace()
 
 
 def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
@@ -227,7 +283,7 @@ def _faults_of(message: Message, numbers: list[int], diagnostics: Sequence[Diagn
 def _tokens_of(item: TracedMessage | TracedText | TracedTurn) -> int:
     match item:
         case TracedMessage():
-            return item.header_tokens + item.body_tokens
+            return item.tokens
         case TracedText():
             return len(item.ids)
         case TracedTurn():
@@ -235,24 +291,31 @@ def _tokens_of(item: TracedMessage | TracedText | TracedTurn) -> int:
 
 
 def _count(items: Sequence[TracedMessage | TracedText | TracedTurn], total: int) -> list[ChannelCount]:
-    """The costs by channel; a message without one counts for its role, and what is outside comes last."""
+    """The costs by channel; a message without one counts for its role, and what is part of none comes last."""
     messages: dict[str, list[TracedMessage]] = {}
-    outside = 0
+    apart = {"outside messages": 0, "white space": 0}
     for item in items:
-        if isinstance(item, TracedMessage):
-            message = item.message
-            messages.setdefault(message.channel or f"no channel ({message.role.value})", []).append(item)
-        else:
-            outside += _tokens_of(item)
+        match item:
+            case TracedMessage():
+                name = item.message.channel or f"no channel ({item.message.role.value})"
+                messages.setdefault(name, []).append(item)
+            case TracedText():
+                apart["white space" if item.is_space else "outside messages"] += len(item.ids)
+            case TracedTurn():
+                pass
     counts = [
-        (name, len(listed), sum(each.header_tokens for each in listed), sum(each.body_tokens for each in listed))
+        ChannelCount(
+            name,
+            len(listed),
+            sum(each.tokens for each in listed),
+            sum(len(each.header_ids) for each in listed),
+            sum(len(each.body_ids) for each in listed),
+            sum(len(each.stop_ids) for each in listed),
+            sum(each.tokens for each in listed) / (total or 1),
+        )
         for name, listed in messages.items()
     ]
-    counted = [
-        ChannelCount(name, number, header + body, header, body, (header + body) / (total or 1))
-        for name, number, header, body in counts
-    ]
-    return [*counted, ChannelCount("outside messages", 0, outside, 0, 0, outside / total)] if outside else counted
+    return counts + [ChannelCount(name, 0, tokens, 0, 0, 0, tokens / total) for name, tokens in apart.items() if tokens]
 
 
 def marked_length(diagnostic: Diagnostic, text: str) -> int:
@@ -262,7 +325,3 @@ def marked_length(diagnostic: Diagnostic, text: str) -> int:
         return len(found)
     # Of what is shortened, only the beginning is known.
     return 1 if found.endswith("…") and text.startswith(found[:-1], at) else 0
-
-
-def strict_raises(diagnostic: Diagnostic) -> bool:
-    return FAULTS[diagnostic.code].strict == "raises"
