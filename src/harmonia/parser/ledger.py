@@ -49,12 +49,14 @@ class Ledger:
         "_is_strict",
         "_skew",
         "_token",
+        "_token_bytes",
         "_trust",
         "_vocabulary",
     )
 
     def __init__(self, vocabulary: Vocabulary, *, strict: bool) -> None:
         self._vocabulary = vocabulary
+        self._token_bytes = vocabulary.token_bytes
         self._is_strict = strict
         self._events: list[Event] = []
 

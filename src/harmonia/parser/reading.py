@@ -72,10 +72,10 @@ class Parser(ShortCuts):
     __slots__ = (
         "_is_closed",
         "_is_stripped",
+        "_partial_tokens",
         "_pending_bytes",
         "_pending_ids",
         "_pending_text",
-        "_token_bytes",
         "_token_text",
     )
 
@@ -110,7 +110,7 @@ class Parser(ShortCuts):
         )
         self._is_stripped = stripped
         self._token_text = self._vocabulary.token_text
-        self._token_bytes = self._vocabulary.token_bytes
+        self._partial_tokens = self._vocabulary.partial_tokens
         self._pending_bytes = b""  # the beginning of a character
         self._pending_ids: list[int] = []  # tokens that are read and have given no text yet
         self._pending_text = ""  # what may be the beginning of a spelling
@@ -140,26 +140,34 @@ class Parser(ShortCuts):
 
     def _feed_part(self, token: int) -> list[Event]:
         """The same for a token that has part of a character, or that is new."""
-        self._vocabulary.text_of(token)  # next time it is known
+        if token not in self._partial_tokens:
+            self._vocabulary.text_of(token)  # next time it is known
         data = self._pending_bytes + self._token_bytes[token]
         try:
             text, length = utf_8_decode(data)
         except UnicodeDecodeError:
             return self._run(token)
-        self._pending_ids.append(token)
+        char = self._char
+        end_char = char + len(text)
+        if end_char > self._plain_until:
+            return self._run(token)
+        ids = self._pending_ids
+        ids.append(token)
         if length < len(data):
             self._pending_bytes = data[length:]
             self._fast_until = -1
-        elif self._pending_bytes:
+        else:
             self._pending_bytes = b""
             self._fast_until = self._plain_until
         if not text:
             return []
-        ids, self._pending_ids = self._pending_ids, []
-        events: list[Event] = []
-        self._events = events
-        self._take_text(text, ids)
-        return events
+        self._pending_ids = []
+        self._ids += ids
+        self._parts.append(text)
+        start = self._token or 0
+        self._token = end = start + len(ids)
+        self._char = end_char
+        return [self._delta(text, self._header, start, end, char, end_char)]
 
     def close(self) -> list[Event]:
         """What happens because the stream is over. Closing twice changes nothing."""
@@ -171,8 +179,6 @@ class Parser(ShortCuts):
         if self._is_closed:
             raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; make a new one for another stream")
         events: list[Event] = []
-        if chunk == "" or chunk == b"":
-            return events
         self._events = events
         try:
             if isinstance(chunk, _EndOfStream):
@@ -182,11 +188,13 @@ class Parser(ShortCuts):
                 self._expect("tokens")
                 self._feed_one(chunk)
             elif isinstance(chunk, str):
-                self._expect("text")
-                self._feed_text(chunk)
+                if chunk:
+                    self._expect("text")
+                    self._feed_text(chunk)
             elif isinstance(chunk, bytes | bytearray | memoryview):
-                self._expect("text")
-                self._feed_bytes(bytes(chunk))
+                if chunk:
+                    self._expect("text")
+                    self._feed_bytes(bytes(chunk))
             else:
                 tokens = _as_tokens(chunk)
                 self._expect("tokens")

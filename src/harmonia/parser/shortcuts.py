@@ -49,7 +49,7 @@ class ShortCuts(Machine):
         of their time would go into handing things on.
         """
         header = known.reading.header
-        data = b"".join(map(self._vocabulary.token_bytes.__getitem__, body_ids))
+        data = b"".join(map(self._token_bytes.__getitem__, body_ids))
         try:
             content = data.decode()
         except UnicodeDecodeError:

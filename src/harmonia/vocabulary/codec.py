@@ -48,7 +48,7 @@ class Vocabulary:
         self._ordinary: list[bytes] | None = None
         self._token_bytes: list[bytes] | None = None
         self._token_text: list[str | None] | None = None
-        self._partial_tokens: set[int] = set()  # those that have part of a character
+        self.partial_tokens: set[int] = set()  # those that have part of a character
         self._engine: Engine | None = None
 
     # Encoding
@@ -148,11 +148,11 @@ class Vocabulary:
     def text_of(self, token: int) -> str | None:
         """The text of an ordinary token; None for one that has part of a character."""
         text = self.token_text[token]
-        if text is None and token not in self._partial_tokens:
+        if text is None and token not in self.partial_tokens:
             try:
                 text = self.token_text[token] = self.token_bytes[token].decode()
             except UnicodeDecodeError:
-                self._partial_tokens.add(token)
+                self.partial_tokens.add(token)
         return text
 
     def char_offsets(self, tokens: Sequence[int]) -> list[int]:
