@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
 
 CASES = 300
-MANY_CASES = 10_000
+MANY_CASES = 3_000
 
 
 class Fields(NamedTuple):
