@@ -181,3 +181,12 @@ def test_much_text_between_messages_needs_no_recursion() -> None:
 def test_a_repaired_role_does_not_hide_the_answer() -> None:
     (message,) = parse("<|start|>assistantassistant<|channel|>final<|message|>42<|return|>").messages
     assert message.origin is not None and message.origin.trust is Trust.REPAIRED
+
+
+def test_a_remembered_header_keeps_to_both_limits() -> None:
+    data = tokens("to<|message|>Hi<|end|>")
+    limits = Limits(header_chars=8, unmarked_chars=0)
+    parse(data, "assistant")  # now the header is remembered
+    parser = Parser("assistant", limits=limits)
+    one_by_one = [event for token in data for event in parser.feed(token)] + parser.close()
+    assert [str(event) for event in parse(data, "assistant", limits=limits).events] == list(map(str, one_by_one))

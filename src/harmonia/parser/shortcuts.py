@@ -26,7 +26,10 @@ class ShortCuts(Machine):
     def _known_header(self, ids: list[int]) -> KnownHeader | None:
         """What these tokens mean, from `<|start|>` or from behind the prompt's to `<|message|>`, if it is known."""
         known: KnownHeader | None = self._tools.remembered_headers.get((self._is_completion, *ids))
-        return known if known is not None and known.chars <= self._limits.header_chars else None
+        limits = self._limits
+        # The first text of a stream counts against the other limit, too.
+        most = limits.header_chars if self._saw_special else min(limits.header_chars, limits.unmarked_chars)
+        return known if known is not None and known.chars <= most else None
 
     def _take_known_header(self, known: KnownHeader, ids: list[int]) -> None:
         """A header at once. Nothing may be held back."""
