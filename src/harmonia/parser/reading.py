@@ -65,7 +65,7 @@ class Parser(ShortCuts):
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
     conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises, whatever the
     model wrote, and reports faults as `Repaired` events. `tools` are the declared tools: names, ToolDescriptions or
-    ToolNamespaces. With `stop_swallowed`, a last message without a stop token is well-formed, because the engine does
+    ToolNamespaces; a `Tools` that is made once also remembers the headers that were read with it. With `stop_swallowed`, a last message without a stop token is well-formed, because the engine does
     not pass that token on. With `stripped`, text is taken for one whose special tokens were removed.
     """
 
@@ -120,8 +120,7 @@ class Parser(ShortCuts):
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """What happened with this chunk: a token id, several, bytes or text."""
-        # Nearly every chunk is one token that is whole characters, and more text of a body. Nothing else is written for
-        # speed as this is.
+        # Nearly every chunk is one token that is whole characters, and more text of a body: this is written for speed.
         if chunk.__class__ is not int or not 0 <= chunk < FIRST_SPECIAL:  # pyright: ignore[reportOperatorIssue] -- an int has an order
             return self._run(chunk)
         token: int = chunk  # pyright: ignore[reportAssignmentType]
