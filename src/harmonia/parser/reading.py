@@ -65,8 +65,9 @@ class Parser(ShortCuts):
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
     conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises, whatever the
     model wrote, and reports faults as `Repaired` events. `tools` are the declared tools: names, ToolDescriptions or
-    ToolNamespaces; a `Tools` that is made once also remembers the headers that were read with it. With `stop_swallowed`, a last message without a stop token is well-formed, because the engine does
-    not pass that token on. With `stripped`, text is taken for one whose special tokens were removed.
+    ToolNamespaces; a `Tools` that is made once also remembers the headers that were read with it. With
+    `stop_swallowed`, a last message without a stop token is well-formed, because the engine does not pass that token
+    on. With `stripped`, text is taken for one whose special tokens were removed.
     """
 
     __slots__ = (
