@@ -68,7 +68,7 @@ from harmonia.vocabulary import (
 )
 
 STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
-_State = Literal["wait", "header", "body"]
+State = Literal["wait", "header", "body"]
 _NEVER: Final = -1
 NO_TOKENS: Final[list[int]] = []
 _NO_SPAN: Final = Span(None, None, 0, 0)
@@ -159,7 +159,7 @@ class Machine(Ledger):
         self._stop_swallowed = stop_swallowed
         self._is_completion = role is not None
         self._source: Source | None = None
-        self._state: _State = "wait" if role is None else "header"
+        self._state: State = "wait" if role is None else "header"
         self._saw_special = False
         self._follows_damage = False  # whether something is wrong with what went before
 
@@ -707,6 +707,13 @@ class Machine(Ledger):
             self._events.append(Skipped(self._held_text(), start_token, self._token, start_char, self._char))
         self._settle()
 
+    def _drop(self, spelling: str, token: int) -> None:
+        """What is held, and this token, is part of no message; a message that is being read ends before it."""
+        if self._state == "body":
+            self._cut_body(spelling)
+        self._hold(spelling, (token,))
+        self._skip_held()
+
     def _settle(self) -> None:
         """All that was read is settled."""
         self._state = "wait"
@@ -719,7 +726,7 @@ class Machine(Ledger):
         self._faults, self._trust = [], Trust.CERTAIN
 
     # What each special token does in each state; the first line of a handler's docstring says what comes of it.
-    TRANSITIONS: ClassVar[dict[_State, dict[int, _Handler]]] = {
+    TRANSITIONS: ClassVar[dict[State, dict[int, _Handler]]] = {
         "wait": {
             START: _start_between,
             CHANNEL: _header_between,
@@ -741,7 +748,7 @@ class Machine(Ledger):
             **dict.fromkeys(STOPS, _stop_in_body),
         },
     }
-    OTHERWISE: ClassVar[dict[_State, _Handler]] = {
+    OTHERWISE: ClassVar[dict[State, _Handler]] = {
         "wait": _reserved_between,
         "header": _field_in_header,
         "body": _reserved_in_body,

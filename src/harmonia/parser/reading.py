@@ -16,12 +16,13 @@ from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError, StreamError
+from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.events import Diagnostic, Event, MessageEnded, Repaired
 from harmonia.messages import Message, Role
 from harmonia.parser.headers import ASSISTANT
-from harmonia.parser.ledger import Limits
-from harmonia.parser.machine import STOPS
+from harmonia.parser.ledger import Limits, Place
+from harmonia.parser.machine import STOPS, State
+from harmonia.parser.reference import END_OF_STREAM_IN_HEADER, Gate, Refusal
 from harmonia.parser.shortcuts import ShortCuts
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
@@ -37,7 +38,7 @@ from harmonia.vocabulary import (
     default_vocabulary,
 )
 
-Mode = Literal["tolerant", "strict"]
+Mode = Literal["tolerant", "strict", "reference"]
 Chunk = SupportsIndex | Iterable[SupportsIndex] | str | bytes | bytearray | memoryview
 
 DEFAULT_LIMITS: Final = Limits()
@@ -49,6 +50,7 @@ _SPELLING: Final = re.compile(r"<\|[a-z0-9_]+\|>")
 _SPELLING_BEGUN: Final = re.compile(r"<(?:\|(?:[a-z0-9_]{0,15}\|?)?)?")
 _LONGEST_BEGUN: Final = max(map(len, _TOKENS)) - 1
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_MODES: Final = get_args(Mode)
 _ROLES: Final = {role.value: role for role in Role}
 _REPLACEMENT: Final = "\ufffd"
 # Tokens are searched for special ones in blocks, because `max` is quick and a loop is not.
@@ -64,13 +66,17 @@ class Parser(ShortCuts):
 
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
     conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises, whatever the
-    model wrote, and reports faults as `Repaired` events. `tools` are the declared tools: names, ToolDescriptions or
-    ToolNamespaces; a `Tools` that is made once also remembers the headers that were read with it. With
-    `stop_swallowed`, a last message without a stop token is well-formed, because the engine does not pass that token
-    on. With `stripped`, text is taken for one whose special tokens were removed.
+    model wrote, and reports faults as `Repaired` events. In the mode "reference" it raises what openai-harmony raises,
+    in its words, and reads on like a tolerant one otherwise: token ids only, and it may be fed again behind an error.
+
+    `tools` are the declared tools: names, ToolDescriptions or ToolNamespaces; a `Tools` that is made once remembers
+    the headers that were read with it. With `stop_swallowed`, a last message without a stop token is well-formed,
+    because the engine does not pass that token on. With `stripped`, text is taken for one whose special tokens were
+    removed.
     """
 
     __slots__ = (
+        "_gate",
         "_is_closed",
         "_is_stripped",
         "_partial_tokens",
@@ -93,10 +99,8 @@ class Parser(ShortCuts):
     ) -> None:
         if role is not None and role.__class__ is not Role:
             role = _role(role)
-        if mode not in ("tolerant", "strict"):
-            raise InputError(
-                ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; it may be {' or '.join(get_args(Mode))}"
-            )
+        if mode not in _MODES:
+            raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; it may be {', '.join(_MODES)}")
         if tools is None:
             tools = UNDECLARED
         elif not isinstance(tools, Tools):
@@ -109,6 +113,7 @@ class Parser(ShortCuts):
             strict=mode == "strict",
             stop_swallowed=stop_swallowed,
         )
+        self._gate = Gate(cast("Role | None", role), self._vocabulary) if mode == "reference" else None
         self._is_stripped = stripped
         self._token_text = self._vocabulary.token_text
         self._partial_tokens = self._vocabulary.partial_tokens
@@ -116,6 +121,11 @@ class Parser(ShortCuts):
         self._pending_ids: list[int] = []  # tokens that are read and have given no text yet
         self._pending_text = ""  # what may be the beginning of a spelling
         self._is_closed = False
+
+    @property
+    def state(self) -> State:
+        """Between messages ("wait"), in a header, or in a body."""
+        return self._state
 
     # ── the two verbs ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,11 +192,16 @@ class Parser(ShortCuts):
         self._events = events
         try:
             if isinstance(chunk, _EndOfStream):
+                if self._gate is not None and self._gate.state == "header":
+                    self._refuse(END_OF_STREAM_IN_HEADER)
                 self._is_closed = True
                 self._close()
             elif type(chunk) is int:
                 self._expect("tokens")
-                self._feed_one(chunk)
+                if self._gate is None:
+                    self._feed_one(chunk)
+                else:
+                    self._feed_through_gate(self._gate, [chunk])
             elif isinstance(chunk, str):
                 if chunk:
                     self._expect("text")
@@ -198,18 +213,25 @@ class Parser(ShortCuts):
             else:
                 tokens = _as_tokens(chunk)
                 self._expect("tokens")
-                self._feed_tokens(tokens)
+                if self._gate is None:
+                    self._feed_tokens(tokens)
+                else:
+                    self._feed_through_gate(self._gate, tokens)
         except StreamError as error:
             error.events = events
-            self._is_closed = True
+            self._is_closed = self._gate is None
             self._plain_until = self._fast_until = -1
             raise
         is_plain = self._state == "body" and self._token is not None and self._late_type is None
+        if self._gate is not None and self._gate.state != "content":
+            is_plain = False  # the gate has to see every token
         self._plain_until = self._body_limit if is_plain and not self._is_closed else -1
         self._fast_until = -1 if self._pending_bytes else self._plain_until
         return events
 
     def _expect(self, source: Literal["tokens", "text"]) -> None:
+        if self._gate is not None and source == "text":
+            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, "the mode reference reads token ids only")
         if self._source is None:
             self._begin("stripped" if self._is_stripped else source, counts_tokens=source == "tokens")
         elif (self._token is None) != (source == "text"):
@@ -325,6 +347,28 @@ class Parser(ShortCuts):
         start = (self._token, self._char)
         self._take_text(_REPLACEMENT, ids)
         self._fault(code, start, found)
+
+    # ── what the reference refuses ──────────────────────────────────────────────────────────────────────────────
+
+    def _feed_through_gate(self, gate: Gate, tokens: list[int]) -> None:
+        found = gate.take_all(tokens, _special_positions(tokens))
+        if found is None:
+            self._feed_tokens(tokens)
+            return
+        position, refusal = found
+        self._feed_tokens(tokens[:position])
+        if self._pending_bytes:
+            self._replace_bytes()
+        place = (self._token, self._char)
+        token = tokens[position]
+        spelling = SPELLING_BY_ID.get(token, _REPLACEMENT) if token >= FIRST_SPECIAL else ""
+        self._drop(spelling or self._token_bytes[token].decode(errors="replace"), token)
+        self._refuse(refusal, place)
+
+    def _refuse(self, refusal: Refusal, at: Place | None = None) -> NoReturn:
+        token, character = at or (self._token, self._char)
+        at_message = Position(token=token, character=character, message=self._index)
+        raise StreamError(refusal.code, refusal.message, at_message)
 
     # ── bytes ───────────────────────────────────────────────────────────────────────────────────────────────────
 

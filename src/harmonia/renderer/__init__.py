@@ -3,10 +3,11 @@
 from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.rendered import MessageSpan, Rendered
 from harmonia.renderer.rendering import Renderer, clear_cache, render
-from harmonia.renderer.segments import CallStop, RecipientSection
+from harmonia.renderer.segments import CallStop, Form, RecipientSection
 
 __all__ = [
     "CallStop",
+    "Form",
     "MessageSpan",
     "RecipientSection",
     "Rendered",

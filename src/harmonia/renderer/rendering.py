@@ -80,7 +80,7 @@ class Renderer:
             form.refuse()
         # The vocabulary is loaded here, so that what goes wrong with it is no message's fault.
         if not self._format_words:
-            self._format_words = {word: self.vocabulary.encode(word) for word in _FORMAT_WORDS}
+            self._load_format_words()
 
         has_functions = _declare_functions(messages)
         pieces: list[Piece] = []
@@ -102,6 +102,15 @@ class Renderer:
             tokens.append(START)
             tokens += self._encode_word(_next_role(next_role))
         return Rendered(tokens, messages, pieces, train_on or _EVERYTHING, self.vocabulary)
+
+    def message_tokens(self, message: Message, form: Form, *, has_functions: bool) -> list[int]:
+        """The tokens of one message, for callers who keep conversations of their own and know what those declare."""
+        if not self._format_words:
+            self._load_format_words()
+        return self._piece(message, form, has_functions=has_functions).tokens
+
+    def _load_format_words(self) -> None:
+        self._format_words = {word: self.vocabulary.encode(word) for word in _FORMAT_WORDS}
 
     def _piece(self, message: Message, form: Form, *, has_functions: bool) -> Piece:
         if message.sampled is not None and not form.exact_reference:

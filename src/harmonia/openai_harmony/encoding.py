@@ -1,0 +1,207 @@
+"""HarmonyEncoding: rendering, parsing and the vocabulary, through the reference's API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from functools import cached_property, lru_cache
+from operator import index
+from typing import Final, Literal
+
+from harmonia import messages as native
+from harmonia.errors import StreamError
+from harmonia.events import Diagnostic, MessageEnded, Repaired
+from harmonia.openai_harmony.errors import HarmonyError, raise_disallowed_special_token, refused
+from harmonia.openai_harmony.models import Conversation, Message, RenderConversationConfig, RenderOptions, Role
+from harmonia.openai_harmony.rendering import render_conversation, render_message
+from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, ParsedMessages, make_parser, report
+from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabulary, default_vocabulary
+
+# The reference counts one reserved token more than the vocabulary has.
+_SPELLINGS: Final = {**SPELLING_BY_ID, 201088: "<|reserved_201088|>"}
+_TOKENS: Final = {spelling: token for token, spelling in _SPELLINGS.items()}
+_TOO_LARGE: Final = 2**32
+
+
+class HarmonyEncodingName(str, Enum):  # noqa: UP042 -- the reference's bases
+    """The encodings there are."""
+
+    HARMONY_GPT_OSS = "HarmonyGptOss"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def load_harmony_encoding(name: str | HarmonyEncodingName) -> HarmonyEncoding:
+    """The encoding of this name. It is inside the package: nothing is downloaded."""
+    if str(name) != HarmonyEncodingName.HARMONY_GPT_OSS.value:
+        raise ValueError(f"Invalid HarmonyEncodingName: {name}")
+    return HarmonyEncoding(default_vocabulary())
+
+
+class HarmonyEncoding:
+    """The Harmony format in the vocabulary of gpt-oss. `load_harmony_encoding` gives one."""
+
+    def __init__(self, inner: Vocabulary) -> None:
+        self.vocabulary = inner
+
+    @property
+    def name(self) -> str:
+        return HarmonyEncodingName.HARMONY_GPT_OSS.value
+
+    @cached_property
+    def special_tokens_set(self) -> set[str]:
+        return set(_TOKENS)
+
+    # ── rendering ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def render_conversation_for_completion(
+        self, conversation: Conversation, next_turn_role: Role, config: RenderConversationConfig | None = None
+    ) -> list[int]:
+        """The prompt: the conversation, and the beginning of the next message."""
+        role = native.Role(next_turn_role.value)
+        return [*self.render_conversation(conversation, config), START, *self.vocabulary.encode(role.value)]
+
+    def render_conversation(
+        self, conversation: Conversation, config: RenderConversationConfig | None = None
+    ) -> list[int]:
+        """The conversation and nothing more."""
+        auto_drop_analysis = True if config is None else config.auto_drop_analysis
+        return render_conversation(conversation.messages, auto_drop_analysis=auto_drop_analysis)
+
+    def render_conversation_for_training(
+        self, conversation: Conversation, config: RenderConversationConfig | None = None
+    ) -> list[int]:
+        """The conversation; a last answer on `final` ends with `<|return|>`."""
+        tokens = self.render_conversation(conversation, config)
+        last = conversation.messages[-1] if conversation.messages else None
+        if last is not None and last.author.role == Role.ASSISTANT and last.channel == "final":
+            tokens[-1] = RETURN
+        return tokens
+
+    def render(self, message: Message, render_options: RenderOptions | None = None) -> list[int]:
+        """A single message."""
+        has_functions = False if render_options is None else render_options.conversation_has_function_tools
+        return render_message(message, has_functions=has_functions).copy()
+
+    # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def parse_messages_from_completion_tokens(
+        self, tokens: Sequence[int], role: Role | None = None, *, strict: bool = STRICT_BY_DEFAULT
+    ) -> ParsedMessages:
+        """The messages of a whole completion. With `strict=False` nothing raises; see `ParsedMessages.diagnostics`."""
+        parser = make_parser(None if role is None else Role(role.value), self.vocabulary, strict=strict)
+        listed = _as_tokens(tokens, may_be_out_of_range=not strict)
+        try:
+            events = parser.feed(listed)
+            events += parser.close()
+        except StreamError as error:
+            raise refused(error) from error
+        messages: list[native.Message] = []
+        diagnostics: list[Diagnostic] = []
+        for event in events:
+            if isinstance(event, MessageEnded):
+                messages.append(event.message)
+            elif isinstance(event, Repaired):
+                diagnostics.append(event.diagnostic)
+                report(event.diagnostic)
+        return ParsedMessages(messages, diagnostics)
+
+    # ── the vocabulary ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def encode(
+        self,
+        text: str,
+        *,
+        allowed_special: Literal["all"] | AbstractSet[str] = frozenset(),
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> list[int]:
+        """The tokens of a text. Spellings of special tokens become those only where `allowed_special` has them; others
+        are refused, but for those that `disallowed_special` leaves out, which are ordinary text."""
+        allowed = self.special_tokens_set if allowed_special == "all" else allowed_special
+        disallowed = self.special_tokens_set - set(allowed) if disallowed_special == "all" else disallowed_special
+        if disallowed:
+            found = _any_of(frozenset(disallowed)).search(text)
+            if found is not None:
+                raise_disallowed_special_token(found.group())
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            # Halves of surrogate pairs are joined, or replaced.
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        known = frozenset(allowed).intersection(_TOKENS)
+        if not known:
+            return self.vocabulary.encode(text)
+        tokens: list[int] = []
+        for piece in _any_of(known).split(text):
+            if piece in known:
+                tokens.append(_TOKENS[piece])
+            elif piece:
+                tokens += self.vocabulary.encode(piece)
+        return tokens
+
+    def decode_utf8(self, tokens: Sequence[int]) -> str:
+        """The text of tokens that are valid UTF-8 together; a HarmonyError otherwise."""
+        try:
+            data = self._decode_bytes(tokens)
+        except HarmonyError as error:
+            raise HarmonyError(f"Could not decode tokens: Invalid token error: {error}") from None
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            is_cut_off = error.end == len(data) and error.reason == "unexpected end of data"
+            invalid = f"invalid utf-8 sequence of {error.end - error.start} bytes"
+            what = "incomplete utf-8 byte sequence" if is_cut_off else invalid
+            raise HarmonyError(
+                f"Could not decode tokens: Invalid utf-8 sequence: {what} from index {error.start}"
+            ) from None
+
+    def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
+        """The text of tokens; `errors` is what `bytes.decode` takes."""
+        return self._decode_bytes(tokens).decode("utf-8", errors)
+
+    def _decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        table = self.vocabulary.token_bytes
+        listed = _as_tokens(tokens)
+        try:
+            return b"".join(map(table.__getitem__, listed))
+        except IndexError:
+            pieces: list[bytes] = []
+            for token in listed:
+                if token >= len(table) and token not in _SPELLINGS:
+                    raise HarmonyError(f"Invalid token for decoding: {token}") from None
+                pieces.append(table[token] if token < len(table) else _SPELLINGS[token].encode())
+            return b"".join(pieces)
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether a token is a special one, the reserved ones among them."""
+        return _as_tokens([token])[0] in _SPELLINGS
+
+    def stop_tokens(self) -> list[int]:
+        """The tokens that end a message."""
+        return [RETURN, CALL, END]
+
+    def stop_tokens_for_assistant_actions(self) -> list[int]:
+        """The tokens that hand over: give these to the sampler."""
+        return [RETURN, CALL]
+
+
+@lru_cache(maxsize=64)
+def _any_of(spellings: frozenset[str]) -> re.Pattern[str]:
+    return re.compile(f"({'|'.join(map(re.escape, spellings))})")
+
+
+def _as_tokens(tokens: Sequence[int], *, may_be_out_of_range: bool = False) -> list[int]:
+    listed = list(tokens)
+    try:
+        # A sum of integers is one; nothing else checks as quickly.
+        if type(sum(listed)) is not int:
+            listed = [index(token) for token in listed]
+    except TypeError:
+        name = next(type(token).__name__ for token in listed if not hasattr(token, "__index__"))
+        raise TypeError(f"argument 'tokens': {name!r} object cannot be interpreted as an integer") from None
+    if listed and not may_be_out_of_range and (min(listed) < 0 or max(listed) >= _TOO_LARGE):
+        raise OverflowError("out of range integral type conversion attempted")
+    return listed

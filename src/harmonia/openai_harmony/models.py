@@ -1,0 +1,342 @@
+"""What a conversation is made of, as openai-harmony has it: pydantic models that can be changed in place.
+
+The fields, defaults and JSON are the reference's, because programs and stored data rely on them. Two things are
+mended: `model_dump` writes the contents of a message (the reference writes `{}` for each), and validation reads them
+back. The methods that begin with `with_` change the object and return it. Classes have comments in place of docstrings,
+which would stand in their JSON Schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Annotated, Any, TypeVar, cast
+
+try:
+    from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "harmonia.openai_harmony needs pydantic: pip install 'harmonia[dropin]'", name=error.name
+    ) from error
+
+from harmonia.builtin_tools import BROWSER, PYTHON
+from harmonia.messages import ToolNamespace
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+# Who speaks.
+class Role(str, Enum):  # noqa: UP042 -- str() of it is "Role.USER", as in the reference
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    TOOL = "tool"
+
+    # The text's own, in C: rendered messages are looked up by it.
+    __hash__ = str.__hash__
+
+    @classmethod
+    def _missing_(cls, value: object) -> Role:
+        raise ValueError(f"Unknown role: {value!r}")
+
+
+# How long the model should think.
+class ReasoningEffort(str, Enum):  # noqa: UP042 -- likewise
+    LOW = "Low"
+    MEDIUM = "Medium"
+    HIGH = "High"
+
+
+# A role and, for a tool, its name.
+class Author(BaseModel):
+    role: Role
+    name: str | None = None
+
+    @classmethod
+    def new(cls, role: Role, name: str) -> Author:
+        return cls(role=role, name=name)
+
+
+# ── contents ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# What a message may say; the classes below are the kinds of it.
+class Content(BaseModel):
+    def to_dict(self) -> Json:
+        raise NotImplementedError
+
+
+# Plain text.
+class TextContent(Content):
+    text: str
+
+    def to_dict(self) -> Json:
+        return {"type": "text", "text": self.text}
+
+
+# A function that the model may call, and the JSON Schema of its argument.
+class ToolDescription(BaseModel):
+    name: str
+    description: str
+    parameters: dict | None = None  # pyright: ignore[reportMissingTypeArgument, reportUnknownVariableType] -- the reference's annotation, so that its JSON Schema is the same
+
+    @classmethod
+    def new(cls, name: str, description: str, parameters: Json | None = None) -> ToolDescription:
+        return cls(name=name, description=description, parameters=parameters)
+
+
+# The channels an assistant message may be on, and whether it must name one.
+class ChannelConfig(BaseModel):
+    valid_channels: list[str]
+    channel_required: bool
+
+    @classmethod
+    def require_channels(cls, channels: list[str]) -> ChannelConfig:
+        return cls(valid_channels=channels, channel_required=True)
+
+
+# Tools under one name.
+class ToolNamespaceConfig(BaseModel):
+    name: str
+    description: str | None = None
+    tools: list[ToolDescription]
+
+    @staticmethod
+    def browser() -> ToolNamespaceConfig:
+        """The built-in browser."""
+        return _namespace(BROWSER)
+
+    @staticmethod
+    def python() -> ToolNamespaceConfig:
+        """The built-in Python."""
+        return _namespace(PYTHON)
+
+
+def _namespace(namespace: ToolNamespace) -> ToolNamespaceConfig:
+    # Through JSON, so that nobody can change what all share.
+    tools = [
+        ToolDescription.new(tool.name, tool.description or "", json.loads(json.dumps(tool.parameters)))
+        for tool in namespace.tools
+    ]
+    return ToolNamespaceConfig(name=namespace.name, description=namespace.description, tools=tools)
+
+
+# What a system message says. None leaves a part out.
+class SystemContent(Content):
+    model_identity: str | None = "You are ChatGPT, a large language model trained by OpenAI."
+    reasoning_effort: ReasoningEffort | None = ReasoningEffort.MEDIUM
+    conversation_start_date: str | None = None
+    knowledge_cutoff: str | None = "2024-06"
+    channel_config: ChannelConfig | None = Field(
+        default_factory=lambda: ChannelConfig.require_channels(["analysis", "commentary", "final"])
+    )
+    tools: dict[str, ToolNamespaceConfig] | None = None
+
+    @classmethod
+    def new(cls) -> SystemContent:
+        return cls()
+
+    def with_model_identity(self, model_identity: str) -> SystemContent:
+        self.model_identity = model_identity
+        return self
+
+    def with_reasoning_effort(self, reasoning_effort: ReasoningEffort) -> SystemContent:
+        self.reasoning_effort = reasoning_effort
+        return self
+
+    def with_conversation_start_date(self, conversation_start_date: str) -> SystemContent:
+        self.conversation_start_date = conversation_start_date
+        return self
+
+    def with_knowledge_cutoff(self, knowledge_cutoff: str) -> SystemContent:
+        self.knowledge_cutoff = knowledge_cutoff
+        return self
+
+    def with_channel_config(self, channel_config: ChannelConfig) -> SystemContent:
+        self.channel_config = channel_config
+        return self
+
+    def with_required_channels(self, channels: list[str]) -> SystemContent:
+        self.channel_config = ChannelConfig.require_channels(channels)
+        return self
+
+    def with_tools(self, ns_config: ToolNamespaceConfig) -> SystemContent:
+        self.tools = {} if self.tools is None else self.tools
+        self.tools[ns_config.name] = ns_config
+        return self
+
+    def with_browser_tool(self) -> SystemContent:
+        return self.with_tools(ToolNamespaceConfig.browser())
+
+    def with_python_tool(self) -> SystemContent:
+        return self.with_tools(ToolNamespaceConfig.python())
+
+    def to_dict(self) -> Json:
+        return {**self.model_dump(exclude_none=True), "type": "system_content"}
+
+    @classmethod
+    def from_dict(cls, raw: Json) -> SystemContent:
+        return cls(**raw)
+
+
+# What a developer message says: instructions and tools.
+class DeveloperContent(Content):
+    instructions: str | None = None
+    tools: dict[str, ToolNamespaceConfig] | None = None
+
+    @classmethod
+    def new(cls) -> DeveloperContent:
+        return cls()
+
+    def with_instructions(self, instructions: str) -> DeveloperContent:
+        self.instructions = instructions
+        return self
+
+    def with_tools(self, ns_config: ToolNamespaceConfig) -> DeveloperContent:
+        self.tools = {} if self.tools is None else self.tools
+        self.tools[ns_config.name] = ns_config
+        return self
+
+    def with_function_tools(self, tools: Sequence[ToolDescription]) -> DeveloperContent:
+        return self.with_tools(ToolNamespaceConfig(name="functions", description=None, tools=list(tools)))
+
+    def to_dict(self) -> Json:
+        return {**self.model_dump(exclude_none=True), "type": "developer_content"}
+
+    @classmethod
+    def from_dict(cls, raw: Json) -> DeveloperContent:
+        return cls(**raw)
+
+
+_KINDS: dict[str, type[Content]] = {
+    "text": TextContent,
+    "system_content": SystemContent,
+    "developer_content": DeveloperContent,
+}
+
+
+def _read_content(value: object) -> object:
+    """A content from what `model_dump` or `to_dict` wrote; what is neither is left to pydantic."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("Json", value)
+    kind = _KINDS.get(fields["type"]) if isinstance(fields.get("type"), str) else None
+    if kind is None:
+        # `model_dump` writes no type, but no two kinds have the same fields.
+        kind = next((kind for kind in _KINDS.values() if fields and fields.keys() <= kind.model_fields.keys()), None)
+    return fields if kind is None else kind(**fields)
+
+
+_AnyContent = Annotated[Content, BeforeValidator(_read_content), SerializeAsAny()]  # pyright: ignore[reportCallIssue] -- its types say it is Annotated
+
+
+# ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# One message: who speaks, to whom, on which channel, and what.
+class Message(BaseModel):
+    author: Author
+    content: list[_AnyContent] = Field(default_factory=list[Content])
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+
+    @classmethod
+    def from_author_and_content(cls, author: Author, content: str | Content) -> Message:
+        return cls(author=author, content=[_as_content(content)])
+
+    @classmethod
+    def from_role_and_content(cls, role: Role, content: str | Content) -> Message:
+        return cls.from_author_and_content(Author(role=role), content)
+
+    @classmethod
+    def from_role_and_contents(cls, role: Role, contents: Sequence[Content]) -> Message:
+        return cls(author=Author(role=role), content=list(contents))
+
+    def adding_content(self, content: str | Content) -> Message:
+        self.content.append(_as_content(content))
+        return self
+
+    def with_channel(self, channel: str) -> Message:
+        self.channel = channel
+        return self
+
+    def with_recipient(self, recipient: str) -> Message:
+        self.recipient = recipient
+        return self
+
+    def with_content_type(self, content_type: str) -> Message:
+        self.content_type = content_type
+        return self
+
+    def to_dict(self) -> Json:
+        out: Json = {**self.author.model_dump(), "content": [content.to_dict() for content in self.content]}
+        for name in ("channel", "recipient", "content_type"):
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = value
+        return out
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Json) -> Message:
+        author = Author(role=Role(data["role"]), name=data.get("name"))
+        listed = data["content"]
+        if isinstance(listed, str):
+            listed = [{"type": "text", "text": listed}]
+        message = cls(author=author, content=[_content_from_dict(raw) for raw in listed])
+        message.channel = data.get("channel")
+        message.recipient = data.get("recipient")
+        message.content_type = data.get("content_type")
+        return message
+
+
+def _as_content(content: str | Content) -> Content:
+    return TextContent(text=content) if isinstance(content, str) else content
+
+
+def _content_from_dict(raw: Json) -> Content:
+    kind = _KINDS.get(cast("str", raw.get("type")))
+    if kind is None:
+        raise ValueError(f"Unknown content variant: {raw}")
+    return kind(**raw)
+
+
+# Messages in order.
+class Conversation(BaseModel):
+    messages: list[Message] = Field(default_factory=list[Message])
+
+    @classmethod
+    def from_messages(cls, messages: Sequence[Message]) -> Conversation:
+        return cls(messages=list(messages))
+
+    def __iter__(self) -> Iterator[Message]:  # pyright: ignore[reportIncompatibleMethodOverride] -- as the reference does
+        return iter(self.messages)
+
+    def to_dict(self) -> Json:
+        return {"messages": [message.to_dict() for message in self.messages]}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, payload: str) -> Conversation:
+        return cls(messages=[Message.from_dict(message) for message in json.loads(payload)["messages"]])
+
+
+# ── options ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# How a conversation is rendered.
+class RenderConversationConfig(BaseModel):
+    auto_drop_analysis: bool = True
+
+
+# What a single message cannot know of the conversation it is rendered for.
+class RenderOptions(BaseModel):
+    conversation_has_function_tools: bool = False

@@ -1,0 +1,191 @@
+"""From the drop-in's messages to tokens, by the one renderer.
+
+The reference hands a conversation to its renderer as JSON, each time anew. Here a message is written out only if no
+message that says the same was rendered before; since the objects can be changed in place, what they say is looked at
+every time. What a message says is what its JSON says, so subclasses with a `to_dict` of their own are honoured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from harmonia import messages as native
+from harmonia.errors import ErrorCode, InputError
+from harmonia.openai_harmony.errors import refused
+from harmonia.openai_harmony.models import DeveloperContent, Message, Role, TextContent
+from harmonia.renderer import Form, Renderer
+from harmonia.renderer.memory import Memory
+
+_EXACT: Final = Form(exact_reference=True)
+_RENDERER: Final = Renderer(cache_bytes=0)
+_MEMORY: Final[Memory[list[int]]] = Memory(64_000_000)
+_BYTES_PER_TOKEN: Final = 36
+_BYTES_PER_MESSAGE: Final = 600
+
+Subject = Literal["message", "conversation"]
+
+
+def render_conversation(messages: Sequence[Message], *, auto_drop_analysis: bool) -> list[int]:
+    """The tokens of these messages, one after the other."""
+    has_functions = _declare_functions(messages)
+    skip_until = _first_final(messages) if auto_drop_analysis else 0
+    tokens: list[int] = []
+    for index, message in enumerate(messages):
+        if index >= skip_until or message.channel != "analysis":
+            tokens += render_message(message, has_functions=has_functions, subject="conversation")
+    return tokens
+
+
+def _declare_functions(messages: Sequence[Message]) -> bool:
+    for message in messages:
+        for content in message.content:
+            if isinstance(content, DeveloperContent) and content.tools:
+                functions = content.tools.get("functions")
+                if functions is not None and functions.tools:
+                    return True
+    return False
+
+
+def _first_final(messages: Sequence[Message]) -> int:
+    """Analysis before this message is dropped. The reference's rule: it looks at the first answer, not at the last."""
+    for message in reversed(messages):
+        if message.author.role == Role.ASSISTANT:
+            if message.channel == "final":
+                break
+            return 0
+    else:
+        return 0
+    return next(index for index, message in enumerate(messages) if message.channel == "final")
+
+
+def render_message(message: Message, *, has_functions: bool, subject: Subject = "message") -> list[int]:
+    """The tokens of one message. They are remembered: copy them before changing them."""
+    key = _what_it_says(message, has_functions)
+    tokens = _MEMORY.get(key)
+    if tokens is None:
+        tokens = _render_new(message, has_functions=has_functions, subject=subject)
+        _MEMORY.put(key, tokens, _BYTES_PER_TOKEN * len(tokens) + len(str(key[0])) + _BYTES_PER_MESSAGE)
+    return tokens
+
+
+def _what_it_says(message: Message, has_functions: bool) -> tuple[Hashable, ...]:
+    if type(message) is not Message:
+        return message.to_json(), has_functions
+    contents, author = message.content, message.author
+    if len(contents) == 1 and type(contents[0]) is TextContent:
+        said: Hashable = contents[0].text
+    else:
+        said = json.dumps([content.to_dict() for content in contents]), has_functions
+    return said, author.role, author.name, message.channel, message.recipient, message.content_type
+
+
+def _render_new(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:
+    written = message.to_json()
+    try:
+        wire = msgspec.convert(json.loads(written, parse_constant=_refuse_constant), _Message)
+        return _RENDERER.message_tokens(wire.to_native(), _EXACT, has_functions=has_functions)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"invalid {subject} JSON: {error}") from error
+    except InputError as error:
+        raise _as_reference(error, message, subject) from error
+
+
+def _as_reference(error: InputError, message: Message, subject: Subject) -> Exception:
+    if error.code is ErrorCode.RENDER_UNNAMED_TOOL:
+        return refused(error, "Tools should have a name!")
+    if error.code is ErrorCode.RENDER_MISPLACED_CONTENT:
+        kind = "SystemContent" if error.message.startswith("SystemContent") else "DeveloperContent"
+        role = kind.removesuffix("Content").lower()
+        found = Role(message.author.role).name.capitalize()
+        return refused(error, f"{kind} may only appear in {role} messages, found in {found}")
+    if error.code is ErrorCode.VOCABULARY_LONE_SURROGATE:
+        return ValueError(f"invalid {subject} JSON: {error.message}")
+    return refused(error)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+# ── what the reference's renderer takes ─────────────────────────────────────────────────────────────────────────────
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+    def to_native(self) -> str:
+        return self.text
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    description: str
+    parameters: Any = None
+
+
+class _Namespace(msgspec.Struct):
+    name: str
+    tools: list[_Tool]
+    description: str | None = None
+
+    def to_native(self) -> native.ToolNamespace:
+        tools = tuple(native.ToolDescription(tool.name, tool.description, tool.parameters) for tool in self.tools)
+        return native.ToolNamespace(self.name, self.description, tools)
+
+
+_Namespaces = dict[str, _Namespace]
+
+
+def _namespaces(namespaces: _Namespaces | None) -> dict[str, native.ToolNamespace] | None:
+    return None if namespaces is None else {name: found.to_native() for name, found in namespaces.items()}
+
+
+class _Channels(msgspec.Struct):
+    valid_channels: list[str]
+    channel_required: bool
+
+
+class _System(msgspec.Struct, tag_field="type", tag="system_content"):
+    model_identity: str | None = None
+    reasoning_effort: Literal["Low", "Medium", "High"] | None = None
+    conversation_start_date: str | None = None
+    knowledge_cutoff: str | None = None
+    channel_config: _Channels | None = None
+    tools: _Namespaces | None = None
+
+    def to_native(self) -> native.SystemContent:
+        channels = self.channel_config
+        return native.SystemContent(
+            self.model_identity,
+            self.knowledge_cutoff,
+            self.conversation_start_date,
+            None if self.reasoning_effort is None else native.ReasoningEffort(self.reasoning_effort),
+            channels and native.ChannelConfig(tuple(channels.valid_channels), channels.channel_required),
+            _namespaces(self.tools),
+        )
+
+
+class _Developer(msgspec.Struct, tag_field="type", tag="developer_content"):
+    instructions: str | None = None
+    tools: _Namespaces | None = None
+
+    def to_native(self) -> native.DeveloperContent:
+        return native.DeveloperContent(self.instructions, _namespaces(self.tools))
+
+
+class _Message(msgspec.Struct):
+    role: native.Role
+    content: str | list[_Text | _System | _Developer]
+    name: str | None = None
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+
+    def to_native(self) -> native.Message:
+        contents = self.content if isinstance(self.content, str) else [content.to_native() for content in self.content]
+        author = native.Author(self.role, self.name)
+        return native.Message(author, contents, self.channel, self.recipient, self.content_type)

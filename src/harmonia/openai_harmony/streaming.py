@@ -1,0 +1,299 @@
+"""Reading what a model sampled, through the reference's API, by the one parser.
+
+Strict is the parser's mode `reference`: it raises what openai-harmony raises. Not strict is its tolerant mode, which
+never raises. Nothing is read twice: each token is fed once, and the properties give what was noted then.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from enum import Enum
+from itertools import islice
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from harmonia import messages as native
+from harmonia.errors import StreamError
+from harmonia.events import (
+    ArgumentsDelta,
+    Diagnostic,
+    Event,
+    Header,
+    HeaderCompleted,
+    MessageEnded,
+    Repaired,
+    TextDelta,
+)
+from harmonia.openai_harmony.errors import refused
+from harmonia.openai_harmony.models import Author, Message, Role, TextContent
+from harmonia.parser import Limits, Parser
+from harmonia.vocabulary import START, Vocabulary
+
+if TYPE_CHECKING:
+    from harmonia.openai_harmony.encoding import HarmonyEncoding
+
+_LOG: Final = logging.getLogger("harmonia.openai_harmony")
+# Programs that nobody wants to edit are made tolerant by this. It is read once, when the module is imported.
+TOLERANT_VARIABLE: Final = "HARMONIA_TOLERANT"
+STRICT_BY_DEFAULT: Final = os.environ.get(TOLERANT_VARIABLE, "").strip().lower() in ("", "0", "false", "no", "off")
+
+# The reference has no limits, and callers hold all tokens anyway.
+_UNLIMITED: Final = Limits(header_chars=2**62, unmarked_chars=2**62, body_chars=2**62)
+_ROLES: Final = {role.value: role for role in Role}
+_TOO_LARGE: Final = 2**32
+
+
+class StreamState(Enum):
+    """Where a StreamableParser is."""
+
+    EXPECT_START = "ExpectStart"
+    HEADER = "Header"
+    CONTENT = "Content"
+
+
+_STATES: Final = {"wait": StreamState.EXPECT_START, "header": StreamState.HEADER, "body": StreamState.CONTENT}
+
+
+class ParsedMessages(list[Message]):
+    """The messages of a completion, as a list that also knows what was mended.
+
+    `diagnostics` are the faults that were found, with code and position. `parsed` are the same messages as Harmonia's
+    own values, which know where they stood and how far they are to be trusted.
+    """
+
+    def __init__(self, parsed: Sequence[native.Message], diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__(map(as_message, parsed))
+        self.parsed = tuple(parsed)
+        self.diagnostics = tuple(diagnostics)
+
+
+class StreamableParser:
+    """Reads a completion token by token.
+
+    Beside the reference's properties there are `diagnostics`, the faults found so far, `last_events`, what happened
+    with the last token, and `current_header`, which says of the text being read whether a user may see it.
+    """
+
+    __slots__ = (
+        "_content",
+        "_content_tokens",
+        "_encoded_parts",
+        "_feed",
+        "_header",
+        "_header_from",
+        "_joined_parts",
+        "_messages",
+        "_next_role",
+        "_parser",
+        "_parts",
+        "_strict",
+        "_tokens",
+        "_vocabulary",
+        "diagnostics",
+        "last_content_delta",
+        "last_events",
+    )
+
+    def __init__(self, encoding: HarmonyEncoding, role: Role | None, *, strict: bool = STRICT_BY_DEFAULT) -> None:
+        self._vocabulary = encoding.vocabulary
+        self._strict = strict
+        self._next_role = None if role is None else Role(role.value)
+        self._parser = make_parser(self._next_role, self._vocabulary, strict=strict)
+        self._feed = self._parser.feed
+        self._tokens: list[int] = []
+        self._messages: list[native.Message] = []
+        self._header: Header | None = None
+        self._header_from: int | None = None if role is None else 0
+        # The text of the message that is being read, how much of it is joined, and how much is encoded again.
+        self._parts: list[str] = []
+        self._content, self._joined_parts = "", 0
+        self._content_tokens: list[int] = []
+        self._encoded_parts = 0
+        self.diagnostics: list[Diagnostic] = []
+        self.last_content_delta: str | None = None
+        self.last_events: list[Event] = []
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def process(self, token: int) -> StreamableParser:
+        """Take the next token."""
+        if token.__class__ is not int or not 0 <= token < _TOO_LARGE:
+            token = self._as_token(token)
+        self._tokens.append(token)
+        try:
+            events = self._feed(token)
+        except StreamError as error:
+            self._note(error.events, token)  # pyright: ignore[reportArgumentType] -- they are events
+            raise refused(error) from error
+        # Nearly every token is more text of a body, and nothing else.
+        if len(events) == 1:
+            event = events[0]
+            if event.__class__ is TextDelta or event.__class__ is ArgumentsDelta:
+                text = cast("TextDelta", event).text
+                self.last_content_delta = text
+                self._parts.append(text)
+                self.last_events = events
+                return self
+        self._note(events, token)
+        return self
+
+    def process_eos(self) -> StreamableParser:
+        """The stream is over: a message that is being read ends here. More tokens may follow, as another stream."""
+        try:
+            events = self._parser.close()
+        except StreamError as error:
+            raise refused(error) from error
+        self._parser = make_parser(None, self._vocabulary, strict=self._strict)
+        self._feed = self._parser.feed
+        self._note(events, START)
+        self._next_role = None
+        return self
+
+    def _as_token(self, token: object) -> int:
+        try:
+            number = index(token)  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            name = type(token).__name__
+            raise TypeError(f"argument 'token': {name!r} object cannot be interpreted as an integer") from None
+        if self._strict and not 0 <= number < _TOO_LARGE:
+            raise OverflowError("out of range integral type conversion attempted")
+        return number
+
+    def _note(self, events: list[Event], token: int) -> None:
+        delta = ""
+        for event in events:
+            match event:
+                case HeaderCompleted(header=header):
+                    self._header = header
+                    self._next_role = None
+                    self._forget_content()
+                case TextDelta(text=text) | ArgumentsDelta(text=text):
+                    delta += text
+                    self._parts.append(text)
+                case MessageEnded(message=message):
+                    self._messages.append(message)
+                    self._header = None
+                    self._forget_content()
+                    delta = ""
+                case Repaired(diagnostic=diagnostic):
+                    self.diagnostics.append(diagnostic)
+                    report(diagnostic)
+                case _:
+                    pass
+        self.last_events = events
+        self.last_content_delta = delta or None
+        if self._parser.state == "header":
+            if self._header_from is None:
+                self._header_from = len(self._tokens) - (token != START)
+        else:
+            self._header_from = None
+
+    def _forget_content(self) -> None:
+        self._parts = []
+        self._content, self._joined_parts = "", 0
+        self._content_tokens, self._encoded_parts = [], 0
+
+    # ── what was read ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages that are complete."""
+        return [as_message(message) for message in self._messages]
+
+    @property
+    def parsed_messages(self) -> tuple[native.Message, ...]:
+        """The same as Harmonia's own values, which know their origin."""
+        return tuple(self._messages)
+
+    @property
+    def tokens(self) -> list[int]:
+        """All tokens so far."""
+        return self._tokens.copy()
+
+    @property
+    def current_header(self) -> Header | None:
+        """The header of the message that is being read."""
+        return self._header
+
+    @property
+    def current_content(self) -> str:
+        """The text so far of the message that is being read."""
+        if self._joined_parts < len(self._parts):
+            self._content += "".join(self._parts[self._joined_parts :])
+            self._joined_parts = len(self._parts)
+        return self._content
+
+    @property
+    def current_role(self) -> Role | None:
+        return self._next_role if self._header is None else _ROLES[self._header.author.role]
+
+    @property
+    def current_channel(self) -> str | None:
+        return None if self._header is None else self._header.channel
+
+    @property
+    def current_recipient(self) -> str | None:
+        return None if self._header is None else self._header.recipient
+
+    @property
+    def current_content_type(self) -> str | None:
+        return None if self._header is None else self._header.content_type
+
+    @property
+    def state(self) -> StreamState:
+        return _STATES[self._parser.state]
+
+    @property
+    def state_data(self) -> dict[str, Any]:
+        """The state as JSON values, with the tokens of the header or of the content so far."""
+        state = self.state
+        if state is StreamState.HEADER:
+            return {"state": state.value, "header_tokens": self._tokens[self._header_from or 0 :]}
+        header = self._header
+        if state is StreamState.EXPECT_START or header is None:
+            return {"state": state.value}
+        # The reference encodes the text of each token again.
+        for text in islice(self._parts, self._encoded_parts, None):
+            self._content_tokens += self._vocabulary.encode(text)
+        self._encoded_parts = len(self._parts)
+        author = {"role": header.author.role.value}
+        if header.author.name is not None:
+            author["name"] = header.author.name
+        return {
+            "state": state.value,
+            "header": {
+                "author": author,
+                "recipient": header.recipient,
+                "channel": header.channel,
+                "content_type": header.content_type,
+            },
+            "content_tokens": self._content_tokens.copy(),
+        }
+
+
+def make_parser(role: Role | None, vocabulary: Vocabulary, *, strict: bool) -> Parser:
+    return Parser(
+        None if role is None else role.value,
+        "reference" if strict else "tolerant",
+        limits=_UNLIMITED,
+        vocabulary=vocabulary,
+    )
+
+
+def report(diagnostic: Diagnostic) -> None:
+    """For operators of programs that never ask. What was found is not logged: it may be reasoning."""
+    _LOG.info("%s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)
+
+
+def as_message(message: native.Message) -> Message:
+    """A message of the drop-in. A tool that was not named is called after its role, as the reference does."""
+    role = _ROLES[message.author.role]
+    name = message.author.name
+    out = Message(
+        author=Author(role=role, name="tool" if name is None and role is Role.TOOL else name),
+        content=[TextContent(text=message.text)],
+    )
+    out.channel, out.recipient, out.content_type = message.channel, message.recipient, message.content_type
+    return out
