@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from functools import cached_property, lru_cache
 from operator import index
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from harmonia import messages as native
 from harmonia.errors import StreamError
@@ -92,7 +92,7 @@ class HarmonyEncoding:
         self, tokens: Sequence[int], role: Role | None = None, *, strict: bool = STRICT_BY_DEFAULT
     ) -> ParsedMessages:
         """The messages of a whole completion. With `strict=False` nothing raises; see `ParsedMessages.diagnostics`."""
-        parser = make_parser(None if role is None else Role(role.value), self.vocabulary, strict=strict)
+        parser = make_parser(role, self.vocabulary, strict=strict)
         listed = _as_tokens(tokens, may_be_out_of_range=not strict)
         try:
             events = parser.feed(listed)
@@ -102,11 +102,12 @@ class HarmonyEncoding:
         messages: list[native.Message] = []
         diagnostics: list[Diagnostic] = []
         for event in events:
-            if isinstance(event, MessageEnded):
-                messages.append(event.message)
-            elif isinstance(event, Repaired):
-                diagnostics.append(event.diagnostic)
-                report(event.diagnostic)
+            if event.__class__ is MessageEnded:
+                messages.append(cast("MessageEnded", event).message)
+            elif event.__class__ is Repaired:
+                diagnostic = cast("Repaired", event).diagnostic
+                diagnostics.append(diagnostic)
+                report(diagnostic)
         return ParsedMessages(messages, diagnostics)
 
     # ── the vocabulary ──────────────────────────────────────────────────────────────────────────────────────────

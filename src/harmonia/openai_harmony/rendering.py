@@ -26,6 +26,9 @@ _MEMORY: Final[Memory[list[int]]] = Memory(64_000_000)
 _BYTES_PER_TOKEN: Final = 36
 _BYTES_PER_MESSAGE: Final = 600
 
+_NATIVE_ROLES: Final = {role.value: role for role in native.Role}
+_TEXT_OR_NOTHING: Final = (str, type(None))
+
 Subject = Literal["message", "conversation"]
 
 
@@ -84,14 +87,30 @@ def _what_it_says(message: Message, has_functions: bool) -> tuple[Hashable, ...]
 
 
 def _render_new(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:
-    written = message.to_json()
     try:
-        wire = msgspec.convert(json.loads(written, parse_constant=_refuse_constant), _Message)
-        return _RENDERER.message_tokens(wire.to_native(), _EXACT, has_functions=has_functions)
+        read = _as_plain_text(message) or _read_json(message.to_json())
+        return _RENDERER.message_tokens(read, _EXACT, has_functions=has_functions)
     except (msgspec.ValidationError, ValueError) as error:
         raise ValueError(f"invalid {subject} JSON: {error}") from error
     except InputError as error:
         raise _as_reference(error, message, subject) from error
+
+
+def _as_plain_text(message: Message) -> native.Message | None:
+    """The quick way for most messages: nothing but text that needs no check."""
+    contents, author = message.content, message.author
+    if type(message) is not Message or len(contents) != 1 or type(contents[0]) is not TextContent:
+        return None
+    text, role = contents[0].text, _NATIVE_ROLES.get(author.role)
+    fields = (author.name, message.channel, message.recipient, message.content_type)
+    if role is None or type(text) is not str or any(type(field) not in _TEXT_OR_NOTHING for field in fields):
+        return None
+    name, channel, recipient, content_type = fields
+    return native.Message(native.Author(role, name), text, channel, recipient, content_type)
+
+
+def _read_json(written: str) -> native.Message:
+    return msgspec.convert(json.loads(written, parse_constant=_refuse_constant), _Message).to_native()
 
 
 def _as_reference(error: InputError, message: Message, subject: Subject) -> Exception:

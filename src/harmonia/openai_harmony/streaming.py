@@ -27,7 +27,7 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.openai_harmony.errors import refused
-from harmonia.openai_harmony.models import Author, Message, Role, TextContent
+from harmonia.openai_harmony.models import Message, Role
 from harmonia.parser import Limits, Parser
 from harmonia.vocabulary import START, Vocabulary
 
@@ -42,6 +42,7 @@ STRICT_BY_DEFAULT: Final = os.environ.get(TOLERANT_VARIABLE, "").strip().lower()
 # The reference has no limits, and callers hold all tokens anyway.
 _UNLIMITED: Final = Limits(header_chars=2**62, unmarked_chars=2**62, body_chars=2**62)
 _ROLES: Final = {role.value: role for role in Role}
+_NATIVE_ROLES: Final = {role.value: role for role in native.Role}
 _TOO_LARGE: Final = 2**32
 
 
@@ -99,7 +100,7 @@ class StreamableParser:
     def __init__(self, encoding: HarmonyEncoding, role: Role | None, *, strict: bool = STRICT_BY_DEFAULT) -> None:
         self._vocabulary = encoding.vocabulary
         self._strict = strict
-        self._next_role = None if role is None else Role(role.value)
+        self._next_role = None if role is None else role
         self._parser = make_parser(self._next_role, self._vocabulary, strict=strict)
         self._feed = self._parser.feed
         self._tokens: list[int] = []
@@ -274,8 +275,11 @@ class StreamableParser:
 
 
 def make_parser(role: Role | None, vocabulary: Vocabulary, *, strict: bool) -> Parser:
+    given = None if role is None else _NATIVE_ROLES.get(role.value)
+    if given is None and role is not None:
+        raise ValueError(f"unknown role: {role.value}")
     return Parser(
-        None if role is None else role.value,
+        given,
         "reference" if strict else "tolerant",
         limits=_UNLIMITED,
         vocabulary=vocabulary,
@@ -291,9 +295,13 @@ def as_message(message: native.Message) -> Message:
     """A message of the drop-in. A tool that was not named is called after its role, as the reference does."""
     role = _ROLES[message.author.role]
     name = message.author.name
-    out = Message(
-        author=Author(role=role, name="tool" if name is None and role is Role.TOOL else name),
-        content=[TextContent(text=message.text)],
+    # All at once: this is the quickest way to make a pydantic model.
+    return Message.model_validate(
+        {
+            "author": {"role": role, "name": "tool" if name is None and role is Role.TOOL else name},
+            "content": [{"type": "text", "text": message.content}],
+            "channel": message.channel,
+            "recipient": message.recipient,
+            "content_type": message.content_type,
+        }
     )
-    out.channel, out.recipient, out.content_type = message.channel, message.recipient, message.content_type
-    return out

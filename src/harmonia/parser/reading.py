@@ -214,7 +214,7 @@ class Parser(ShortCuts):
                 tokens = _as_tokens(chunk)
                 self._expect("tokens")
                 if self._gate is None:
-                    self._feed_tokens(tokens)
+                    self._feed_tokens(tokens, _special_positions(tokens))
                 else:
                     self._feed_through_gate(self._gate, tokens)
         except StreamError as error:
@@ -249,9 +249,9 @@ class Parser(ShortCuts):
 
     # ── token ids ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _feed_tokens(self, tokens: list[int]) -> None:
+    def _feed_tokens(self, tokens: list[int], specials: list[int]) -> None:
+        """Tokens whose special ones are at these places."""
         position = 0
-        specials = _special_positions(tokens)
         at = 0
         while at < len(specials):
             if not (self._state == "body" or self._items or self._pieces or self._pending_bytes):
@@ -351,12 +351,13 @@ class Parser(ShortCuts):
     # ── what the reference refuses ──────────────────────────────────────────────────────────────────────────────
 
     def _feed_through_gate(self, gate: Gate, tokens: list[int]) -> None:
-        found = gate.take_all(tokens, _special_positions(tokens))
+        specials = _special_positions(tokens)
+        found = gate.take_all(tokens, specials)
         if found is None:
-            self._feed_tokens(tokens)
+            self._feed_tokens(tokens, specials)
             return
         position, refusal = found
-        self._feed_tokens(tokens[:position])
+        self._feed_tokens(tokens[:position], [at for at in specials if at < position])
         if self._pending_bytes:
             self._replace_bytes()
         place = (self._token, self._char)

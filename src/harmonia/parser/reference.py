@@ -54,7 +54,7 @@ _NO_TEXT: Final = "could not decode header"
 
 
 class Gate:
-    """Follows a stream as the reference does, token by token, as far as that decides what it refuses."""
+    """Follows a stream as the reference does, as far as that decides what it refuses."""
 
     __slots__ = ("_accepted", "_header", "_next_role", "_vocabulary", "state")
 
@@ -65,47 +65,33 @@ class Gate:
         self._vocabulary = vocabulary
         self._accepted = _accepted_headers
 
-    def take(self, token: int) -> Refusal | None:
-        """Go on by one token; what the reference raises at it, if it does."""
-        if self.state == "content":
-            if token in _STOPS:
-                self.state = "start"
-        elif self.state == "start":
-            if token != START:
-                return Refusal(_code_outside(token), f"Unexpected token {token} while expecting start token {START}")
-            self.state, self._header = "header", []
-        elif token == MESSAGE:
-            return self._end_header()
-        else:
-            self._header.append(token)
-        return None
-
     def take_all(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
-        """The same for many, whose special ones are at these places: where the first refusal is, and what it says."""
-        position, at = 0, 0  # the next token, and the next of the special ones
-        while True:
-            while at < len(specials) and specials[at] < position:
-                at += 1
+        """Go on by these tokens, whose special ones are at these places, up to the first that the reference refuses:
+        where it is, and what is said."""
+        position = 0  # behind what is decided
+        for where in specials:
+            token = tokens[where]
             if self.state == "content":
-                while at < len(specials) and tokens[specials[at]] not in _STOPS:
-                    at += 1
+                if token in _STOPS:
+                    self.state, position = "start", where + 1
             elif self.state == "header":
-                while at < len(specials) and tokens[specials[at]] != MESSAGE:
-                    at += 1
-                end = specials[at] if at < len(specials) else len(tokens)
-                self._header += tokens[position:end]
-            elif position < len(tokens):
-                refusal = self.take(tokens[position])
-                if refusal is not None:
-                    return position, refusal
-                position += 1
-                continue
-            if self.state == "start" or at == len(specials):
-                return None
-            position = specials[at] + 1
-            refusal = self.take(tokens[specials[at]])
-            if refusal is not None:
-                return specials[at], refusal
+                if token == MESSAGE:
+                    self._header += tokens[position:where]
+                    refusal = self._end_header()
+                    if refusal is not None:
+                        return where, refusal
+                    position = where + 1
+            elif where == position and token == START:
+                self.state, self._header, position = "header", [], where + 1
+            else:
+                break
+        if self.state == "header":
+            self._header += tokens[position:]
+        elif self.state == "start" and position < len(tokens):
+            token = tokens[position]
+            message = f"Unexpected token {token} while expecting start token {START}"
+            return position, Refusal(_code_outside(token), message)
+        return None
 
     def _end_header(self) -> Refusal | None:
         key = (self._next_role, *self._header)
