@@ -26,16 +26,20 @@ ROOMS = (
     "events",
     "parser",
     "parts",
+    "alias",
+    "openai_harmony",
     "cli",
     "__main__",
 )
-# Only the command line may import click; msgspec and tiktoken are the core's; gigatoken and json_repair are extras.
+# Only the command line may import click; msgspec and tiktoken are the core's; gigatoken, json_repair and
+# pydantic are extras.
 ALLOWED_PACKAGES = {
     "msgspec": None,
     "tiktoken": ("vocabulary",),
     "gigatoken": ("vocabulary",),
     "click": ("cli",),
     "json_repair": ("parts",),
+    "pydantic": ("openai_harmony",),
 }
 
 
@@ -151,6 +155,7 @@ def test_public_names_are_pinned() -> None:
         "decode",
         "decode_bytes",
         "encode",
+        "install_as_openai_harmony",
         "is_special",
         "is_visible",
         "normalise",

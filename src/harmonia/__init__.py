@@ -3,6 +3,7 @@
 Importing it loads no vocabulary, opens no file and no socket; the first use does.
 """
 
+from harmonia.alias import install_as_openai_harmony
 from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import (
     EngineError,
@@ -128,6 +129,7 @@ __all__ = [
     "decode",
     "decode_bytes",
     "encode",
+    "install_as_openai_harmony",
     "is_special",
     "is_visible",
     "normalise",

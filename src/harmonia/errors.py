@@ -52,6 +52,8 @@ class ErrorCode(StrEnum):
     PARSE_INVALID_INPUT = "parse.invalid_input"
     PARSE_MISSING_EXTRA = "parse.missing_extra"
 
+    ALIAS_TOO_LATE = "alias.too_late"
+
     # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.
     MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator
 

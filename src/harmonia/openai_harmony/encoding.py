@@ -10,17 +10,17 @@ from functools import cached_property, lru_cache
 from operator import index
 from typing import Final, Literal, cast
 
-from harmonia import messages as native
+import harmonia.messages as native
 from harmonia.errors import StreamError
 from harmonia.events import Diagnostic, MessageEnded, Repaired
 from harmonia.openai_harmony.errors import HarmonyError, raise_disallowed_special_token, refused
 from harmonia.openai_harmony.models import Conversation, Message, RenderConversationConfig, RenderOptions, Role
 from harmonia.openai_harmony.rendering import render_conversation, render_message
 from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, ParsedMessages, make_parser, report
+from harmonia.parser.reference import ONE_MORE_TOKEN, SPELLING_OF_ONE_MORE
 from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabulary, default_vocabulary
 
-# The reference counts one reserved token more than the vocabulary has.
-_SPELLINGS: Final = {**SPELLING_BY_ID, 201088: "<|reserved_201088|>"}
+_SPELLINGS: Final = {**SPELLING_BY_ID, ONE_MORE_TOKEN: SPELLING_OF_ONE_MORE}
 _TOKENS: Final = {spelling: token for token, spelling in _SPELLINGS.items()}
 _TOO_LARGE: Final = 2**32
 

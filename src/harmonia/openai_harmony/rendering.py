@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from harmonia import messages as native
+import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
 from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import DeveloperContent, Message, Role, TextContent

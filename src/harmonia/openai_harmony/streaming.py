@@ -14,7 +14,7 @@ from itertools import islice
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from harmonia import messages as native
+import harmonia.messages as native
 from harmonia.errors import StreamError
 from harmonia.events import (
     ArgumentsDelta,
@@ -143,6 +143,7 @@ class StreamableParser:
     def process_eos(self) -> StreamableParser:
         """The stream is over: a message that is being read ends here. More tokens may follow, as another stream."""
         try:
+            self._feed([])  # a stream that ends before its first token is one of tokens, too
             events = self._parser.close()
         except StreamError as error:
             raise refused(error) from error

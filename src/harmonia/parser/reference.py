@@ -17,7 +17,18 @@ from typing import Final, Literal, NamedTuple
 
 from harmonia.errors import ErrorCode
 from harmonia.messages import Role
-from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, FIRST_SPECIAL, MESSAGE, RETURN, START, Vocabulary
+from harmonia.vocabulary import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    FIRST_SPECIAL,
+    MESSAGE,
+    RETURN,
+    START,
+    VOCABULARY_SIZE,
+    Vocabulary,
+)
 
 _STOPS: Final = frozenset((END, CALL, RETURN))
 _HEADER_MARKS: Final = frozenset((CHANNEL, CONSTRAIN, MESSAGE))
@@ -29,6 +40,9 @@ _UNICODE_SPACE: Final = (
 _CHANNEL: Final = re.compile(rf"<\|channel\|>([^{_UNICODE_SPACE}<]*)")
 _WORD: Final = re.compile(r"[^ \t\n\f\r]+")
 _CONSTRAIN_MARK: Final = "<|constrain|>"
+# The reference counts one reserved token more than the vocabulary has.
+ONE_MORE_TOKEN: Final = VOCABULARY_SIZE
+SPELLING_OF_ONE_MORE: Final = f"<|reserved_{ONE_MORE_TOKEN}|>"
 _MOST_REMEMBERED: Final = 1_000
 # Marks that take room of their own and still belong to the letter before them (Unicode's Other_Grapheme_Extend).
 _SPACING_MARKS: Final = frozenset(
@@ -107,10 +121,13 @@ class Gate:
 
     def _refuse_header(self) -> Refusal | None:
         token_bytes = self._vocabulary.token_bytes
-        if any(not 0 <= token < len(token_bytes) for token in self._header):
+        if any(not 0 <= token <= ONE_MORE_TOKEN for token in self._header):
             return Refusal(ErrorCode.STREAM_UNKNOWN_TOKEN, _NO_TEXT)
         try:
-            header = b"".join(map(token_bytes.__getitem__, self._header)).decode()
+            header = b"".join(
+                SPELLING_OF_ONE_MORE.encode() if token == ONE_MORE_TOKEN else token_bytes[token]
+                for token in self._header
+            ).decode()
         except UnicodeDecodeError:
             return Refusal(ErrorCode.STREAM_INVALID_UTF8, _NO_TEXT)
         return refuse_header(header, self._next_role)
