@@ -1,24 +1,30 @@
 """Write the pages that are made from code, so that the two cannot differ.
 
-    docs/cli.md     the command's own help
-    docs/faults.md  the table of faults and the transitions of the parser
+    docs/cli.md          the command's own help
+    docs/faults.md       the table of faults and the transitions of the parser
+    docs/differences.md  what openai-harmony reads wrongly, as the tests record it, and what the drop-in reads
 
 python tools/write_docs.py          write them
 python tools/write_docs.py --check  exit 1 if one would change
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from harmonia.openai_harmony import HarmonyError, Message, Role, load_harmony_encoding
 from harmonia.parser.faults import FAULTS, Fault
 from harmonia.parser.machine import Machine
 from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+RECORDED = ROOT / "tests" / "data" / "parser-differences.jsonl"
 
 CLI_HEAD = """# The `harmonia` command
 
@@ -46,6 +52,20 @@ do what the last row says.
 
 | | between messages | in a header | in a body |
 |---|---|---|---|
+"""
+
+
+DIFFERENCES_HEAD = """# What openai-harmony reads wrongly, and the drop-in does not
+
+Written by `make docs` from the differences that the tests record; the tests run both on each of these inputs, and on
+thousands of others, well-formed and damaged, where no difference of another kind may show. A completion begins behind
+the prompt's `<|start|>assistant`; a conversation begins with its own `<|start|>`. Differences that are not about
+parsing are in [migration](migration.md).
+
+1. [Read otherwise, strict or not](#read-otherwise-strict-or-not): the reference accepts the input and makes something
+   else of it.
+2. [Read with `strict=False` only](#read-with-strictfalse-only): the reference raises, and so does the drop-in by
+   default, in the same words.
 """
 
 
@@ -102,7 +122,60 @@ def _block(text: str) -> str:
     return f"```text\n{text}```\n"
 
 
-PAGES = {"cli.md": cli_page, "faults.md": faults_page}
+def differences_page() -> str:
+    read_otherwise: list[str] = []
+    tolerant_only: list[str] = []
+    for line in RECORDED.read_text().splitlines():
+        recorded = json.loads(line)
+        theirs, theirs_lax = recorded["reference"]["strict"], recorded["reference"]["lax"]
+        ours, ours_lax = (_read_by_drop_in(recorded, strict=strict) for strict in (True, False))
+        if ours != theirs:
+            said = {"openai-harmony": theirs, "the drop-in": ours}
+            read_otherwise.append(_difference(recorded, said))
+        elif ours_lax != theirs_lax:
+            said = {"openai-harmony, `strict=False`": theirs_lax, "the drop-in, `strict=False`": ours_lax}
+            tolerant_only.append(_difference(recorded, said))
+    sections = (("Read otherwise, strict or not", read_otherwise), ("Read with `strict=False` only", tolerant_only))
+    return "\n".join([DIFFERENCES_HEAD, *("\n".join((f"## {title}\n", *found)) for title, found in sections)])
+
+
+def _read_by_drop_in(recorded: dict[str, Any], *, strict: bool) -> list[list[str | None]] | None:
+    encoding = load_harmony_encoding("HarmonyGptOss")
+    tokens = encoding.encode(recorded["input"], allowed_special="all")
+    role = None if recorded["role"] is None else Role(recorded["role"])
+    try:
+        messages = encoding.parse_messages_from_completion_tokens(tokens, role, strict=strict)
+    except HarmonyError:
+        return None
+    return [_fields(message) for message in messages]
+
+
+def _fields(message: Message) -> list[str | None]:
+    text = message.to_dict()["content"][0]["text"]
+    author = message.author
+    return [author.role.value, author.name, message.channel, message.recipient, message.content_type, text]
+
+
+def _difference(recorded: dict[str, Any], said: dict[str, list[list[str | None]] | None]) -> str:
+    kind = "completion" if recorded["role"] else "conversation"
+    lines = [f"- {who}: {_messages(messages)}" for who, messages in said.items()]
+    return "\n".join([f"{kind.capitalize()}: `{ascii(recorded['input'])[1:-1]}`  ", recorded["reason"], "", *lines, ""])
+
+
+def _messages(messages: list[list[str | None]] | None) -> str:
+    if messages is None:
+        return "raises"
+    return "; ".join(map(_message, messages)) or "no message"
+
+
+def _message(fields: list[str | None]) -> str:
+    role, name, channel, recipient, content_type, text = fields
+    named = {"channel": channel, "recipient": recipient, "content type": content_type}
+    said = "".join(f", {what} `{value}`" for what, value in named.items() if value is not None)
+    return f"{role}{f' `{name}`' if name else ''}{said}: `{text}`"
+
+
+PAGES = {"cli.md": cli_page, "faults.md": faults_page, "differences.md": differences_page}
 
 
 def main() -> None:

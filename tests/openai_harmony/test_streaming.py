@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -214,3 +215,18 @@ def test_nothing_typed_becomes_a_special_token() -> None:
     message = ours.Message.from_role_and_content(ours.Role.USER, spelled)
     rendered = ENCODING.render(message.with_channel(spelled).with_recipient(spelled))
     assert [token for token in rendered if token >= FIRST_SPECIAL] == [START, CHANNEL, MESSAGE, END]
+
+
+def test_the_completion_on_the_first_screen_raises_in_the_original_strict_or_not(
+    reference_encoding: HarmonyEncoding,
+) -> None:
+    import openai_harmony as theirs
+
+    page = (Path(__file__).parents[2] / "README.md").read_text()
+    block = page.partition("```python")[2]
+    trace = block.partition("'")[2].partition("'")[0]
+    tokens = encode(trace, special="all")
+    for strict in (True, False):
+        with pytest.raises(RuntimeError, match="Unexpected token 12606 while expecting start token 200006"):
+            reference_encoding.parse_messages_from_completion_tokens(tokens, theirs.Role.ASSISTANT, strict=strict)
+    assert "strict:   Unexpected token 12606 while expecting start token 200006\n" in block
