@@ -20,7 +20,7 @@ from benchmarks.lines import judge, make_lines
 from benchmarks.measure import Result, Results
 from benchmarks.processes import Worker, WorkerProcess, environment, start_fresh
 from benchmarks.report import BEGIN, END, Report, write_between_markers
-from benchmarks.rivals import NAMES
+from benchmarks.rivals import ENGINES
 from benchmarks.suites import CASES, ROWS, STARTS, cases_of, select
 
 ROOT = Path(__file__).parents[1]
@@ -52,11 +52,10 @@ class ScriptedWorker:
 
 
 def agree(rivals: dict[str, ScriptedWorker], **options: Any) -> tuple[list[list[str]], dict[str, str]]:
-    case = Case("scripted", "cold", lambda _random: [], rounds=1, **options)
-    return agree_on_case(case, list(rivals), rivals.__getitem__, quick=True)
+    return agree_on_case(Case("scripted", "cold", lambda _random: [], rounds=1, **options), rivals, quick=True)
 
 
-@pytest.mark.parametrize("name", ["start-20", "cold-5-tools", "parse-stream-16", "encode-short"])
+@pytest.mark.parametrize("name", ["start-20", "cold-5-tools", "parse-stream-16", "encode-short", "dropin-messages"])
 def test_each_suite_runs_and_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--only", name, "--json", str(tmp_path / "out.json")]) == 0
     (row,) = select([name])
@@ -80,14 +79,17 @@ def test_one_wrong_token_ends_the_run_before_anything_is_timed(capsys: pytest.Ca
 
 def test_a_wrong_token_is_found_in_the_first_render_of_a_process() -> None:
     answers = {
-        "openai-harmony": {"tokens": [1, 2, 3], "engine": None},
-        "core": {"tokens": [1, 2, 3], "engine": "exact"},
+        "openai-harmony": {"tokens": [1, 2, 3], "messages": [{"content": "Hi"}], "engine": None},
+        "core": {"tokens": [1, 2, 3], "messages": [{"content": "Hi"}], "engine": "exact"},
     }
     agree_on_start(STARTS["start"], answers)
-    with pytest.raises(Disagreement, match="from token 2 on"):
-        agree_on_start(STARTS["start"], answers | {"core": {"tokens": [1, 2, 4], "engine": "exact"}})
-    with pytest.raises(Disagreement, match="tokenizer fast"):
-        agree_on_start(STARTS["start"], answers | {"core": {"tokens": [1, 2, 3], "engine": "fast"}})
+    for wrong, expected in (
+        ({"tokens": [1, 2, 4]}, "from token 2 on"),
+        ({"messages": [{"content": "Ho"}]}, r"at messages\[0\].content, from character 1 on"),
+        ({"engine": "fast"}, "tokenizer fast"),
+    ):
+        with pytest.raises(Disagreement, match=expected):
+            agree_on_start(STARTS["start"], answers | {"core": answers["core"] | wrong})
 
 
 def test_harmonia_is_not_its_own_judge() -> None:
@@ -127,27 +129,26 @@ def test_first_difference_names_the_field_of_a_message() -> None:
     assert first_difference(parsed(None, "Hi"), parsed("final", "Hi")) == "at messages[0].channel, None and 'final'"
     assert first_difference(parsed("final", "Hi"), parsed("final", "Hi", 2)).startswith("at messages, from message 1")
     assert first_difference(parsed("final", "Hi"), parsed("final", "Hi")) == "nowhere"
+    assert first_difference({"seen": ["a", "b"]}, {"seen": ["a", "c"]}).startswith("at seen, from token 1 on")
 
 
 def test_every_rival_starts_from_the_bare_interpreter() -> None:
     with environment() as variables:
-        loaded = {
-            name: start_fresh(name, STARTS["start"], variables)["preloaded"] for name in ("core", "openai-harmony")
-        }
-    ours, theirs = (
-        {module for module in modules if not module.startswith("benchmarks")} for modules in loaded.values()
-    )
-    assert ours == theirs
+        loaded = [
+            start_fresh(name, STARTS["start"], variables)["preloaded"]
+            for name in ("core", "openai-harmony", "dropin-core")
+        ]
+    ours, theirs, dropin = ({module for module in modules if not module.startswith("benchmarks")} for modules in loaded)
+    assert ours == theirs == dropin
     assert ours.isdisjoint({"json", "typing", "re", "functools", "pathlib", "msgspec", "pydantic", "harmonia"})
 
 
 def made_up_results() -> Results:
     results: Results = {}
     for name in cases_of(ROWS):
-        rivals = NAMES if name in STARTS else CASES[name].rivals
         results[name] = {
             rival: Result({"seconds": [2.0, 1.0], "process_seconds": [1.0], "resident_bytes": [1e6]})
-            for rival in rivals
+            for rival in (STARTS | CASES)[name].rivals
         }
     results["spaces-1m"]["openai-harmony"] = Result(failed="PanicException: overflow")
     return results
@@ -185,7 +186,20 @@ def test_the_promised_rows_are_there() -> None:
         "parse-short": (15, 30),
         "parse-stream": (4, 8),
         "parse-whole": (10, 15),
+        "dropin-cold-short": (4, None),
+        "dropin-append": (20, None),
+        "dropin-parse-short": (10, None),
+        "dropin-stream": (2, None),
+        "dropin-content": (20, None),
+        "dropin-memory": (1.5, None),
     }
+
+
+def test_the_rivals_of_a_row_take_part_in_its_case() -> None:
+    for row in ROWS:
+        assert {row.against, *row.ours} <= {*(STARTS | CASES)[row.case].rivals}
+        assert all(name.startswith("dropin-") == row.name.startswith("dropin-") for name in row.ours)
+        assert [ENGINES[name] for name in row.ours] == ["exact", "fast"]
 
 
 def test_the_documentation_shows_every_row() -> None:
@@ -220,9 +234,16 @@ def test_rounds_that_do_not_vary_have_the_same_inputs() -> None:
 
 
 def test_completions_have_the_size_that_the_rows_name() -> None:
-    sizes = {name: {len(it) for it in CASES[name].inputs(0, quick=True)} for name in ("parse-short", "parse-stream")}
-    assert sizes == {"parse-short": {36}, "parse-stream": {10_000}}
-    assert CASES["parse-short"].inputs(0, quick=True)[0] == list(SEED_COMPLETION)
+    expected = {
+        **dict.fromkeys(("parse-short", "dropin-parse-short"), 36),
+        **dict.fromkeys(("parse-stream", "dropin-stream", "dropin-content", "dropin-stream-server"), 10_000),
+        **dict.fromkeys(("dropin-state", "dropin-messages", "dropin-tokens"), 2000),
+    }
+    assert {name: {len(it) for it in CASES[name].inputs(0, quick=True)} for name in expected} == {
+        name: {size} for name, size in expected.items()
+    }
+    for name in ("parse-short", "dropin-parse-short"):
+        assert CASES[name].inputs(0, quick=True)[0] == list(SEED_COMPLETION)
     (call, *_) = CASES["parse-stream-call"].inputs(0, quick=True)
     assert 10_000 < len(call) < 12_000
 

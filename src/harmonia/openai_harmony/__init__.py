@@ -26,7 +26,7 @@ from harmonia.openai_harmony.models import ToolNamespaceConfig as ToolNamespaceC
 from harmonia.openai_harmony.streaming import ParsedMessages as ParsedMessages
 from harmonia.openai_harmony.streaming import StreamableParser, StreamState
 
-# What the reference exports to `import *`, and in its order; the other names can be imported, too.
+# What the reference exports to `import *`; the other names can be imported, too.
 __all__ = [
     "Author",
     "Content",

@@ -22,6 +22,7 @@ from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabu
 
 _SPELLINGS: Final = {**SPELLING_BY_ID, ONE_MORE_TOKEN: SPELLING_OF_ONE_MORE}
 _TOKENS: Final = {spelling: token for token, spelling in _SPELLINGS.items()}
+_ROLES: Final = frozenset(role.value for role in Role)
 _TOO_LARGE: Final = 2**32
 
 
@@ -61,30 +62,28 @@ class HarmonyEncoding:
         self, conversation: Conversation, next_turn_role: Role, config: RenderConversationConfig | None = None
     ) -> list[int]:
         """The prompt: the conversation, and the beginning of the next message."""
-        role = native.Role(next_turn_role.value)
-        return [*self.render_conversation(conversation, config), START, *self.vocabulary.encode(role.value)]
+        tokens = self.render_conversation(conversation, config)
+        role = next_turn_role.value
+        if role not in _ROLES:
+            raise ValueError(f"unknown role: {role}")
+        return [*tokens, START, *self.vocabulary.encode(role)]
 
     def render_conversation(
         self, conversation: Conversation, config: RenderConversationConfig | None = None
     ) -> list[int]:
         """The conversation and nothing more."""
-        auto_drop_analysis = True if config is None else config.auto_drop_analysis
-        return render_conversation(conversation.messages, auto_drop_analysis=auto_drop_analysis)
+        return render_conversation(conversation.messages, auto_drop_analysis=_drops_analysis(config))
 
     def render_conversation_for_training(
         self, conversation: Conversation, config: RenderConversationConfig | None = None
     ) -> list[int]:
         """The conversation; a last answer on `final` ends with `<|return|>`."""
-        tokens = self.render_conversation(conversation, config)
-        last = conversation.messages[-1] if conversation.messages else None
-        if last is not None and last.author.role == Role.ASSISTANT and last.channel == "final":
-            tokens[-1] = RETURN
-        return tokens
+        return render_conversation(conversation.messages, auto_drop_analysis=_drops_analysis(config), is_training=True)
 
     def render(self, message: Message, render_options: RenderOptions | None = None) -> list[int]:
         """A single message."""
         has_functions = False if render_options is None else render_options.conversation_has_function_tools
-        return render_message(message, has_functions=has_functions).copy()
+        return render_message(message, has_functions=has_functions)
 
     # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,7 +177,7 @@ class HarmonyEncoding:
 
     def is_special_token(self, token: int) -> bool:
         """Whether a token is a special one, the reserved ones among them."""
-        return _as_tokens([token])[0] in _SPELLINGS
+        return _as_tokens([token], name="token")[0] in _SPELLINGS
 
     def stop_tokens(self) -> list[int]:
         """The tokens that end a message."""
@@ -189,20 +188,24 @@ class HarmonyEncoding:
         return [RETURN, CALL]
 
 
+def _drops_analysis(config: RenderConversationConfig | None) -> bool:
+    return True if config is None else config.auto_drop_analysis
+
+
 @lru_cache(maxsize=64)
 def _any_of(spellings: frozenset[str]) -> re.Pattern[str]:
     return re.compile(f"({'|'.join(map(re.escape, spellings))})")
 
 
-def _as_tokens(tokens: Sequence[int], *, may_be_out_of_range: bool = False) -> list[int]:
+def _as_tokens(tokens: Sequence[int], *, may_be_out_of_range: bool = False, name: str = "tokens") -> list[int]:
     listed = list(tokens)
     try:
         # A sum of integers is one; nothing else checks as quickly.
         if type(sum(listed)) is not int:
             listed = [index(token) for token in listed]
     except TypeError:
-        name = next(type(token).__name__ for token in listed if not hasattr(token, "__index__"))
-        raise TypeError(f"argument 'tokens': {name!r} object cannot be interpreted as an integer") from None
+        found = next(type(token).__name__ for token in listed if not hasattr(token, "__index__"))
+        raise TypeError(f"argument {name!r}: {found!r} object cannot be interpreted as an integer") from None
     if listed and not may_be_out_of_range and (min(listed) < 0 or max(listed) >= _TOO_LARGE):
         raise OverflowError("out of range integral type conversion attempted")
     return listed

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 try:
-    from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny
+    from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, ValidationInfo
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "harmonia.openai_harmony needs pydantic: pip install 'harmonia[dropin]'", name=error.name
@@ -216,21 +216,34 @@ _KINDS: dict[str, type[Content]] = {
     "system_content": SystemContent,
     "developer_content": DeveloperContent,
 }
+_USUAL_KINDS: dict[Role, type[Content]] = {Role.SYSTEM: SystemContent, Role.DEVELOPER: DeveloperContent}
 
 
-def _read_content(value: object) -> object:
+def _read_content(value: object, info: ValidationInfo) -> object:
     """A content from what `model_dump` or `to_dict` wrote; what is neither is left to pydantic."""
     if not isinstance(value, dict):
         return value
     fields = cast("Json", value)
-    kind = _KINDS.get(fields["type"]) if isinstance(fields.get("type"), str) else None
-    if kind is None:
-        # `model_dump` writes no type, but no two kinds have the same fields.
-        kind = next((kind for kind in _KINDS.values() if fields and fields.keys() <= kind.model_fields.keys()), None)
+    kind = _kind(fields) or _untyped_kind(fields, info.data.get("author"))
     return fields if kind is None else kind(**fields)
 
 
-_AnyContent = Annotated[Content, BeforeValidator(_read_content), SerializeAsAny()]  # pyright: ignore[reportCallIssue] -- its types say it is Annotated
+def _kind(fields: Json) -> type[Content] | None:
+    name = fields.get("type")
+    return _KINDS.get(name) if isinstance(name, str) else None
+
+
+def _untyped_kind(fields: Json, author: Author | None) -> type[Content] | None:
+    """`model_dump` writes no type. What it wrote may have few fields, or none; then the author tells."""
+    usual = None if author is None else _USUAL_KINDS.get(author.role)
+    kinds = ([usual] if usual else []) + (list(_KINDS.values()) if fields else [])
+    return next((kind for kind in kinds if fields.keys() <= kind.model_fields.keys()), None)
+
+
+if TYPE_CHECKING:
+    _AnyContent = Content
+else:
+    _AnyContent = Annotated[Content, BeforeValidator(_read_content), SerializeAsAny()]
 
 
 # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -301,7 +314,7 @@ def _as_content(content: str | Content) -> Content:
 
 
 def _content_from_dict(raw: Json) -> Content:
-    kind = _KINDS.get(cast("str", raw.get("type")))
+    kind = _kind(raw)
     if kind is None:
         raise ValueError(f"Unknown content variant: {raw}")
     return kind(**raw)

@@ -2,7 +2,7 @@
 
 The reference hands a conversation to its renderer as JSON, each time anew. Here a message is written out only if no
 message that says the same was rendered before; since the objects can be changed in place, what they say is looked at
-every time. What a message says is what its JSON says, so subclasses with a `to_dict` of their own are honoured.
+every time. Classes of the caller's with a `to_dict` of their own are taken by what they give.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import msgspec
 import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
 from harmonia.openai_harmony.errors import refused
-from harmonia.openai_harmony.models import DeveloperContent, Message, Role, TextContent
+from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
 from harmonia.renderer import Form, Renderer
 from harmonia.renderer.memory import Memory
+from harmonia.vocabulary import RETURN
 
 _EXACT: Final = Form(exact_reference=True)
 _RENDERER: Final = Renderer(cache_bytes=0)
@@ -27,20 +28,45 @@ _BYTES_PER_TOKEN: Final = 36
 _BYTES_PER_MESSAGE: Final = 600
 
 _NATIVE_ROLES: Final = {role.value: role for role in native.Role}
+_PLAIN_CONTENTS: Final[frozenset[type[Content]]] = frozenset((TextContent, SystemContent, DeveloperContent))
 _TEXT_OR_NOTHING: Final = (str, type(None))
+
+# What a message says: its text, or its contents as JSON and whether functions are declared; then the rest of it.
+_Key = tuple[str | tuple[str, bool], *tuple[Hashable, ...]]
 
 Subject = Literal["message", "conversation"]
 
 
-def render_conversation(messages: Sequence[Message], *, auto_drop_analysis: bool) -> list[int]:
-    """The tokens of these messages, one after the other."""
-    has_functions = _declare_functions(messages)
-    skip_until = _first_final(messages) if auto_drop_analysis else 0
+def render_conversation(
+    messages: Sequence[Message], *, auto_drop_analysis: bool, is_training: bool = False
+) -> list[int]:
+    """The tokens of these messages, one after the other. In training, a last answer ends with `<|return|>`."""
+    plain = [_as_plain(message, "conversation") for message in messages]
+    has_functions = _declare_functions(plain)
+    skip_until = _first_final(plain) if auto_drop_analysis else 0
     tokens: list[int] = []
-    for index, message in enumerate(messages):
+    for index, message in enumerate(plain):
         if index >= skip_until or message.channel != "analysis":
-            tokens += render_message(message, has_functions=has_functions, subject="conversation")
+            tokens += _message_tokens(message, has_functions=has_functions, subject="conversation")
+    if is_training and plain and plain[-1].author.role == Role.ASSISTANT and plain[-1].channel == "final":
+        tokens[-1] = RETURN
     return tokens
+
+
+def render_message(message: Message, *, has_functions: bool) -> list[int]:
+    """The tokens of one message."""
+    return _message_tokens(_as_plain(message, "message"), has_functions=has_functions, subject="message").copy()
+
+
+def _as_plain(message: Message, subject: Subject) -> Message:
+    """The message itself; one of a class of the caller's is read again from the JSON that it gives."""
+    if type(message) is Message and _PLAIN_CONTENTS.issuperset(map(type, message.content)):
+        return message
+    written = message.to_json()
+    try:
+        return Message.from_dict(json.loads(written))
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"invalid {subject} JSON: {error}") from error
 
 
 def _declare_functions(messages: Sequence[Message]) -> bool:
@@ -65,22 +91,24 @@ def _first_final(messages: Sequence[Message]) -> int:
     return next(index for index, message in enumerate(messages) if message.channel == "final")
 
 
-def render_message(message: Message, *, has_functions: bool, subject: Subject = "message") -> list[int]:
-    """The tokens of one message. They are remembered: copy them before changing them."""
+def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:
     key = _what_it_says(message, has_functions)
-    tokens = _MEMORY.get(key)
+    try:
+        tokens = _MEMORY.get(key)
+    except TypeError:  # somebody assigned a list; the reference finds it in the JSON
+        return _render_new(message, has_functions=has_functions, subject=subject)
     if tokens is None:
         tokens = _render_new(message, has_functions=has_functions, subject=subject)
-        _MEMORY.put(key, tokens, _BYTES_PER_TOKEN * len(tokens) + len(str(key[0])) + _BYTES_PER_MESSAGE)
+        said = key[0]
+        length = len(said) if isinstance(said, str) else len(said[0])
+        _MEMORY.put(key, tokens, _BYTES_PER_TOKEN * len(tokens) + length + _BYTES_PER_MESSAGE)
     return tokens
 
 
-def _what_it_says(message: Message, has_functions: bool) -> tuple[Hashable, ...]:
-    if type(message) is not Message:
-        return message.to_json(), has_functions
+def _what_it_says(message: Message, has_functions: bool) -> _Key:
     contents, author = message.content, message.author
     if len(contents) == 1 and type(contents[0]) is TextContent:
-        said: Hashable = contents[0].text
+        said: str | tuple[str, bool] = contents[0].text
     else:
         said = json.dumps([content.to_dict() for content in contents]), has_functions
     return said, author.role, author.name, message.channel, message.recipient, message.content_type
@@ -99,7 +127,7 @@ def _render_new(message: Message, *, has_functions: bool, subject: Subject) -> l
 def _as_plain_text(message: Message) -> native.Message | None:
     """The quick way for most messages: nothing but text that needs no check."""
     contents, author = message.content, message.author
-    if type(message) is not Message or len(contents) != 1 or type(contents[0]) is not TextContent:
+    if len(contents) != 1 or type(contents[0]) is not TextContent or type(author.role) is not Role:
         return None
     text, role = contents[0].text, _NATIVE_ROLES.get(author.role)
     fields = (author.name, message.channel, message.recipient, message.content_type)

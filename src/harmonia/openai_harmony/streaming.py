@@ -77,7 +77,10 @@ class StreamableParser:
     with the last token, and `current_header`, which says of the text being read whether a user may see it.
     """
 
+    # Slots for speed; with the last two it is as open to its users as any object.
     __slots__ = (
+        "__dict__",
+        "__weakref__",
         "_content",
         "_content_tokens",
         "_encoded_parts",
@@ -147,10 +150,11 @@ class StreamableParser:
             events = self._parser.close()
         except StreamError as error:
             raise refused(error) from error
+        if self._header_from is not None:
+            self._next_role = None  # its header was given up
         self._parser = make_parser(None, self._vocabulary, strict=self._strict)
         self._feed = self._parser.feed
         self._note(events, START)
-        self._next_role = None
         return self
 
     def _as_token(self, token: object) -> int:

@@ -103,7 +103,7 @@ class Gate:
             self._header += tokens[position:]
         elif self.state == "start" and position < len(tokens):
             token = tokens[position]
-            message = f"Unexpected token {token} while expecting start token {START}"
+            message = f"Unexpected token {token:d} while expecting start token {START}"
             return position, Refusal(_code_outside(token), message)
         return None
 
