@@ -18,7 +18,7 @@ from benchmarks.machine import describe_machine, installed_versions
 from benchmarks.measure import Measurement, say
 from benchmarks.processes import RivalDied, Worker, WorkerProcess, environment
 from benchmarks.report import Report, write_between_markers
-from benchmarks.rivals import NAMES
+from benchmarks.rivals import ENGINES, NAMES
 from benchmarks.suites import CASES, ROWS, STARTS, cases_of, select
 
 OpenWorker = Callable[[str, dict[str, str]], Worker]
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, open_worker: OpenWorker = Worke
     except KeyError as error:
         print(f"error: {error.args[0]}", file=sys.stderr)
         return 2
-    rivals = [name for name in NAMES if name != "fast" or find_spec("gigatoken") is not None]
+    rivals = [name for name in NAMES if ENGINES.get(name) != "fast" or find_spec("gigatoken") is not None]
     machine = describe_machine()
     names = cases_of(rows)
     try:

@@ -8,62 +8,59 @@ would otherwise have met every word that it is timed on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.cases import Case, Start
 from benchmarks.processes import Worker
+from benchmarks.rivals import ENGINES
 
 # What the rivals said of an input, as digests: by round, then by index.
 Digests = list[list[str]]
-OURS = ("core", "fast")
 
 
 class Disagreement(Exception):
     """Two rivals gave different results for the same input, or there is none to compare with."""
 
 
-def agree_on_case(
-    case: Case, rivals: list[str], open_worker: Callable[[str], Worker], *, quick: bool
-) -> tuple[Digests, dict[str, str]]:
+def agree_on_case(case: Case, workers: Mapping[str, Worker], *, quick: bool) -> tuple[Digests, dict[str, str]]:
     """The results (as digests) that all rivals give for all inputs of `case`, and who failed with what."""
-    workers = {name: open_worker(name) for name in rivals}
     failed: dict[str, str] = {}
     agreed: Digests = []
-    try:
-        rounds = case.rounds_for(quick=quick)
-        for round_ in range(rounds if case.varies else 1):
-            request = {"case": case.name, "round": round_, "quick": quick}
-            answers: dict[str, list[str]] = {}
-            for name in rivals:
-                if name in failed:
-                    continue
-                answer = workers[name].ask(request)
-                if "failed" in answer:
-                    if name not in case.fails:
-                        raise Disagreement(f"{case.name}: {name} fails: {answer['failed']}")
-                    failed[name] = answer["failed"]
-                else:
-                    answers[name] = answer["digests"]
-            agreed.append(_same(case, request, answers, workers))
-    finally:
-        for worker in workers.values():
-            worker.close()
+    rounds = case.rounds_for(quick=quick)
+    for round_ in range(rounds if case.varies else 1):
+        request = {"case": case.name, "round": round_, "quick": quick}
+        answers: dict[str, list[str]] = {}
+        for name, worker in workers.items():
+            if name in failed:
+                continue
+            answer = worker.ask(request)
+            if "failed" in answer:
+                if name not in case.fails:
+                    raise Disagreement(f"{case.name}: {name} fails: {answer['failed']}")
+                failed[name] = answer["failed"]
+            else:
+                answers[name] = answer["digests"]
+        agreed.append(_same(case, request, answers, workers))
     return agreed if case.varies else agreed * rounds, failed
 
 
 def agree_on_start(start: Start, answers: Mapping[str, Mapping[str, Any]]) -> None:
-    """The first render of a fresh process must give the same tokens, too, with the tokenizer that was asked for."""
+    """The first render of a fresh process must give the same tokens, too, with the tokenizer that was asked for; and
+    its first parse the same messages."""
     if not start.bare:
-        expected = answers["openai-harmony"]["tokens"]
+        expected = _result(answers["openai-harmony"])
         for name, answer in answers.items():
-            if answer["tokens"] != expected:
-                raise Disagreement(
-                    f"{start.name}: {name} and openai-harmony differ {first_difference(answer['tokens'], expected)}"
-                )
-            engine = {"core": "exact", "fast": "fast"}.get(name)
+            if _result(answer) != expected:
+                difference = first_difference(_result(answer), expected)
+                raise Disagreement(f"{start.name}: {name} and openai-harmony differ {difference}")
+            engine = ENGINES.get(name)
             if answer["engine"] != engine:
                 raise Disagreement(f"{start.name}: {name} runs the tokenizer {answer['engine']}, not {engine}")
+
+
+def _result(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: answer[name] for name in ("tokens", "messages")}
 
 
 def first_difference(left: Any, right: Any, path: str = "") -> str:
@@ -78,7 +75,8 @@ def first_difference(left: Any, right: Any, path: str = "") -> str:
     at = next((index for index, (one, other) in pairs if one != other), min(len(left), len(right)))
     if at < min(len(left), len(right)) and isinstance(left[at], dict | list):
         return first_difference(left[at], right[at], f"{path}[{at}]")
-    unit, shown = ("character", 20) if isinstance(left, str) else ("message" if path else "token", 5)
+    unit = "character" if isinstance(left, str) else "message" if path.endswith("messages") else "token"
+    shown = 20 if isinstance(left, str) else 5
     one, other = left[at : at + shown], right[at : at + shown]
     return f"{where}from {unit} {at} on: {one!r} and {other!r} ({len(left)} and {len(right)} in all)"
 
@@ -86,7 +84,7 @@ def first_difference(left: Any, right: Any, path: str = "") -> str:
 def _same(
     case: Case, request: dict[str, Any], answers: dict[str, list[str]], workers: Mapping[str, Worker]
 ) -> list[str]:
-    judge = next((name for name in answers if name not in OURS), None)
+    judge = next((name for name in answers if name not in ENGINES), None)
     if judge is None or len(answers) < 2:
         raise Disagreement(f"{case.name}: nobody to compare with; {', '.join(answers) or 'nobody'} answered")
     expected = answers[judge]

@@ -69,13 +69,13 @@ def _body(tokens: int, random: Random, kinds: tuple[Kind, ...] = ("prose",)) -> 
     return body[: tokens - 4] + _encode(".") * 4
 
 
-def _short(random: Random) -> list[int]:
+def short_completion(random: Random) -> list[int]:
     return _completion(
         _encode(text("prose", 400, random))[:_SHORT_ANALYSIS], _encode(text("prose", 200, random))[:_SHORT_FINAL]
     )
 
 
-def _long(random: Random, tokens: int = _LONG) -> list[int]:
+def long_completion(random: Random, tokens: int = _LONG) -> list[int]:
     """A completion of exactly so many tokens."""
     analysis = _body(_LONG_ANALYSIS, random)
     around = len(_completion(analysis, []))
@@ -102,17 +102,24 @@ def _call(random: Random) -> list[int]:
 
 
 CASES = (
-    Case("parse-short", "parse", _short, given=(list(SEED_COMPLETION),), count=200),
-    Case("parse-short-first", "parse", _short, count=1, rounds=6, fresh=True),
-    Case("parse-stream", "stream", _long, count=3),
-    Case("parse-whole", "parse", _long, count=5),
-    Case("parse-stream-channel", "stream", _long, count=3, with_channel=True),
-    Case("parse-stream-16", "stream", _long, count=3, chunk_tokens=16),
+    Case("parse-short", "parse", short_completion, given=(list(SEED_COMPLETION),), count=200),
+    Case("parse-short-first", "parse", short_completion, count=1, rounds=6, fresh=True),
+    Case("parse-stream", "stream", long_completion, count=3),
+    Case("parse-whole", "parse", long_completion, count=5),
+    Case("parse-stream-channel", "stream", long_completion, count=3, with_channel=True),
+    Case("parse-stream-16", "stream", long_completion, count=3, chunk_tokens=16),
     Case("parse-stream-call", "stream", _call, count=3),
-    Case("parse-tenth", "parse", partial(_long, tokens=_HUNDRED_THOUSAND), count=1, rounds=3, varies=False),
-    Case("parse-1m", "parse", partial(_long, tokens=_MILLION), count=1, rounds=3, varies=False),
-    Case("parse-stream-tenth", "stream", partial(_long, tokens=_HUNDRED_THOUSAND), count=1, rounds=3, varies=False),
-    Case("parse-stream-1m", "stream", partial(_long, tokens=_MILLION), count=1, rounds=3, varies=False),
+    Case("parse-tenth", "parse", partial(long_completion, tokens=_HUNDRED_THOUSAND), count=1, rounds=3, varies=False),
+    Case("parse-1m", "parse", partial(long_completion, tokens=_MILLION), count=1, rounds=3, varies=False),
+    Case(
+        "parse-stream-tenth",
+        "stream",
+        partial(long_completion, tokens=_HUNDRED_THOUSAND),
+        count=1,
+        rounds=3,
+        varies=False,
+    ),
+    Case("parse-stream-1m", "stream", partial(long_completion, tokens=_MILLION), count=1, rounds=3, varies=False),
 )
 
 ROWS = (

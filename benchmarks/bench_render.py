@@ -19,16 +19,16 @@ _KIND_NAMES: dict[Kind, str] = {
 }
 
 # One message of each in a conversation. The others have rows of their own.
-_USUAL: tuple[Kind, ...] = ("prose", "markdown", "code", "json")
+USUAL_KINDS: tuple[Kind, ...] = ("prose", "markdown", "code", "json")
 
-_hundred_messages = partial(conversation, messages=100, message_bytes=200)
+hundred_messages = partial(conversation, messages=100, message_bytes=200)
 
 
 def _cold_5kb(kind: Kind) -> Callable[[Random], list[Json]]:
     return partial(conversation, messages=7, message_bytes=5000, kinds=(kind,))
 
 
-def _new_message(random: Random) -> Json:
+def new_message(random: Random) -> Json:
     return user_message(text("prose", 200, random))
 
 
@@ -41,11 +41,11 @@ _WITH_JUDGE = ("tiktoken", "core", "fast")
 
 CASES = (
     Case("cold-short", "cold", partial(conversation, messages=8)),
-    Case("cold-5kb", "cold", partial(conversation, messages=7, message_bytes=5000, kinds=_USUAL), count=10),
+    Case("cold-5kb", "cold", partial(conversation, messages=7, message_bytes=5000, kinds=USUAL_KINDS), count=10),
     *(Case(f"cold-5kb-{kind}", "cold", _cold_5kb(kind), count=6) for kind in KINDS),
     Case("cold-5-tools", "cold", partial(conversation, messages=3, tool_count=5, properties=10)),
-    Case("append", "append", _new_message, base=_hundred_messages),
-    Case("warm", "warm", _hundred_messages),
+    Case("append", "append", new_message, base=hundred_messages),
+    Case("warm", "warm", hundred_messages),
     Case("spaces-100k", "cold", _run(" ", 100_000), count=1, rounds=6, varies=False),
     Case("spaces-100k-first", "cold", _run(" ", 100_000), count=1, rounds=3, fresh=True, varies=False),
     Case("letters-100k", "cold", _run("a", 100_000), count=1, rounds=6, varies=False),

@@ -8,7 +8,7 @@ from benchmarks.cases import Json, Row, Start
 from benchmarks.data import conversation
 
 
-def _hello(random: Random) -> list[Json]:
+def short_prompt(random: Random) -> list[Json]:
     return conversation(random, messages=3, tool_count=1)
 
 
@@ -21,11 +21,11 @@ def _twenty_tools(random: Random) -> list[Json]:
 
 
 CASES = (
-    Start("start", _hello),
-    Start("start-engine", _hello, engine_loaded=True),
+    Start("start", short_prompt),
+    Start("start-engine", short_prompt, engine_loaded=True),
     Start("start-chinese", _chinese),
     Start("start-20-tools", _twenty_tools),
-    Start("process", _hello, bare=True),
+    Start("process", short_prompt, bare=True),
 )
 
 ROWS = (

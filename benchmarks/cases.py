@@ -14,7 +14,8 @@ Json = dict[str, Any]
 # encode  text to tokens; one measurement takes all the texts of a round
 # parse   the tokens of a completion to messages, all at once
 # stream  the same as the tokens arrive, taking every delta of text
-Action = Literal["cold", "warm", "append", "encode", "parse", "stream"]
+# read    the same through the reference's API, reading the properties that `reads` names at every token
+Action = Literal["cold", "warm", "append", "encode", "parse", "stream", "read"]
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,10 @@ class Case:
     """Inputs and what to do with them. Each round has new ones, which depend on nothing but the case and the round;
     unless there is only one to think of, and then `varies` is False.
 
-    `make` gives a conversation (for `append` a message, for `encode` a text, for `parse` and `stream` tokens). In a
-    round, `count` of them are measured, those of `given` first, and their median is the result; the result of the case
-    is the best of its rounds. With `fresh`, each round has new processes. `fails` names rivals that are known to fail.
+    `make` gives a conversation (for `append` a message, for `encode` a text, for `parse`, `stream` and `read` tokens).
+    In a round, `count` of them are measured, those of `given` first, and their median is the result; the result of the
+    case is the best of its rounds. With `fresh`, each round has new processes. `fails` names rivals that are known to
+    fail.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Case:
     given: tuple[Any, ...] = ()
     chunk_tokens: int = 1  # how many tokens arrive at a time
     with_channel: bool = False  # whether every delta is taken with the channel it is on
+    reads: tuple[str, ...] = ()  # for `read`: properties of a StreamableParser
+    tolerant: bool = False  # whether the drop-in runs with `strict=False`, which the reference does not have
 
     def rounds_for(self, *, quick: bool) -> int:
         return min(1 if self.fresh else 2, self.rounds) if quick else self.rounds
@@ -62,14 +66,17 @@ class Start:
     """A fresh process that imports, loads and renders once.
 
     With `engine_loaded`, Harmonia is told to use its real tokenizer at once, in place of the plain-Python starter.
-    With `bare`, the process does nothing else, so that its whole life can be timed from outside.
+    With `bare`, the process does nothing else, so that its whole life can be timed from outside. `completion` is parsed
+    when the clock has stopped, before memory is looked at.
     """
 
     name: str
     make: Callable[[Random], list[Json]]
+    rivals: tuple[str, ...] = ("openai-harmony", "core", "fast")
     engine_loaded: bool = False
     bare: bool = False
     rounds: int = 15
+    completion: tuple[int, ...] = ()
 
     def rounds_for(self, *, quick: bool) -> int:
         return min(2, self.rounds) if quick else self.rounds
@@ -98,4 +105,5 @@ class Row:
     aim: float | None = None
     compared_with: str | None = None  # for growth: the case with a tenth of the input
     against: str = "openai-harmony"
+    ours: tuple[str, str] = ("core", "fast")  # who stands in the columns of these names
     size_bytes: int | None = None  # of the input, where a throughput is worth showing

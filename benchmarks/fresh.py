@@ -1,7 +1,8 @@
 """What a fresh process does: import, load, render once; then say how long that took and how much memory is resident.
+Where there is a completion, it is parsed in between.
 
 Nothing is imported before the clock starts but the built-in modules of the interpreter and the rival's adapter. The
-conversation comes by standard input, marshalled, because reading JSON would load a module that a rival needs, too.
+input comes by standard input, marshalled, because reading JSON would load a module that a rival needs, too.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ def main(name: str, engine_loaded: bool, bare: bool) -> None:
 
     from benchmarks.rivals import load_rival
 
-    messages = loads(sys.stdin.buffer.read())
+    messages, completion = loads(sys.stdin.buffer.read())
     rival = load_rival(name)
-    if name == "core":
-        hide("gigatoken")
     preloaded = sorted(sys.modules)
 
     start = perf_counter()
@@ -31,11 +30,12 @@ def main(name: str, engine_loaded: bool, bare: bool) -> None:
     seconds = perf_counter() - start
     if bare:
         return
+    parsed = rival.first_parse(completion) if completion else None
     resident = resident_bytes()
 
     from json import dumps
 
-    result = {"seconds": seconds, "resident_bytes": resident, "tokens": tokens}
+    result = {"seconds": seconds, "resident_bytes": resident, "tokens": tokens, "messages": parsed}
     print(dumps({**result, "preloaded": preloaded, "engine": _engine(name, engine_loaded)}))
 
 
@@ -82,10 +82,12 @@ def resident_bytes() -> int:
 
 def _engine(name: str, engine_loaded: bool) -> str | None:
     """Which tokenizer Harmonia would go on with: proof that hiding the package worked."""
-    if name == "openai-harmony":
+    from benchmarks.rivals import ENGINES
+
+    if name not in ENGINES:
         return None
-    if engine_loaded:
-        return "exact" if name == "core" else "fast"
+    if engine_loaded and name in ("core", "fast"):  # they have a vocabulary of their own then
+        return ENGINES[name]
     from harmonia.vocabulary import default_vocabulary
 
     return default_vocabulary().engine_name

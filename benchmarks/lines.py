@@ -46,8 +46,7 @@ def make_lines(rows: tuple[Row, ...], results: Results) -> list[Line]:
                 row,
                 rival.value(row.quantity),
                 rival.failed,
-                _cell(row, "core", results),
-                _cell(row, "fast", results),
+                *(_cell(row, name, results) for name in row.ours),
             )
         )
     return lines

@@ -59,15 +59,22 @@ class Measurement:
         agreed: dict[str, Digests] = {}
         for start in starts:
             say(f"comparing tokens: {start.name}")
-            agree_on_start(start, {name: self._start(name, start) for name in self._starters()})
-        for case in cases:
-            say(f"comparing results: {case.name}")
-            agreed[case.name], failed = agree_on_case(
-                case, self._taking_part(case), self._open_worker, quick=self._quick
-            )
-            results[case.name] = {name: Result(failed=reason) for name, reason in failed.items()}
+            agree_on_start(start, {name: self._start(name, start) for name in self._taking_part(start)})
+        workers: dict[str, Worker] = {}
+        try:
+            for case in cases:
+                say(f"comparing results: {case.name}")
+                names = self._taking_part(case)
+                workers |= {name: self._open_worker(name) for name in names if name not in workers}
+                agreed[case.name], failed = agree_on_case(
+                    case, {name: workers[name] for name in names}, quick=self._quick
+                )
+                results[case.name] = {name: Result(failed=reason) for name, reason in failed.items()}
+        finally:
+            for worker in workers.values():
+                worker.close()
 
-        results |= {start.name: {name: Result() for name in self._starters()} for start in starts}
+        results |= {start.name: {name: Result() for name in self._taking_part(start)} for start in starts}
         for case in cases:
             names = [name for name in self._taking_part(case) if name not in results[case.name]]
             results[case.name] |= {name: Result() for name in names}
@@ -83,10 +90,7 @@ class Measurement:
                 self._time_case(case, rounds, results[case.name], agreed[case.name])
         return results
 
-    def _starters(self) -> list[str]:
-        return [name for name in self._rivals if name != "tiktoken"]
-
-    def _taking_part(self, case: Case) -> list[str]:
+    def _taking_part(self, case: Case | Start) -> list[str]:
         return [name for name in case.rivals if name in self._rivals]
 
     def _start(self, name: str, start: Start) -> dict[str, Any]:

@@ -91,10 +91,10 @@ class WorkerProcess:
 def start_fresh(name: str, start: Start, variables: dict[str, str]) -> dict[str, Any]:
     """One start of a rival in a new process; `process_seconds` is what the whole process took."""
     command = f"from benchmarks.fresh import main; main({name!r}, {start.engine_loaded!r}, {start.bare!r})"
-    messages = marshal.dumps(start.messages())
+    given = marshal.dumps((start.messages(), list(start.completion)))
     began = perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", command], cwd=_ROOT, env=variables, input=messages, capture_output=True, check=False
+        [sys.executable, "-c", command], cwd=_ROOT, env=variables, input=given, capture_output=True, check=False
     )
     process_seconds = perf_counter() - began
     if done.returncode:

@@ -90,6 +90,11 @@ class Harmonia:
             return harmonia.Renderer(harmonia.Vocabulary(engine=self.engine)).render(conversation).tokens
         return harmonia.render(conversation).tokens
 
+    def first_parse(self, completion: list[int]) -> list[dict[str, Any]]:
+        import harmonia
+
+        return [_read(message) for message in harmonia.parse(completion, role="assistant").messages]
+
 
 def _chunks(tokens: list[int], size: int) -> list[Any]:
     """Tokens as they arrive: ids where they come one by one, else lists."""

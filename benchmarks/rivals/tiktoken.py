@@ -45,6 +45,9 @@ class Tiktoken:
     def first_render(self, messages: list[dict[str, Any]], *, engine_loaded: bool) -> list[int]:
         raise NotImplementedError("tiktoken renders no conversations")
 
+    def first_parse(self, completion: list[int]) -> list[dict[str, Any]]:
+        raise NotImplementedError("tiktoken parses no completions")
+
 
 def _load() -> Any:
     import tiktoken
