@@ -3,6 +3,10 @@
 Each takes the module, so that one program can be run with the reference and with the drop-in, and knows nothing of
 which it got. They ask what such programs ask: what is current before and behind a token, whether there are more
 messages than before, what is left over at the end. What they give is plain JSON values.
+
+The patterns are those of vLLM (Chat Completions and Responses, streamed or not, a parser for each turn or for all), of
+SGLang (which asks only behind each chunk, keeps its parser for the answer to a tool, and sets few channels in history)
+and of gpt-oss (its server, its chat in a terminal and its tools). Nothing is copied from them.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from itertools import groupby
+from itertools import groupby, takewhile
 from types import ModuleType
 from typing import Any
 
@@ -73,6 +77,12 @@ def system_message(harmony: ModuleType, request: Json) -> Any:
         content = content.with_tools(
             harmony.ToolNamespaceConfig(name="python", description="Runs a script, without memory.", tools=[])
         )
+    if "notebook" in request.get("builtin", ()):
+        content = content.with_tools(harmony.ToolNamespaceConfig.python())
+    for namespace in request.get("namespaces", ()):
+        # As a server of tools describes itself.
+        tools = [harmony.ToolDescription.new(**tool) for tool in namespace["tools"]]
+        content = content.with_tools(harmony.ToolNamespaceConfig(**{**namespace, "tools": tools}))
     if not request.get("tools"):
         # Nothing can be called on commentary.
         channels = [channel for channel in content.channel_config.valid_channels if channel != "commentary"]
@@ -168,6 +178,46 @@ def prompt_from_items(harmony: ModuleType, request: Json, items: Iterable[Json])
     return encoding_of(harmony).render_conversation_for_completion(
         harmony.Conversation.from_messages(messages), harmony.Role.ASSISTANT
     )
+
+
+def message_as_given(harmony: ModuleType, item: Json) -> Any:
+    """What an item of Responses is to a server that sets a channel and a recipient for calls only."""
+    make, role = harmony.Message, harmony.Role
+    match item["type"]:
+        case "reasoning":
+            return make.from_role_and_content(role.ASSISTANT, item["text"])
+        case "function_call":
+            call = make.from_role_and_content(role.ASSISTANT, item["arguments"])
+            return call.with_channel("commentary").with_recipient(item["name"]).with_content_type("json")
+        case "function_call_output":
+            return make.from_author_and_content(harmony.Author.new(role.TOOL, item["name"]), item["output"])
+        case _ if isinstance(item["text"], str):
+            return make.from_role_and_content(item["role"], item["text"])
+        case _:
+            return make.from_role_and_contents(item["role"], [harmony.TextContent(text=text) for text in item["text"]])
+
+
+# The last question was a picture, of which no text is left.
+FURTHER_ITEMS: list[Json] = [
+    {"type": "reasoning", "text": "Rome is next."},
+    {"type": "function_call", "name": "functions.get_weather", "arguments": '{"city": "Rome"}'},
+    {"type": "function_call_output", "name": "functions.get_weather", "output": '{"sunny": false}'},
+    {"type": "message", "role": "assistant", "text": ["It rains", " in Rome."]},
+    {"type": "message", "role": "developer", "text": "Instructions:\nAnswer in French."},
+    {"type": "message", "role": "user", "text": "And Oslo?"},
+    {"type": "message", "role": "user", "text": []},
+]
+
+
+def prompt_from_store(harmony: ModuleType, stored: list[Any]) -> list[int]:
+    """The prompt that goes on from stored messages. Reasoning of the last turn is taken out if it had an answer."""
+    if stored[-1].channel == "final":
+        answers = [place for place, message in enumerate(stored[:-1]) if message.channel == "final"]
+        turn = answers[-1] + 1 if answers else 0
+        stored[turn:] = [message for message in stored[turn:] if message.channel != "analysis"]
+    stored += [message_as_given(harmony, item) for item in FURTHER_ITEMS]
+    conversation = harmony.Conversation.from_messages(stored)
+    return encoding_of(harmony).render_conversation_for_completion(conversation, harmony.Role.ASSISTANT)
 
 
 # ── servers that stream ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -502,6 +552,85 @@ def run_tools_with_one_parser(harmony: ModuleType, tokens: Sequence[int]) -> Jso
     return {"channels": channels, "messages": [message.to_dict() for message in messages[before:]]}
 
 
+def is_builtin(recipient: str | None) -> bool:
+    return recipient is not None and recipient.startswith(("browser.", "python"))
+
+
+def left_over(harmony: ModuleType, parser: Any) -> list[str]:
+    """The channel and the text of a message that did not end; arguments of a call are of no use."""
+    if not parser.current_content or parser.current_role != harmony.Role.ASSISTANT:
+        return []
+    if is_builtin(parser.current_recipient) or parser.current_channel not in ("analysis", "final"):
+        return []
+    return [parser.current_channel, parser.current_content]
+
+
+def stream_chunks_and_run_tools(harmony: ModuleType, tokens: Sequence[int], tokens_at_once: int = 4) -> Json:
+    """One parser for all turns, asked only behind each chunk; the conversation is nothing but what it read."""
+    encoding, parser = encoding_of(harmony), parser_of(harmony)
+    events: list[Json] = []
+    prompt: list[int] = []
+
+    def take(completion: Sequence[int]) -> None:
+        for start in range(0, len(completion), tokens_at_once):
+            for token in completion[start : start + tokens_at_once]:
+                parser.process(token)
+            if parser.state == harmony.StreamState.EXPECT_START and len(parser.messages) > 0:
+                events.append({"done": item_of(parser.messages[-1])})
+            if parser.last_content_delta:
+                events.append(
+                    {
+                        "delta": parser.last_content_delta,
+                        "channel": parser.current_channel,
+                        "to": parser.current_recipient,
+                    }
+                )
+
+    take(tokens)
+    if parser.messages and is_builtin(parser.messages[-1].recipient):
+        author = harmony.Author(role=harmony.Role.TOOL, name=parser.messages[-1].recipient)
+        result = harmony.Message.from_author_and_content(author, "Nothing was found.")
+        if result.author.role == harmony.Role.TOOL and result.recipient is None:
+            result.recipient = "assistant"
+        rendered = encoding.render(result)
+        for token in rendered:
+            parser.process(token)
+        prompt = encoding.render_conversation_for_completion(
+            harmony.Conversation.from_messages(parser.messages), harmony.Role.ASSISTANT
+        )
+        # What the prompt has behind the result begins the next turn.
+        for token in reversed(list(takewhile(lambda token: token != rendered[-1], reversed(prompt)))):
+            parser.process(token)
+        take(encoding.encode(ANSWER_BEHIND_A_TOOL, allowed_special="all"))
+    output = [item_of(message) for message in parser.messages]
+    return {"events": events, "prompt": prompt, "output": output, "left_over": left_over(harmony, parser)}
+
+
+def run_tools_with_a_kept_parser(harmony: ModuleType, tokens: Sequence[int]) -> Json:
+    """The answer to a tool is read by the parser of the call, which was not told that a turn begins: the reference
+    refuses that. Nor is it seen that the parser gives the messages of the first turn again."""
+    encoding, parser = encoding_of(harmony), parser_of(harmony)
+    messages = opening(harmony)
+    before, refusal = len(messages), ""
+    for token in tokens:
+        parser.process(token)
+    messages.extend(parser.messages)
+    if is_builtin(messages[-1].recipient):
+        messages.append(result_of_call(harmony, messages[-1]))
+        try:
+            for token in encoding.encode(ANSWER_BEHIND_A_TOOL, allowed_special="all"):
+                parser.process(token)
+        except harmony.HarmonyError as error:
+            refusal = str(error)
+        messages.extend(parser.messages)
+    return {
+        "output": [item_of(message) for message in messages[before:]],
+        "left_over": left_over(harmony, parser),
+        "refusal": refusal,
+        "next_prompt": prompt_from_store(harmony, messages),
+    }
+
+
 PROGRAMS: dict[str, Program] = {
     "stream_chat": stream_chat,
     "stream_chat, three tokens at once": partial(stream_chat, tokens_at_once=3),
@@ -515,4 +644,6 @@ PROGRAMS: dict[str, Program] = {
     "keep_history": keep_history,
     "run_tools": run_tools,
     "run_tools_with_one_parser": run_tools_with_one_parser,
+    "stream_chunks_and_run_tools": stream_chunks_and_run_tools,
+    "run_tools_with_a_kept_parser": run_tools_with_a_kept_parser,
 }

@@ -75,6 +75,15 @@ TURN_WITH_A_CALL: list[dict[str, Any]] = [
     {"role": "assistant", "reasoning": "Look it up.", "content": "One moment.", "tool_calls": [TOOL_CALL]},
     {"role": "tool", "tool_call_id": "call_a", "content": '{"sunny": true}'},
 ]
+# As a server of tools has it when choices of types became lists.
+READ: dict[str, Any] = {
+    "name": "read",
+    "description": "Read a file.",
+    "parameters": {
+        "type": "object",
+        "properties": {"path": {"type": ["string"]}, "lines": {"type": ["integer", "string"], "default": 10}},
+    },
+}
 REQUESTS: dict[str, dict[str, Any]] = {
     "a question": {"messages": [USER]},
     "effort, date and identity": {
@@ -86,6 +95,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     },
     "functions": {"tools": [programs.WEATHER], "effort": "low", "messages": [USER]},
     "built-in tools": {"builtin": ["browser", "python"], "tools": [programs.WEATHER], "messages": [USER]},
+    "tools of servers": {
+        "builtin": ["notebook"],
+        "namespaces": [{"name": "files", "description": None, "tools": [READ]}, {"name": "clock", "tools": []}],
+        "messages": [USER],
+    },
     "a result": {"tools": [programs.WEATHER], "messages": TURN_WITH_A_CALL},
     "a second question": {
         "tools": [programs.WEATHER],
@@ -263,6 +277,16 @@ def test_a_call_with_a_broken_header_is_answered_and_the_loop_goes_on(tolerant: 
             for said in last
         ]
         assert said == expected
+
+
+def test_an_answer_is_read_by_a_parser_that_was_not_told_of_a_new_turn(
+    reference: ModuleType, tolerant: ModuleType
+) -> None:
+    theirs, ours = (
+        programs.run_tools_with_a_kept_parser(harmony, TOKENS["the browser"]) for harmony in (reference, tolerant)
+    )
+    assert theirs["refusal"] and not ours["refusal"]
+    assert ours["output"][-2:] == [thought("It is sunny."), answer("Sunny, 22 °C.")]
 
 
 # ── a program that nobody edits ─────────────────────────────────────────────────────────────────────────────────────

@@ -29,10 +29,12 @@ _BYTES_PER_MESSAGE: Final = 600
 
 _NATIVE_ROLES: Final = {role.value: role for role in native.Role}
 _PLAIN_CONTENTS: Final[frozenset[type[Content]]] = frozenset((TextContent, SystemContent, DeveloperContent))
+_SAID: Final = (str, tuple)
 _TEXT_OR_NOTHING: Final = (str, type(None))
 
-# What a message says: its text, or its contents as JSON and whether functions are declared; then the rest of it.
-_Key = tuple[str | tuple[str, bool], *tuple[Hashable, ...]]
+# What a message says: its text, or its contents as JSON and whether functions are declared.
+_Said = str | tuple[str, bool]
+_Key = tuple[_Said, *tuple[Hashable, ...]]
 
 Subject = Literal["message", "conversation"]
 
@@ -96,10 +98,10 @@ def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) 
     try:
         tokens = _MEMORY.get(key)
     except TypeError:  # somebody assigned a list; the reference finds it in the JSON
-        return _render_new(message, has_functions=has_functions, subject=subject)
+        tokens = None
     if tokens is None:
-        tokens = _render_new(message, has_functions=has_functions, subject=subject)
         said = key[0]
+        tokens = _render_new(message, said, has_functions=has_functions, subject=subject)
         length = len(said) if isinstance(said, str) else len(said[0])
         _MEMORY.put(key, tokens, _BYTES_PER_TOKEN * len(tokens) + length + _BYTES_PER_MESSAGE)
     return tokens
@@ -108,37 +110,28 @@ def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) 
 def _what_it_says(message: Message, has_functions: bool) -> _Key:
     contents, author = message.content, message.author
     if len(contents) == 1 and type(contents[0]) is TextContent:
-        said: str | tuple[str, bool] = contents[0].text
+        said: _Said = contents[0].text
     else:
         said = json.dumps([content.to_dict() for content in contents]), has_functions
     return said, author.role, author.name, message.channel, message.recipient, message.content_type
 
 
-def _render_new(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:
+def _render_new(message: Message, said: _Said, *, has_functions: bool, subject: Subject) -> list[int]:
     try:
-        read = _as_plain_text(message) or _read_json(message.to_json())
+        author = message.author
+        role, name = _NATIVE_ROLES.get(author.role) if isinstance(author.role, str) else None, author.name
+        header = message.channel, message.recipient, message.content_type
+        if role is None or type(said) not in _SAID or any(type(it) not in _TEXT_OR_NOTHING for it in (name, *header)):
+            # Something was assigned that does not belong there, or is more than it looks like.
+            read = msgspec.json.decode(message.to_json(), type=_Message).to_native()
+        else:
+            contents = said if isinstance(said, str) else [it.to_native() for it in _CONTENTS.decode(said[0])]
+            read = native.Message(native.Author(role, name), contents, *header)
         return _RENDERER.message_tokens(read, _EXACT, has_functions=has_functions)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise ValueError(f"invalid {subject} JSON: {error}") from error
     except InputError as error:
         raise _as_reference(error, message, subject) from error
-
-
-def _as_plain_text(message: Message) -> native.Message | None:
-    """The quick way for most messages: nothing but text that needs no check."""
-    contents, author = message.content, message.author
-    if len(contents) != 1 or type(contents[0]) is not TextContent or type(author.role) is not Role:
-        return None
-    text, role = contents[0].text, _NATIVE_ROLES.get(author.role)
-    fields = (author.name, message.channel, message.recipient, message.content_type)
-    if role is None or type(text) is not str or any(type(field) not in _TEXT_OR_NOTHING for field in fields):
-        return None
-    name, channel, recipient, content_type = fields
-    return native.Message(native.Author(role, name), text, channel, recipient, content_type)
-
-
-def _read_json(written: str) -> native.Message:
-    return msgspec.convert(json.loads(written, parse_constant=_refuse_constant), _Message).to_native()
 
 
 def _as_reference(error: InputError, message: Message, subject: Subject) -> Exception:
@@ -152,10 +145,6 @@ def _as_reference(error: InputError, message: Message, subject: Subject) -> Exce
     if error.code is ErrorCode.VOCABULARY_LONE_SURROGATE:
         return ValueError(f"invalid {subject} JSON: {error.message}")
     return refused(error)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 # ── what the reference's renderer takes ─────────────────────────────────────────────────────────────────────────────
@@ -222,6 +211,9 @@ class _Developer(msgspec.Struct, tag_field="type", tag="developer_content"):
 
     def to_native(self) -> native.DeveloperContent:
         return native.DeveloperContent(self.instructions, _namespaces(self.tools))
+
+
+_CONTENTS: Final = msgspec.json.Decoder(list[_Text | _System | _Developer])
 
 
 class _Message(msgspec.Struct):

@@ -104,10 +104,12 @@ class Renderer:
         return Rendered(tokens, messages, pieces, train_on or _EVERYTHING, self.vocabulary)
 
     def message_tokens(self, message: Message, form: Form, *, has_functions: bool) -> list[int]:
-        """The tokens of one message, for callers who keep conversations of their own and know what those declare."""
+        """The tokens of one message, not remembered: for callers who keep conversations, and a memory, of their own.
+
+        The values must be of the types that they are said to be."""
         if not self._format_words:
             self._load_format_words()
-        return self._piece(message, form, has_functions=has_functions).tokens
+        return self._render_message(message, form, has_functions=has_functions).tokens
 
     def _load_format_words(self) -> None:
         self._format_words = {word: self.vocabulary.encode(word) for word in _FORMAT_WORDS}
