@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from functools import cached_property, lru_cache
 from operator import index
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
-import harmonia.messages as native
 from harmonia.errors import StreamError
-from harmonia.events import Diagnostic, MessageEnded, Repaired
 from harmonia.openai_harmony.errors import HarmonyError, raise_disallowed_special_token, refused
 from harmonia.openai_harmony.models import Conversation, Message, RenderConversationConfig, RenderOptions, Role
 from harmonia.openai_harmony.rendering import render_conversation, render_message
 from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, ParsedMessages, make_parser, report
+from harmonia.parser.reading import results_of
 from harmonia.parser.reference import ONE_MORE_TOKEN, SPELLING_OF_ONE_MORE
 from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabulary, default_vocabulary
 
 _SPELLINGS: Final = {**SPELLING_BY_ID, ONE_MORE_TOKEN: SPELLING_OF_ONE_MORE}
 _TOKENS: Final = {spelling: token for token, spelling in _SPELLINGS.items()}
 _ROLES: Final = frozenset(role.value for role in Role)
-_TOO_LARGE: Final = 2**32
 
 
 class HarmonyEncodingName(str, Enum):  # noqa: UP042 -- the reference's bases
@@ -98,15 +97,9 @@ class HarmonyEncoding:
             events += parser.close()
         except StreamError as error:
             raise refused(error) from error
-        messages: list[native.Message] = []
-        diagnostics: list[Diagnostic] = []
-        for event in events:
-            if event.__class__ is MessageEnded:
-                messages.append(cast("MessageEnded", event).message)
-            elif event.__class__ is Repaired:
-                diagnostic = cast("Repaired", event).diagnostic
-                diagnostics.append(diagnostic)
-                report(diagnostic)
+        messages, diagnostics = results_of(events)
+        for diagnostic in diagnostics:
+            report(diagnostic)
         return ParsedMessages(messages, diagnostics)
 
     # ── the vocabulary ──────────────────────────────────────────────────────────────────────────────────────────
@@ -200,12 +193,11 @@ def _any_of(spellings: frozenset[str]) -> re.Pattern[str]:
 def _as_tokens(tokens: Sequence[int], *, may_be_out_of_range: bool = False, name: str = "tokens") -> list[int]:
     listed = list(tokens)
     try:
-        # A sum of integers is one; nothing else checks as quickly.
-        if type(sum(listed)) is not int:
-            listed = [index(token) for token in listed]
+        return array("I", listed).tolist()  # checks type and range, and there is no quicker way
     except TypeError:
         found = next(type(token).__name__ for token in listed if not hasattr(token, "__index__"))
         raise TypeError(f"argument {name!r}: {found!r} object cannot be interpreted as an integer") from None
-    if listed and not may_be_out_of_range and (min(listed) < 0 or max(listed) >= _TOO_LARGE):
-        raise OverflowError("out of range integral type conversion attempted")
-    return listed
+    except OverflowError:
+        if not may_be_out_of_range:
+            raise OverflowError("out of range integral type conversion attempted") from None
+        return [index(token) for token in listed]

@@ -119,7 +119,8 @@ def _what_it_says(message: Message, has_functions: bool) -> _Key:
 def _render_new(message: Message, said: _Said, *, has_functions: bool, subject: Subject) -> list[int]:
     try:
         author = message.author
-        role, name = _NATIVE_ROLES.get(author.role) if isinstance(author.role, str) else None, author.name
+        name = author.name
+        role = _NATIVE_ROLES.get(author.role) if isinstance(author.role, str) else None  # pyright: ignore[reportUnnecessaryIsInstance] -- anything can be assigned
         header = message.channel, message.recipient, message.content_type
         if role is None or type(said) not in _SAID or any(type(it) not in _TEXT_OR_NOTHING for it in (name, *header)):
             # Something was assigned that does not belong there, or is more than it looks like.

@@ -27,7 +27,7 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.openai_harmony.errors import refused
-from harmonia.openai_harmony.models import Message, Role
+from harmonia.openai_harmony.models import Message, Role, made_of
 from harmonia.parser import Limits, Parser
 from harmonia.vocabulary import START, Vocabulary
 
@@ -63,6 +63,8 @@ class ParsedMessages(list[Message]):
     `diagnostics` are the faults that were found, with code and position. `parsed` are the same messages as Harmonia's
     own values, which know where they stood and how far they are to be trusted.
     """
+
+    __slots__ = ("diagnostics", "parsed")
 
     def __init__(self, parsed: Sequence[native.Message], diagnostics: Sequence[Diagnostic]) -> None:
         super().__init__(map(as_message, parsed))
@@ -300,13 +302,8 @@ def as_message(message: native.Message) -> Message:
     """A message of the drop-in. A tool that was not named is called after its role, as the reference does."""
     role = _ROLES[message.author.role]
     name = message.author.name
-    # All at once: this is the quickest way to make a pydantic model.
-    return Message.model_validate(
-        {
-            "author": {"role": role, "name": "tool" if name is None and role is Role.TOOL else name},
-            "content": [{"type": "text", "text": message.content}],
-            "channel": message.channel,
-            "recipient": message.recipient,
-            "content_type": message.content_type,
-        }
-    )
+    if name is None and role is Role.TOOL:
+        name = "tool"
+    # A parsed message has one content, and that is text.
+    header = message.channel, message.recipient, message.content_type
+    return made_of(role, name, cast("str", message.content), header)

@@ -70,70 +70,66 @@ _NO_TEXT: Final = "could not decode header"
 class Gate:
     """Follows a stream as the reference does, as far as that decides what it refuses."""
 
-    __slots__ = ("_accepted", "_header", "_next_role", "_vocabulary", "state")
+    __slots__ = ("_header", "_next_role", "_vocabulary", "state")
 
     def __init__(self, role: Role | None, vocabulary: Vocabulary) -> None:
         self.state: Literal["start", "header", "content"] = "start" if role is None else "header"
         self._next_role = role
-        self._header: list[int] = []
+        self._header: list[int] = []  # as far as it was read in earlier chunks
         self._vocabulary = vocabulary
-        self._accepted = _accepted_headers
 
     def take_all(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
         """Go on by these tokens, whose special ones are at these places, up to the first that the reference refuses:
         where it is, and what is said."""
         position = 0  # behind what is decided
+        state = self.state
         for where in specials:
             token = tokens[where]
-            if self.state == "content":
+            if state == "content":
                 if token in _STOPS:
-                    self.state, position = "start", where + 1
-            elif self.state == "header":
+                    state, position = "start", where + 1
+            elif state == "header":
                 if token == MESSAGE:
-                    self._header += tokens[position:where]
-                    refusal = self._end_header()
-                    if refusal is not None:
-                        return where, refusal
-                    position = where + 1
+                    header = (*self._header, *tokens[position:where])
+                    self._header = []
+                    if (self._next_role, header) not in _accepted_headers:
+                        refusal = self._refuse_header(header)
+                        if refusal is not None:
+                            self.state = "start"
+                            return where, refusal
+                    state, position = "content", where + 1
+                    self._next_role = None
             elif where == position and token == START:
-                self.state, self._header, position = "header", [], where + 1
+                state, position = "header", where + 1
             else:
                 break
-        if self.state == "header":
+        self.state = state
+        if state == "header":
             self._header += tokens[position:]
-        elif self.state == "start" and position < len(tokens):
+        elif state == "start" and position < len(tokens):
             token = tokens[position]
             message = f"Unexpected token {token:d} while expecting start token {START}"
             return position, Refusal(_code_outside(token), message)
         return None
 
-    def _end_header(self) -> Refusal | None:
-        key = (self._next_role, *self._header)
-        if key not in self._accepted:
-            refusal = self._refuse_header()
-            if refusal is not None:
-                self.state = "start"
-                return refusal
-            if len(self._accepted) < _MOST_REMEMBERED:
-                self._accepted.add(key)
-        self.state, self._next_role = "content", None
-        return None
-
-    def _refuse_header(self) -> Refusal | None:
+    def _refuse_header(self, header: tuple[int, ...]) -> Refusal | None:
         token_bytes = self._vocabulary.token_bytes
-        if any(not 0 <= token <= ONE_MORE_TOKEN for token in self._header):
+        if any(not 0 <= token <= ONE_MORE_TOKEN for token in header):
             return Refusal(ErrorCode.STREAM_UNKNOWN_TOKEN, _NO_TEXT)
         try:
-            header = b"".join(
-                SPELLING_OF_ONE_MORE.encode() if token == ONE_MORE_TOKEN else token_bytes[token]
-                for token in self._header
+            text = b"".join(
+                SPELLING_OF_ONE_MORE.encode() if token == ONE_MORE_TOKEN else token_bytes[token] for token in header
             ).decode()
         except UnicodeDecodeError:
             return Refusal(ErrorCode.STREAM_INVALID_UTF8, _NO_TEXT)
-        return refuse_header(header, self._next_role)
+        refusal = refuse_header(text, self._next_role)
+        if refusal is None and len(_accepted_headers) < _MOST_REMEMBERED:
+            _accepted_headers.add((self._next_role, header))
+        return refusal
 
 
-_accepted_headers: Final[set[tuple[Role | int | None, ...]]] = set()
+# Headers are few, and the same ones come again and again.
+_accepted_headers: Final[set[tuple[Role | None, tuple[int, ...]]]] = set()
 
 
 def refuse_header(header: str, role: Role | None) -> Refusal | None:
