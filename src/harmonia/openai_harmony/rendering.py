@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
 from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
+from harmonia.openai_harmony.wire import pack, read_message, unpack
 from harmonia.renderer import Form, Renderer
 from harmonia.renderer.memory import Memory
 from harmonia.vocabulary import RETURN
@@ -27,13 +28,12 @@ _MEMORY: Final[Memory[list[int]]] = Memory(64_000_000)
 _BYTES_PER_TOKEN: Final = 36
 _BYTES_PER_MESSAGE: Final = 600
 
-_NATIVE_ROLES: Final = {role.value: role for role in native.Role}
+_UNNAMED: Final = {role.value: native.Author(role) for role in native.Role}
 _PLAIN_CONTENTS: Final[frozenset[type[Content]]] = frozenset((TextContent, SystemContent, DeveloperContent))
-_SAID: Final = (str, tuple)
-_TEXT_OR_NOTHING: Final = (str, type(None))
+_TEXT_OR_NOTHING: Final = {str, type(None)}
 
-# What a message says: its text, or its contents as JSON and whether functions are declared.
-_Said = str | tuple[str, bool]
+# What a message says: its text, or its contents, packed or as JSON, and whether functions are declared.
+_Said = str | tuple[bytes | str, bool]
 _Key = tuple[_Said, *tuple[Hashable, ...]]
 
 Subject = Literal["message", "conversation"]
@@ -109,8 +109,9 @@ def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) 
 
 def _what_it_says(message: Message, has_functions: bool) -> _Key:
     contents, author = message.content, message.author
-    if len(contents) == 1 and type(contents[0]) is TextContent:
-        said: _Said = contents[0].text
+    if len(contents) == 1:
+        content = contents[0]
+        said = content.text if type(content) is TextContent else (pack(content), has_functions)
     else:
         said = json.dumps([content.to_dict() for content in contents]), has_functions
     return said, author.role, author.name, message.channel, message.recipient, message.content_type
@@ -118,21 +119,32 @@ def _what_it_says(message: Message, has_functions: bool) -> _Key:
 
 def _render_new(message: Message, said: _Said, *, has_functions: bool, subject: Subject) -> list[int]:
     try:
-        author = message.author
-        name = author.name
-        role = _NATIVE_ROLES.get(author.role) if isinstance(author.role, str) else None  # pyright: ignore[reportUnnecessaryIsInstance] -- anything can be assigned
-        header = message.channel, message.recipient, message.content_type
-        if role is None or type(said) not in _SAID or any(type(it) not in _TEXT_OR_NOTHING for it in (name, *header)):
-            # Something was assigned that does not belong there, or is more than it looks like.
-            read = msgspec.json.decode(message.to_json(), type=_Message).to_native()
-        else:
-            contents = said if isinstance(said, str) else [it.to_native() for it in _CONTENTS.decode(said[0])]
-            read = native.Message(native.Author(role, name), contents, *header)
+        read = _read_plain(message, said) or read_message(message.to_json())
         return _RENDERER.message_tokens(read, _EXACT, has_functions=has_functions)
     except (msgspec.MsgspecError, ValueError) as error:
         raise ValueError(f"invalid {subject} JSON: {error}") from error
     except InputError as error:
         raise _as_reference(error, message, subject) from error
+
+
+def _read_plain(message: Message, said: _Said) -> native.Message | None:
+    """The quick way for what nearly all messages are; None where JSON has to tell what the reference would see."""
+    role, name = message.author.role, message.author.name
+    channel, recipient, content_type = message.channel, message.recipient, message.content_type
+    types = {type(name), type(channel), type(recipient), type(content_type)}
+    if type(role) is not Role or not types <= _TEXT_OR_NOTHING:
+        return None
+    content = said if type(said) is str else _unpacked(message, said)
+    if content is None:
+        return None
+    author = _UNNAMED[role] if name is None else native.Author(_UNNAMED[role].role, name)
+    return native.Message(author, content, channel, recipient, content_type)
+
+
+def _unpacked(message: Message, said: _Said) -> native.Content | None:
+    # In the place of a text there may be anything that somebody assigned.
+    packed = said[0] if type(said) is tuple else None
+    return unpack(packed, message.content[0]) if isinstance(packed, bytes) else None
 
 
 def _as_reference(error: InputError, message: Message, subject: Subject) -> Exception:
@@ -146,86 +158,3 @@ def _as_reference(error: InputError, message: Message, subject: Subject) -> Exce
     if error.code is ErrorCode.VOCABULARY_LONE_SURROGATE:
         return ValueError(f"invalid {subject} JSON: {error.message}")
     return refused(error)
-
-
-# ── what the reference's renderer takes ─────────────────────────────────────────────────────────────────────────────
-
-
-class _Text(msgspec.Struct, tag_field="type", tag="text"):
-    text: str
-
-    def to_native(self) -> str:
-        return self.text
-
-
-class _Tool(msgspec.Struct):
-    name: str
-    description: str
-    parameters: Any = None
-
-
-class _Namespace(msgspec.Struct):
-    name: str
-    tools: list[_Tool]
-    description: str | None = None
-
-    def to_native(self) -> native.ToolNamespace:
-        tools = tuple(native.ToolDescription(tool.name, tool.description, tool.parameters) for tool in self.tools)
-        return native.ToolNamespace(self.name, self.description, tools)
-
-
-_Namespaces = dict[str, _Namespace]
-
-
-def _namespaces(namespaces: _Namespaces | None) -> dict[str, native.ToolNamespace] | None:
-    return None if namespaces is None else {name: found.to_native() for name, found in namespaces.items()}
-
-
-class _Channels(msgspec.Struct):
-    valid_channels: list[str]
-    channel_required: bool
-
-
-class _System(msgspec.Struct, tag_field="type", tag="system_content"):
-    model_identity: str | None = None
-    reasoning_effort: Literal["Low", "Medium", "High"] | None = None
-    conversation_start_date: str | None = None
-    knowledge_cutoff: str | None = None
-    channel_config: _Channels | None = None
-    tools: _Namespaces | None = None
-
-    def to_native(self) -> native.SystemContent:
-        channels = self.channel_config
-        return native.SystemContent(
-            self.model_identity,
-            self.knowledge_cutoff,
-            self.conversation_start_date,
-            None if self.reasoning_effort is None else native.ReasoningEffort(self.reasoning_effort),
-            channels and native.ChannelConfig(tuple(channels.valid_channels), channels.channel_required),
-            _namespaces(self.tools),
-        )
-
-
-class _Developer(msgspec.Struct, tag_field="type", tag="developer_content"):
-    instructions: str | None = None
-    tools: _Namespaces | None = None
-
-    def to_native(self) -> native.DeveloperContent:
-        return native.DeveloperContent(self.instructions, _namespaces(self.tools))
-
-
-_CONTENTS: Final = msgspec.json.Decoder(list[_Text | _System | _Developer])
-
-
-class _Message(msgspec.Struct):
-    role: native.Role
-    content: str | list[_Text | _System | _Developer]
-    name: str | None = None
-    channel: str | None = None
-    recipient: str | None = None
-    content_type: str | None = None
-
-    def to_native(self) -> native.Message:
-        contents = self.content if isinstance(self.content, str) else [content.to_native() for content in self.content]
-        author = native.Author(self.role, self.name)
-        return native.Message(author, contents, self.channel, self.recipient, self.content_type)

@@ -1,0 +1,127 @@
+"""What the reference's renderer takes: the drop-in's contents as checked values, on their way to Harmonia's own.
+
+The reference writes everything as JSON and reads it again in Rust, which refuses what does not fit. Here the fields are
+read from the objects, with the same refusals; only what is unusual goes through JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+import harmonia.messages as native
+from harmonia.openai_harmony.models import Content, ReasoningEffort, SystemContent
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+    def to_native(self) -> str:
+        return self.text
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    description: str
+    parameters: Any = None
+
+
+class _Namespace(msgspec.Struct):
+    name: str
+    tools: list[_Tool]
+    description: str | None = None
+
+    def to_native(self) -> native.ToolNamespace:
+        tools = tuple(native.ToolDescription(tool.name, tool.description, tool.parameters) for tool in self.tools)
+        return native.ToolNamespace(self.name, self.description, tools)
+
+
+_Namespaces = dict[str, _Namespace]
+
+
+def _namespaces(namespaces: _Namespaces | None) -> dict[str, native.ToolNamespace] | None:
+    return None if namespaces is None else {name: found.to_native() for name, found in namespaces.items()}
+
+
+class _Channels(msgspec.Struct):
+    valid_channels: list[str]
+    channel_required: bool
+
+
+class _System(msgspec.Struct):
+    model_identity: str | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    conversation_start_date: str | None = None
+    knowledge_cutoff: str | None = None
+    channel_config: _Channels | None = None
+    tools: _Namespaces | None = None
+
+    def to_native(self) -> native.SystemContent:
+        channels = self.channel_config
+        return native.SystemContent(
+            self.model_identity,
+            self.knowledge_cutoff,
+            self.conversation_start_date,
+            None if self.reasoning_effort is None else native.ReasoningEffort(self.reasoning_effort.value),
+            channels and native.ChannelConfig(tuple(channels.valid_channels), channels.channel_required),
+            _namespaces(self.tools),
+        )
+
+
+class _Developer(msgspec.Struct):
+    instructions: str | None = None
+    tools: _Namespaces | None = None
+
+    def to_native(self) -> native.DeveloperContent:
+        return native.DeveloperContent(self.instructions, _namespaces(self.tools))
+
+
+# The same in JSON, where a field tells which it is. Objects have no such field, and asking them for one takes time.
+class _SystemJson(_System, tag_field="type", tag="system_content"): ...
+
+
+class _DeveloperJson(_Developer, tag_field="type", tag="developer_content"): ...
+
+
+class _Message(msgspec.Struct):
+    role: native.Role
+    content: str | list[_Text | _SystemJson | _DeveloperJson]
+    name: str | None = None
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+
+    def to_native(self) -> native.Message:
+        contents = self.content if isinstance(self.content, str) else [content.to_native() for content in self.content]
+        author = native.Author(self.role, self.name)
+        return native.Message(author, contents, self.channel, self.recipient, self.content_type)
+
+
+_DECODERS: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in (_System, _Developer)}
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
+
+
+def pack(content: Content) -> bytes | str:
+    """All that the text of a content depends on; as JSON where its values are of another kind than they should be."""
+    is_system = isinstance(content, SystemContent)
+    try:
+        read = msgspec.convert(content, _System if is_system else _Developer, from_attributes=True)
+        return (b"s" if is_system else b"d") + msgspec.msgpack.encode(read)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        return json.dumps(content.to_dict())
+
+
+def unpack(packed: bytes, content: Content) -> native.SystemContent | native.DeveloperContent | None:
+    """What was packed; None where it is not all that the content says: a schema may have values that are no JSON."""
+    kind = _System if isinstance(content, SystemContent) else _Developer
+    read = _DECODERS[kind].decode(memoryview(packed)[1:])
+    if read.tools and read != msgspec.convert(content, kind, from_attributes=True):
+        return None
+    return read.to_native()
+
+
+def read_message(written: str) -> native.Message:
+    """A message as JSON."""
+    return _MESSAGE.decode(written).to_native()
