@@ -105,7 +105,7 @@ class StreamableParser:
     def __init__(self, encoding: HarmonyEncoding, role: Role | None, *, strict: bool = STRICT_BY_DEFAULT) -> None:
         self._vocabulary = encoding.vocabulary
         self._strict = strict
-        self._next_role = None if role is None else role
+        self._next_role = role
         self._parser = make_parser(self._next_role, self._vocabulary, strict=strict)
         self._feed = self._parser.feed
         self._tokens: list[int] = []
@@ -137,8 +137,8 @@ class StreamableParser:
         if len(events) == 1:
             event = events[0]
             if event.__class__ is TextDelta or event.__class__ is ArgumentsDelta:
-                text = cast("TextDelta", event).text
-                self.last_content_delta = text
+                delta: TextDelta = event  # pyright: ignore[reportAssignmentType, reportUnknownVariableType] -- or the other one
+                self.last_content_delta = text = delta.text
                 self._parts.append(text)
                 self.last_events = events
                 return self
