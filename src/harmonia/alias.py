@@ -62,9 +62,19 @@ def explain_both() -> str | None:
 
 def explain_import() -> tuple[bool, str]:
     """Whether `import openai_harmony` gives the drop-in, and a sentence or two about it."""
+    installed = [name for name in (_ORIGINAL, _SHIM) if _version(name) is not None]
     try:
         module = import_module(NAME)
+        is_empty = not hasattr(module, "HarmonyEncoding")
     except ModuleNotFoundError:
+        module, is_empty = None, True
+    if is_empty and installed:
+        names = " ".join(installed)
+        return False, (
+            f"{' and '.join(installed)}: installed, but files are missing, because uninstalling one of the two removed "
+            f"files of the other. Install what you want again: pip uninstall -y {names}, and then pip install it."
+        )
+    if module is None or is_empty:
         return False, "There is no module openai_harmony: neither the original nor the shim is installed."
     is_ours = module is sys.modules.get(_DROP_IN)
     original = f"{_ORIGINAL} {_version(_ORIGINAL) or 'of an unknown version'}"

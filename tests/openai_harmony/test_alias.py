@@ -70,7 +70,10 @@ def test_a_call_that_comes_too_late_is_refused() -> None:
 
 def test_without_pydantic_the_command_that_installs_it_is_said() -> None:
     done = run("-c", "import sys; sys.modules['pydantic'] = None\nfrom harmonia import openai_harmony")
-    assert "ModuleNotFoundError: harmonia.openai_harmony needs pydantic: pip install 'harmonia[dropin]'" in done.stderr
+    assert (
+        "harmonia.openai_harmony needs pydantic: install harmonia with its extra [dropin], or pip install"
+        in done.stderr
+    )
 
 
 def test_the_shim_provides_the_name(shim: Path, without_the_original: Path) -> None:
@@ -101,6 +104,19 @@ def test_both_are_detected_and_explained(shim: Path) -> None:
     assert "gives Harmonia's drop-in.\nBoth openai-harmony 0.0.8 and" in said.stdout
     assert "pip uninstall -y openai-harmony harmonia-openai-harmony" in said.stdout
     assert (said.returncode, said.stderr) == (1, "")
+
+
+def test_what_uninstalling_one_of_both_leaves_is_explained(shim: Path, without_the_original: Path) -> None:
+    damaged = without_the_original.parent / "damaged"
+    (metadata,) = shim.glob("*.dist-info")
+    damaged.mkdir()
+    (damaged / metadata.name).symlink_to(metadata)
+    for is_a_folder in (False, True):
+        if is_a_folder:
+            (damaged / "openai_harmony").mkdir()  # the original leaves its compiled module behind
+        said = run("-S", "-m", "harmonia.openai_harmony", path=(damaged, without_the_original))
+        assert said.stdout.startswith("harmonia-openai-harmony: installed, but files are missing")
+        assert said.returncode == 1
 
 
 def test_the_original_over_the_shim_is_explained_too(shim: Path) -> None:

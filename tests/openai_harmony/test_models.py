@@ -601,3 +601,42 @@ def test_a_role_may_be_assigned_by_its_word(theirs: Side) -> None:
         return side.encoding.render(message)
 
     assert rendered(OURS) == rendered(theirs)
+
+
+SCHEMA_VALUES: dict[str, Any] = {
+    "a number for a key": {"type": "object", "properties": {1: {"type": "string"}, None: {"type": "number"}}},
+    "bytes": {"type": "string", "default": b"x"},
+    "a set": {"type": "string", "enum": {"x"}},
+    "a tuple": {"type": "string", "enum": ("x", "y")},
+    "infinity": {"type": "number", "default": float("inf")},
+    "a large number": {"type": "number", "default": 10**30},
+    "an enumeration": {"type": "string", "default": OURS.module.Role.USER},
+}
+
+
+@pytest.mark.parametrize("parameters", SCHEMA_VALUES.values(), ids=SCHEMA_VALUES)
+def test_values_of_schemas_are_taken_or_refused_alike(theirs: Side, parameters: Any) -> None:
+    def rendered(side: Side) -> tuple[str, object]:
+        tool = side.module.ToolDescription.new("f", "d", parameters=parameters)
+        content = side.module.DeveloperContent.new().with_function_tools([tool])
+        message = side.module.Message.from_role_and_content(side.module.Role.DEVELOPER, content)
+        kind, found = outcome(lambda: side.encoding.render(message))
+        return kind, found if kind == "gives" else None
+
+    assert rendered(OURS) == rendered(theirs)
+
+
+def test_halves_of_a_pair_are_one_character(theirs: Side) -> None:
+    def rendered(side: Side) -> list[int]:
+        return side.encoding.render(side.module.Message.from_role_and_content(side.module.Role.USER, "\ud83d\ude00"))
+
+    assert rendered(OURS) == rendered(theirs)
+
+
+def test_a_conversation_of_the_callers_is_taken_by_its_json(side: Side) -> None:
+    class Empty(side.module.Conversation):
+        def to_dict(self) -> dict[str, Any]:
+            return {"messages": []}
+
+    conversation = Empty(messages=[side.module.Message.from_role_and_content(side.module.Role.USER, "x")])
+    assert side.encoding.render_conversation(conversation) == []

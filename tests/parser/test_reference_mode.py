@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harmonia import ErrorCode, InputError, Parser, Role, StreamError, parse
+from harmonia import ErrorCode, InputError, Parser, Role, StreamError, Trust, parse
 from harmonia.events import Event, MessageEnded, Skipped, SpannedEvent
-from harmonia.parser.reference import refuse_header
-from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, encode
+from harmonia.parser.reference import Refusal, read_as_reference
+from harmonia.vocabulary import FIRST_SPECIAL, MESSAGE, VOCABULARY_SIZE, encode
 from oracle_cases import compared
 
 if TYPE_CHECKING:
@@ -86,11 +86,61 @@ def test_raises_what_the_reference_raises(
     if first is None:
         whole = parse(tokens, role, "reference")
         assert list(whole.messages) == [event.message for event in events if isinstance(event, MessageEnded)]
-        assert whole.messages == parse(tokens, role).messages
+        tolerant = parse(tokens, role).messages
+        for message, read in zip(whole.messages, tolerant, strict=True):
+            if message.origin is not None and message.origin.trust is not Trust.GUESSED:
+                assert message == read
     else:
         with pytest.raises(StreamError) as raised:
             parse(tokens, role, "reference")
         assert raised.value.message == first
+
+
+@settings(max_examples=400)
+@given(streams, roles)
+@example(encode("<|channel|>analysis commentary<|message|>Hm.<|end|>", special="all"), "assistant")
+@example(encode("<|channel|>commentary to= functions.x<|message|>{}<|call|>", special="all"), "assistant")
+@example(encode("<|channel|>finaljson<|message|>{}<|return|>", special="all"), "assistant")
+def test_a_guess_does_not_replace_the_references_reading(
+    reference_encoding: HarmonyEncoding, tokens: list[int], role: str | None
+) -> None:
+    from openai_harmony import Role as TheirRole
+
+    try:
+        theirs = reference_encoding.parse_messages_from_completion_tokens(
+            tokens, None if role is None else TheirRole(role)
+        )
+    except RuntimeError:
+        return
+    ours = parse(tokens, role, "reference").messages
+    for index, message in enumerate(ours):
+        origin = message.origin
+        assert origin is not None
+        # A header that ends with <|message|> is one that the reference may have read.
+        is_whole = origin.header.end_token and tokens[origin.header.end_token - 1] == MESSAGE
+        if origin.trust is Trust.GUESSED and is_whole and len(ours) == len(theirs):
+            read = theirs[index]
+            assert (message.channel, message.recipient, message.content_type) == (
+                read.channel,
+                read.recipient,
+                read.content_type,
+            )
+            assert (message.role.value, message.name) == (read.author.role.value, read.author.name)
+            compared("reference mode: a guess that was not made")
+
+
+def test_nothing_is_said_of_a_header_that_may_be_refused() -> None:
+    """`Hello<|return|>` without a header: a tolerant parser has a message here, the reference has none yet."""
+    for rest in (" and more<|message|>", "<|start|>assistant<|channel|>final<|message|>"):
+        parser = Parser("assistant", "reference")
+        assert [parser.feed(token) for token in encode("Hello<|return|>", special="all")] == [[], []]
+        assert parser.state == "header"
+        try:
+            events = parser.feed(encode(rest, special="all"))
+        except StreamError as error:
+            assert "more" in rest
+            events = error.events
+        assert next(event.message.text for event in events if isinstance(event, MessageEnded)) == "Hello"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +183,7 @@ def test_text_is_refused() -> None:
 
 @pytest.mark.parametrize("header", ["", "assistant", "assistant to=x<|channel|>final json", "to=x", "f to=assistant"])
 def test_headers_that_pass(header: str) -> None:
-    assert refuse_header(header, None if header else Role.ASSISTANT) is None
+    assert not isinstance(read_as_reference(header, None if header else Role.ASSISTANT), Refusal)
 
 
 def test_a_long_stream_of_refusals_is_linear() -> None:

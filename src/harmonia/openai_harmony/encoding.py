@@ -14,15 +14,15 @@ from typing import Final, Literal
 from harmonia.errors import StreamError
 from harmonia.openai_harmony.errors import HarmonyError, raise_disallowed_special_token, refused
 from harmonia.openai_harmony.models import Conversation, Message, RenderConversationConfig, RenderOptions, Role
+from harmonia.openai_harmony.parsed import ROLES, ParsedMessages, without_withheld
 from harmonia.openai_harmony.rendering import render_conversation, render_message
-from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, ParsedMessages, make_parser, report
+from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, make_parser, report
 from harmonia.parser.reading import results_of
 from harmonia.parser.reference import ONE_MORE_TOKEN, SPELLING_OF_ONE_MORE
 from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabulary, default_vocabulary
 
 _SPELLINGS: Final = {**SPELLING_BY_ID, ONE_MORE_TOKEN: SPELLING_OF_ONE_MORE}
 _TOKENS: Final = {spelling: token for token, spelling in _SPELLINGS.items()}
-_ROLES: Final = frozenset(role.value for role in Role)
 
 
 class HarmonyEncodingName(str, Enum):  # noqa: UP042 -- the reference's bases
@@ -63,7 +63,7 @@ class HarmonyEncoding:
         """The prompt: the conversation, and the beginning of the next message."""
         tokens = self.render_conversation(conversation, config)
         role = next_turn_role.value
-        if role not in _ROLES:
+        if role not in ROLES:
             raise ValueError(f"unknown role: {role}")
         return [*tokens, START, *self.vocabulary.encode(role)]
 
@@ -71,13 +71,15 @@ class HarmonyEncoding:
         self, conversation: Conversation, config: RenderConversationConfig | None = None
     ) -> list[int]:
         """The conversation and nothing more."""
-        return render_conversation(conversation.messages, auto_drop_analysis=_drops_analysis(config))
+        return render_conversation(_messages(conversation), auto_drop_analysis=_drops_analysis(config))
 
     def render_conversation_for_training(
         self, conversation: Conversation, config: RenderConversationConfig | None = None
     ) -> list[int]:
         """The conversation; a last answer on `final` ends with `<|return|>`."""
-        return render_conversation(conversation.messages, auto_drop_analysis=_drops_analysis(config), is_training=True)
+        return render_conversation(
+            _messages(conversation), auto_drop_analysis=_drops_analysis(config), is_training=True
+        )
 
     def render(self, message: Message, render_options: RenderOptions | None = None) -> list[int]:
         """A single message."""
@@ -100,7 +102,8 @@ class HarmonyEncoding:
         messages, diagnostics = results_of(events)
         for diagnostic in diagnostics:
             report(diagnostic)
-        return ParsedMessages(messages, diagnostics)
+        shown = without_withheld(events) if strict and diagnostics else messages
+        return ParsedMessages(shown, messages, diagnostics, role)
 
     # ── the vocabulary ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -179,6 +182,13 @@ class HarmonyEncoding:
     def stop_tokens_for_assistant_actions(self) -> list[int]:
         """The tokens that hand over: give these to the sampler."""
         return [RETURN, CALL]
+
+
+def _messages(conversation: Conversation) -> list[Message]:
+    """A conversation of a class of the caller's is taken by the JSON that it gives."""
+    if type(conversation) is Conversation:
+        return conversation.messages
+    return Conversation.from_json(conversation.to_json()).messages
 
 
 def _drops_analysis(config: RenderConversationConfig | None) -> bool:

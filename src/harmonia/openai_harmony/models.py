@@ -17,19 +17,14 @@ try:
     from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, ValidationInfo
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "harmonia.openai_harmony needs pydantic: pip install 'harmonia[dropin]'", name=error.name
+        "harmonia.openai_harmony needs pydantic: install harmonia with its extra [dropin], or pip install pydantic",
+        name=error.name,
     ) from error
 
 from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.messages import ToolNamespace
 
 T = TypeVar("T")
-# The slots of a model, written past its `__setattr__`.
-_set_dict, _set_fields_set, _set_extra, _set_private = (
-    vars(BaseModel)[name].__set__
-    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
-)
-Header = tuple[str | None, str | None, str | None]  # channel, recipient, content type
 Json = dict[str, Any]
 
 
@@ -40,9 +35,6 @@ class Role(str, Enum):  # noqa: UP042 -- str() of it is "Role.USER", as in the r
     SYSTEM = "system"
     DEVELOPER = "developer"
     TOOL = "tool"
-
-    # The text's own, in C: rendered messages are looked up by it.
-    __hash__ = str.__hash__
 
     @classmethod
     def _missing_(cls, value: object) -> Role:
@@ -313,33 +305,6 @@ class Message(BaseModel):
         message.recipient = data.get("recipient")
         message.content_type = data.get("content_type")
         return message
-
-
-def made_of(role: Role, name: str | None, text: str, header: Header) -> Message:
-    """A message from values that need no check. Servers make many, and validation would take most of the time.
-
-    It is what pydantic's `model_construct` does, three times and at once."""
-    author, content, message = Author.__new__(Author), TextContent.__new__(TextContent), Message.__new__(Message)
-    _set_dict(author, {"role": role, "name": name})
-    _set_fields_set(author, {"role", "name"})
-    _set_dict(content, {"text": text})
-    _set_fields_set(content, {"text"})
-    channel, recipient, content_type = header
-    _set_dict(
-        message,
-        {
-            "author": author,
-            "content": [content],
-            "channel": channel,
-            "recipient": recipient,
-            "content_type": content_type,
-        },
-    )
-    _set_fields_set(message, {"author", "content", "channel", "recipient", "content_type"})
-    for model in (author, content, message):
-        _set_extra(model, None)
-        _set_private(model, None)
-    return message
 
 
 def _as_content(content: str | Content) -> Content:

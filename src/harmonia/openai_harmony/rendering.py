@@ -17,7 +17,7 @@ import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
 from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
-from harmonia.openai_harmony.wire import pack, read_message, unpack
+from harmonia.openai_harmony.wire import pack, read_content, read_message
 from harmonia.renderer import Form, Renderer
 from harmonia.renderer.memory import Memory
 from harmonia.vocabulary import RETURN
@@ -49,7 +49,10 @@ def render_conversation(
     tokens: list[int] = []
     for index, message in enumerate(plain):
         if index >= skip_until or message.channel != "analysis":
-            tokens += _message_tokens(message, has_functions=has_functions, subject="conversation")
+            try:
+                tokens += _message_tokens(message, has_functions=has_functions, subject="conversation")
+            except ValueError as error:
+                raise ValueError(f"{error} (in messages[{index}])") from error
     if is_training and plain and plain[-1].author.role == Role.ASSISTANT and plain[-1].channel == "final":
         tokens[-1] = RETURN
     return tokens
@@ -120,7 +123,13 @@ def _what_it_says(message: Message, has_functions: bool) -> _Key:
 def _render_new(message: Message, said: _Said, *, has_functions: bool, subject: Subject) -> list[int]:
     try:
         read = _read_plain(message, said) or read_message(message.to_json())
-        return _RENDERER.message_tokens(read, _EXACT, has_functions=has_functions)
+        try:
+            return _RENDERER.message_tokens(read, _EXACT, has_functions=has_functions)
+        except InputError as error:
+            if error.code is not ErrorCode.VOCABULARY_LONE_SURROGATE:
+                raise
+            # Two halves of a pair are one character in JSON.
+            return _RENDERER.message_tokens(read_message(message.to_json()), _EXACT, has_functions=has_functions)
     except (msgspec.MsgspecError, ValueError) as error:
         raise ValueError(f"invalid {subject} JSON: {error}") from error
     except InputError as error:
@@ -134,27 +143,31 @@ def _read_plain(message: Message, said: _Said) -> native.Message | None:
     types = {type(name), type(channel), type(recipient), type(content_type)}
     if type(role) is not Role or not types <= _TEXT_OR_NOTHING:
         return None
-    content = said if type(said) is str else _unpacked(message, said)
+    if type(said) is str:
+        content = said
+    else:
+        # In the place of a text there may be anything that somebody assigned.
+        is_packed = type(said) is tuple and type(said[0]) is bytes and type(message.content[0]) is not TextContent
+        content = read_content(message.content[0]) if is_packed else None
     if content is None:
         return None
     author = _UNNAMED[role] if name is None else native.Author(_UNNAMED[role].role, name)
     return native.Message(author, content, channel, recipient, content_type)
 
 
-def _unpacked(message: Message, said: _Said) -> native.Content | None:
-    # In the place of a text there may be anything that somebody assigned.
-    packed = said[0] if type(said) is tuple else None
-    return unpack(packed, message.content[0]) if isinstance(packed, bytes) else None
-
-
 def _as_reference(error: InputError, message: Message, subject: Subject) -> Exception:
     if error.code is ErrorCode.RENDER_UNNAMED_TOOL:
         return refused(error, "Tools should have a name!")
     if error.code is ErrorCode.RENDER_MISPLACED_CONTENT:
-        kind = "SystemContent" if error.message.startswith("SystemContent") else "DeveloperContent"
-        role = kind.removesuffix("Content").lower()
-        found = Role(message.author.role).name.capitalize()
-        return refused(error, f"{kind} may only appear in {role} messages, found in {found}")
-    if error.code is ErrorCode.VOCABULARY_LONE_SURROGATE:
+        spoken = message.author.role
+        own = {SystemContent: Role.SYSTEM, DeveloperContent: Role.DEVELOPER}
+        kind, role = next((kind, role) for kind, role in own.items() if role != spoken and _has(message, kind))
+        found = Role(spoken).name.capitalize()
+        return refused(error, f"{kind.__name__} may only appear in {role.value} messages, found in {found}")
+    if error.code in (ErrorCode.VOCABULARY_LONE_SURROGATE, ErrorCode.SCHEMA_TOO_DEEP, ErrorCode.SCHEMA_INVALID):
         return ValueError(f"invalid {subject} JSON: {error.message}")
     return refused(error)
+
+
+def _has(message: Message, kind: type[Content]) -> bool:
+    return any(isinstance(content, kind) for content in message.content)

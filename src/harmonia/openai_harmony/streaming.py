@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
 from enum import Enum
 from itertools import islice
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
 
 import harmonia.messages as native
 from harmonia.errors import StreamError
@@ -27,8 +28,10 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.openai_harmony.errors import refused
-from harmonia.openai_harmony.models import Message, Role, made_of
+from harmonia.openai_harmony.models import Message, Role
+from harmonia.openai_harmony.parsed import ROLES, UNNAMED_TOOL, as_messages, is_withheld
 from harmonia.parser import Limits, Parser
+from harmonia.provenance import Trust
 from harmonia.vocabulary import START, Vocabulary
 
 if TYPE_CHECKING:
@@ -37,11 +40,11 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("harmonia.openai_harmony")
 # Programs that nobody wants to edit are made tolerant by this. It is read once, when the module is imported.
 TOLERANT_VARIABLE: Final = "HARMONIA_TOLERANT"
-STRICT_BY_DEFAULT: Final = os.environ.get(TOLERANT_VARIABLE, "").strip().lower() in ("", "0", "false", "no", "off")
+STRICT_BY_DEFAULT: Final = os.environ.get(TOLERANT_VARIABLE, "").strip().lower() not in ("1", "true", "yes", "on")
 
 # The reference has no limits, and callers hold all tokens anyway.
 _UNLIMITED: Final = Limits(header_chars=2**62, unmarked_chars=2**62, body_chars=2**62)
-_ROLES: Final = {role.value: role for role in Role}
+_WITHHELD: Final = Header(native.Author(native.Role.ASSISTANT), trust=Trust.GUESSED)
 _NATIVE_ROLES: Final = {role.value: role for role in native.Role}
 _TOO_LARGE: Final = 2**32
 
@@ -55,21 +58,6 @@ class StreamState(Enum):
 
 
 _STATES: Final = {"wait": StreamState.EXPECT_START, "header": StreamState.HEADER, "body": StreamState.CONTENT}
-
-
-class ParsedMessages(list[Message]):
-    """The messages of a completion, as a list that also knows what was mended.
-
-    `diagnostics` are the faults that were found, with code and position. `parsed` are the same messages as Harmonia's
-    own values, which know where they stood and how far they are to be trusted.
-    """
-
-    __slots__ = ("diagnostics", "parsed")
-
-    def __init__(self, parsed: Sequence[native.Message], diagnostics: Sequence[Diagnostic]) -> None:
-        super().__init__(map(as_message, parsed))
-        self.parsed = tuple(parsed)
-        self.diagnostics = tuple(diagnostics)
 
 
 class StreamableParser:
@@ -92,8 +80,10 @@ class StreamableParser:
         "_joined_parts",
         "_messages",
         "_next_role",
+        "_parsed",
         "_parser",
         "_parts",
+        "_role",
         "_strict",
         "_tokens",
         "_vocabulary",
@@ -105,11 +95,12 @@ class StreamableParser:
     def __init__(self, encoding: HarmonyEncoding, role: Role | None, *, strict: bool = STRICT_BY_DEFAULT) -> None:
         self._vocabulary = encoding.vocabulary
         self._strict = strict
-        self._next_role = role
+        self._role = self._next_role = role
         self._parser = make_parser(self._next_role, self._vocabulary, strict=strict)
         self._feed = self._parser.feed
         self._tokens: list[int] = []
-        self._messages: list[native.Message] = []
+        self._parsed: list[native.Message] = []
+        self._messages: list[native.Message] = []  # those that are shown
         self._header: Header | None = None
         self._header_from: int | None = None if role is None else 0
         # The text of the message that is being read, how much of it is joined, and how much is encoded again.
@@ -131,10 +122,12 @@ class StreamableParser:
         try:
             events = self._feed(token)
         except StreamError as error:
-            self._note(error.events, token)  # pyright: ignore[reportArgumentType] -- they are events
+            # What was refused is no message, whatever could have been made of it.
+            self._note([], token)
+            self.last_events = cast("list[Event]", error.events)
             raise refused(error) from error
         # Nearly every token is more text of a body, and nothing else.
-        if len(events) == 1:
+        if len(events) == 1 and self._header is not _WITHHELD:
             event = events[0]
             if event.__class__ is TextDelta or event.__class__ is ArgumentsDelta:
                 delta: TextDelta = event  # pyright: ignore[reportAssignmentType, reportUnknownVariableType] -- or the other one
@@ -146,7 +139,10 @@ class StreamableParser:
         return self
 
     def process_eos(self) -> StreamableParser:
-        """The stream is over: a message that is being read ends here. More tokens may follow, as another stream."""
+        """The stream is over: a message that is being read ends here. More tokens may follow, as another stream, whose
+        positions are counted anew."""
+        if self._strict and self._parser.state == "wait":
+            return self  # nothing is being read; a role that was given is still to be read, if its header was refused
         try:
             self._feed([])  # a stream that ends before its first token is one of tokens, too
             events = self._parser.close()
@@ -174,14 +170,15 @@ class StreamableParser:
         for event in events:
             match event:
                 case HeaderCompleted(header=header):
-                    self._header = header
-                    self._next_role = None
-                    self._forget_content()
+                    self._begin_message(header)
                 case TextDelta(text=text) | ArgumentsDelta(text=text):
-                    delta += text
-                    self._parts.append(text)
+                    if self._header is not _WITHHELD:
+                        delta += text
+                        self._parts.append(text)
                 case MessageEnded(message=message):
-                    self._messages.append(message)
+                    self._parsed.append(message)
+                    if self._header is not _WITHHELD:
+                        self._messages.append(message)
                     self._header = None
                     self._forget_content()
                     delta = ""
@@ -198,6 +195,16 @@ class StreamableParser:
         else:
             self._header_from = None
 
+    def _begin_message(self, header: Header) -> None:
+        """A header is read. One that lacks the name of its tool has its role for a name, as in the reference."""
+        if header.author.role is native.Role.TOOL and header.author.name is None and self._next_role is None:
+            header = msgspec.structs.replace(header, author=UNNAMED_TOOL)
+        if self._strict and is_withheld(header, self._parsed[-1] if self._parsed else None):
+            header = _WITHHELD
+        self._header = header
+        self._next_role = None
+        self._forget_content()
+
     def _forget_content(self) -> None:
         self._parts = []
         self._content, self._joined_parts = "", 0
@@ -208,12 +215,12 @@ class StreamableParser:
     @property
     def messages(self) -> list[Message]:
         """The messages that are complete."""
-        return [as_message(message) for message in self._messages]
+        return as_messages(self._messages, self._role)
 
     @property
     def parsed_messages(self) -> tuple[native.Message, ...]:
-        """The same as Harmonia's own values, which know their origin."""
-        return tuple(self._messages)
+        """The messages as Harmonia's own values, which know their origin."""
+        return tuple(self._parsed)
 
     @property
     def tokens(self) -> list[int]:
@@ -235,7 +242,7 @@ class StreamableParser:
 
     @property
     def current_role(self) -> Role | None:
-        return self._next_role if self._header is None else _ROLES[self._header.author.role]
+        return self._next_role if self._header is None else ROLES[self._header.author.role]
 
     @property
     def current_channel(self) -> str | None:
@@ -295,15 +302,4 @@ def make_parser(role: Role | None, vocabulary: Vocabulary, *, strict: bool) -> P
 
 def report(diagnostic: Diagnostic) -> None:
     """For operators of programs that never ask. What was found is not logged: it may be reasoning."""
-    _LOG.info("%s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)
-
-
-def as_message(message: native.Message) -> Message:
-    """A message of the drop-in. A tool that was not named is called after its role, as the reference does."""
-    role = _ROLES[message.author.role]
-    name = message.author.name
-    if name is None and role is Role.TOOL:
-        name = "tool"
-    # A parsed message has one content, and that is text.
-    header = message.channel, message.recipient, message.content_type
-    return made_of(role, name, cast("str", message.content), header)
+    _LOG.info("mended %s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)

@@ -99,7 +99,7 @@ class _Message(msgspec.Struct):
         return native.Message(author, contents, self.channel, self.recipient, self.content_type)
 
 
-_DECODERS: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in (_System, _Developer)}
+_DECODERS: Final = {kind: msgspec.json.Decoder(kind) for kind in (_System, _Developer)}
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 
 
@@ -113,12 +113,19 @@ def pack(content: Content) -> bytes | str:
         return json.dumps(content.to_dict())
 
 
-def unpack(packed: bytes, content: Content) -> native.SystemContent | native.DeveloperContent | None:
-    """What was packed; None where it is not all that the content says: a schema may have values that are no JSON."""
+def read_content(content: Content) -> native.SystemContent | native.DeveloperContent | None:
+    """What a content says that could be packed; None where JSON would say it otherwise, or not at all: a schema may
+    have a date in it, or a number for a key."""
     kind = _System if isinstance(content, SystemContent) else _Developer
-    read = _DECODERS[kind].decode(memoryview(packed)[1:])
-    if read.tools and read != msgspec.convert(content, kind, from_attributes=True):
-        return None
+    read = msgspec.convert(content, kind, from_attributes=True)
+    if read.tools:
+        try:
+            written = _DECODERS[kind].decode(msgspec.json.encode(read))
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+            return None
+        if written != read:
+            return None
+        read = written
     return read.to_native()
 
 

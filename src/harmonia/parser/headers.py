@@ -31,7 +31,8 @@ CONTENT_TYPES: Final = ("json", "code", "text", "python", "markdown", "xml", "ya
 
 ASSISTANT: Final = Author(Role.ASSISTANT)
 _CONSTRAIN_SPELLING: Final = SPELLING_BY_ID[CONSTRAIN]
-_MOST_REMEMBERED: Final = 4096
+MOST_REMEMBERED: Final = 4096
+LONGEST_REMEMBERED: Final = 64  # tokens
 
 # Signs that are no part of a tool's name, but get glued to one.
 _SIGN_IN_NAME: Final = re.compile(r"[!\"'(),;=?\[\]{}]|^[.:/@+-]|[.:/@+-]$")
@@ -91,9 +92,11 @@ def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is
     return reading
 
 
-def remember(tools: Tools, key: Any, value: Any) -> None:
-    """Remember what a header means, as long as there are not too many."""
-    if len(tools.remembered_headers) >= _MOST_REMEMBERED:
+def remember(tools: Tools, key: tuple[Any, ...], value: Any) -> None:
+    """Remember what a header means, as long as there are not too many, and none is long."""
+    if len(key) > LONGEST_REMEMBERED:
+        return
+    if len(tools.remembered_headers) >= MOST_REMEMBERED:
         tools.remembered_headers.clear()
     tools.remembered_headers[key] = value
 

@@ -48,6 +48,7 @@ from harmonia.parser.headers import (
     spell,
 )
 from harmonia.parser.ledger import Ledger, Limits, Place
+from harmonia.parser.reference import Refusal, read_as_reference
 from harmonia.parser.tools import Tools
 from harmonia.parser.turns import Turn
 from harmonia.provenance import Origin, Sampled, Source, Span, Stop, Trust
@@ -115,6 +116,7 @@ class Machine(Ledger):
     __slots__ = (
         "_blank_parts",
         "_body_limit",
+        "_defers",
         "_delta",
         "_fast_until",
         "_follows_damage",
@@ -152,8 +154,10 @@ class Machine(Ledger):
         *,
         strict: bool,
         stop_swallowed: bool,
+        defers: bool = False,
     ) -> None:
         super().__init__(vocabulary, strict=strict)
+        self._defers = defers  # to the reference, where a header has to be guessed
         self._tools = tools
         self._limits = limits
         self._stop_swallowed = stop_swallowed
@@ -353,12 +357,21 @@ class Machine(Ledger):
             return
         items = self._items[self._header_at :]
         reading = read_header(items, self._given, self._tools, is_completion=self._is_completion)
+        if reading.header.trust is Trust.GUESSED and self._defers:
+            reading = self._defer(reading, spell(items))
         self._consume(spelling, ids)
         if self._token is not None:
             self._role_end = len(self._prompt_tokens) or 1 + self._count_role_tokens(reading.author_end)
             if not reading.faults and not self._faults:
                 self._remember_header(reading)
         self._complete_header(reading, (self._token, self._char))
+
+    def _defer(self, reading: Reading, text: str) -> Reading:
+        """The reference's reading, where ours would be a guess."""
+        read = read_as_reference(text, None if self._given is None else self._given.role)
+        if isinstance(read, Refusal):
+            return reading
+        return reading._replace(header=msgspec.structs.replace(read, is_forged=reading.header.is_forged))
 
     def _field_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """It is part of the header."""

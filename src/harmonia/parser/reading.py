@@ -67,7 +67,8 @@ class Parser(ShortCuts):
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
     conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises, whatever the
     model wrote, and reports faults as `Repaired` events. In the mode "reference" it raises what openai-harmony raises,
-    in its words, and reads on like a tolerant one otherwise: token ids only, and it may be fed again behind an error.
+    in its words, and reads on like a tolerant one otherwise, but for headers that it would have to guess: those are
+    read as openai-harmony reads them. It takes token ids only, and may be fed again behind an error.
 
     `tools` are the declared tools: names, ToolDescriptions or ToolNamespaces; a `Tools` that is made once remembers
     the headers that were read with it. With `stop_swallowed`, a last message without a stop token is well-formed,
@@ -84,6 +85,7 @@ class Parser(ShortCuts):
         "_pending_ids",
         "_pending_text",
         "_token_text",
+        "_undecided",
     )
 
     def __init__(
@@ -112,7 +114,9 @@ class Parser(ShortCuts):
             vocabulary or default_vocabulary(),
             strict=mode == "strict",
             stop_swallowed=stop_swallowed,
+            defers=mode == "reference",
         )
+        self._undecided: list[Event] = []  # what is held back until the gate has decided
         self._gate = Gate(cast("Role | None", role), self._vocabulary) if mode == "reference" else None
         self._is_stripped = stripped
         self._token_text = self._vocabulary.token_text
@@ -125,7 +129,7 @@ class Parser(ShortCuts):
     @property
     def state(self) -> State:
         """Between messages ("wait"), in a header, or in a body."""
-        return self._state
+        return "header" if self._gate is not None and self._gate.state == "header" else self._state
 
     # ── the two verbs ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -362,17 +366,35 @@ class Parser(ShortCuts):
     def _feed_through_gate(self, gate: Gate, tokens: list[int]) -> None:
         specials = _special_positions(tokens)
         found = gate.take_all(tokens, specials)
-        if found is None:
+        undecided = gate.undecided_from
+        if undecided != 0 and self._undecided:
+            self._events += self._undecided
+            self._undecided = []
+        if found is None and undecided is None:
             self._feed_tokens(tokens, specials)
             return
-        position, refusal = found
-        self._feed_tokens(tokens[:position], [at for at in specials if at < position])
+        end, refusal = found or (len(tokens), None)
+        decided = end if undecided is None else undecided
+        self._feed_slice(tokens, specials, 0, decided)
+        events, self._events = self._events, self._undecided
+        self._feed_slice(tokens, specials, decided, end)
+        self._undecided, self._events = self._events, events
+        if refusal is not None:
+            self._events += self._undecided
+            self._undecided = []
+            self._drop_refused(tokens[end], refusal)
+
+    def _feed_slice(self, tokens: list[int], specials: list[int], start: int, end: int) -> None:
+        if start < end:
+            self._feed_tokens(tokens[start:end], [at - start for at in specials if start <= at < end])
+
+    def _drop_refused(self, token: int, refusal: Refusal) -> NoReturn:
+        """The token, and the header that it would end, are part of no message."""
         if self._pending_bytes:
             self._replace_bytes()
         place = (self._token, self._char)
-        token = tokens[position]
-        spelling = SPELLING_BY_ID.get(token, _REPLACEMENT) if token >= FIRST_SPECIAL else ""
-        self._drop(spelling or self._token_bytes[token].decode(errors="replace"), token)
+        is_known = 0 <= token < VOCABULARY_SIZE
+        self._drop(self._token_bytes[token].decode(errors="replace") if is_known else _REPLACEMENT, token)
         self._refuse(refusal, place)
 
     def _refuse(self, refusal: Refusal, at: Place | None = None) -> NoReturn:

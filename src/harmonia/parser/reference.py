@@ -1,8 +1,13 @@
 """What openai-harmony refuses, and in which words. This is the third mode of the parser, under the drop-in.
 
 The reference raises on some streams and reads others wrongly without a word. A program that was written for it relies
-on the first and on none of the second, so the mode has two halves: this gate stands before the machine and raises what
-the reference raises, where it raises it; what the gate lets pass is read by the machine as in tolerant mode.
+on the first and on none of the second, so the mode has three parts:
+
+1. A gate stands before the machine and raises what the reference raises, where it raises it.
+2. What the gate lets pass is read by the machine as in tolerant mode; but what is made of a header that the reference
+   may yet refuse is not said before that is decided.
+3. Where the machine can only guess what a header means, the reference's reading stands. A guess that shows reasoning or
+   calls a tool would be worse than what the program did before.
 
 The gate knows no more than the reference does. Its state may be another one than the machine's: behind a missing
 `<|end|>` the machine reads the next message, and the gate is still in the body of the first, as the reference is.
@@ -16,7 +21,10 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from harmonia.errors import ErrorCode
-from harmonia.messages import Role
+from harmonia.events import Header
+from harmonia.messages import Author, Role
+from harmonia.parser.headers import LONGEST_REMEMBERED, MOST_REMEMBERED
+from harmonia.provenance import Trust
 from harmonia.vocabulary import (
     CALL,
     CHANNEL,
@@ -32,7 +40,7 @@ from harmonia.vocabulary import (
 
 _STOPS: Final = frozenset((END, CALL, RETURN))
 _HEADER_MARKS: Final = frozenset((CHANNEL, CONSTRAIN, MESSAGE))
-_ROLES: Final = frozenset(role.value for role in Role)
+_ROLES: Final = {role.value: role for role in Role}
 # White space is Unicode's where a channel ends and at both ends of a header, and ASCII's between the words of one.
 _UNICODE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
@@ -43,7 +51,6 @@ _CONSTRAIN_MARK: Final = "<|constrain|>"
 # The reference counts one reserved token more than the vocabulary has.
 ONE_MORE_TOKEN: Final = VOCABULARY_SIZE
 SPELLING_OF_ONE_MORE: Final = f"<|reserved_{ONE_MORE_TOKEN}|>"
-_MOST_REMEMBERED: Final = 1_000
 # Marks that take room of their own and still belong to the letter before them (Unicode's Other_Grapheme_Extend).
 _SPACING_MARKS: Final = frozenset(
     "\u09be\u09d7\u0b3e\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf\u1b35\u302e\u302f\uff9e\uff9f"
@@ -70,18 +77,20 @@ _NO_TEXT: Final = "could not decode header"
 class Gate:
     """Follows a stream as the reference does, as far as that decides what it refuses."""
 
-    __slots__ = ("_header", "_next_role", "_vocabulary", "state")
+    __slots__ = ("_header", "_next_role", "_vocabulary", "state", "undecided_from")
 
     def __init__(self, role: Role | None, vocabulary: Vocabulary) -> None:
         self.state: Literal["start", "header", "content"] = "start" if role is None else "header"
         self._next_role = role
         self._header: list[int] = []  # as far as it was read in earlier chunks
+        self.undecided_from: int | None = None  # where in the last chunk the header begins that is not decided on
         self._vocabulary = vocabulary
 
     def take_all(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
         """Go on by these tokens, whose special ones are at these places, up to the first that the reference refuses:
         where it is, and what is said."""
         position = 0  # behind what is decided
+        header_at = 0  # where the last header began, if it began here
         state = self.state
         for where in specials:
             token = tokens[where]
@@ -95,15 +104,16 @@ class Gate:
                     if (self._next_role, header) not in _accepted_headers:
                         refusal = self._refuse_header(header)
                         if refusal is not None:
-                            self.state = "start"
+                            self.state, self.undecided_from = "start", header_at
                             return where, refusal
                     state, position = "content", where + 1
                     self._next_role = None
             elif where == position and token == START:
-                state, position = "header", where + 1
+                state, position, header_at = "header", where + 1, where
             else:
                 break
         self.state = state
+        self.undecided_from = header_at if state == "header" else None
         if state == "header":
             self._header += tokens[position:]
         elif state == "start" and position < len(tokens):
@@ -122,18 +132,22 @@ class Gate:
             ).decode()
         except UnicodeDecodeError:
             return Refusal(ErrorCode.STREAM_INVALID_UTF8, _NO_TEXT)
-        refusal = refuse_header(text, self._next_role)
-        if refusal is None and len(_accepted_headers) < _MOST_REMEMBERED:
+        read = read_as_reference(text, self._next_role)
+        if isinstance(read, Refusal):
+            return read
+        if len(header) <= LONGEST_REMEMBERED:
+            if len(_accepted_headers) >= MOST_REMEMBERED:
+                _accepted_headers.clear()
             _accepted_headers.add((self._next_role, header))
-        return refusal
+        return None
 
 
 # Headers are few, and the same ones come again and again.
 _accepted_headers: Final[set[tuple[Role | None, tuple[int, ...]]]] = set()
 
 
-def refuse_header(header: str, role: Role | None) -> Refusal | None:
-    """What the reference raises about the text between `<|start|>` (or the role that is given) and `<|message|>`."""
+def read_as_reference(header: str, role: Role | None) -> Header | Refusal:
+    """What the reference makes of the text between `<|start|>` (or the role that is given) and `<|message|>`."""
     channel = _CHANNEL.search(header)
     if channel is not None:
         if not channel[1]:
@@ -141,27 +155,35 @@ def refuse_header(header: str, role: Role | None) -> Refusal | None:
         header = header[: channel.start()] + header[channel.end() :]
     header = header.strip(_UNICODE_SPACE).replace(_CONSTRAIN_MARK, f" {_CONSTRAIN_MARK}").strip(_UNICODE_SPACE)
     words = _WORD.findall(header)
-    spoken = None if role is None else role.value
-    if spoken is None:
+    name: str | None = None
+    if role is None:
         if not words:
             return _NO_ROLE
         spoken = words[0]
-        if spoken not in _ROLES:
+        role = _ROLES.get(spoken)
+        if role is None:
             # It is taken for a tool's name, if anything follows or if it is an address.
             if len(words) == 1 and not spoken.startswith("to="):
                 return Refusal(ErrorCode.HEADER_UNKNOWN_ROLE, f"Unknown role: {spoken}")
             del words[0]
-            spoken = Role.TOOL.value
-    if words and words[0] == spoken:
+            role = Role.TOOL
+        name = spoken if role is Role.TOOL else None
+    if words and words[0] == role:
         del words[0]
-    # The last word is an address, or a content type behind one; nothing else may stand there.
-    used = 1 if words and words[-1].startswith("to=") else 2
-    left = words[:-used]
-    if not left:
-        return None
-    remaining = " ".join(left)
-    return Refusal(
-        ErrorCode.HEADER_UNEXPECTED_TEXT, f"unexpected tokens remaining in message header: Some({_quote(remaining)})"
+    # The last word is an address, or stands alone and is taken for one; else it is a content type behind one.
+    last = words.pop() if words else None
+    content_type = None if last is None or not words or last.startswith("to=") else last
+    recipient = last if content_type is None else words.pop()
+    if words:
+        remaining = _quote(" ".join(words))
+        message = f"unexpected tokens remaining in message header: Some({remaining})"
+        return Refusal(ErrorCode.HEADER_UNEXPECTED_TEXT, message)
+    return Header(
+        Author(role, name),
+        None if channel is None else channel[1],
+        None if recipient is None else recipient.removeprefix("to="),
+        content_type,
+        Trust.GUESSED,
     )
 
 
@@ -170,7 +192,9 @@ def _code_outside(token: int) -> ErrorCode:
         return ErrorCode.STREAM_REPEATED_STOP
     if token in _HEADER_MARKS:
         return ErrorCode.STREAM_MISSING_START
-    return ErrorCode.STREAM_TEXT_OUTSIDE if 0 <= token < FIRST_SPECIAL else ErrorCode.STREAM_RESERVED_TOKEN
+    if not 0 <= token < VOCABULARY_SIZE:
+        return ErrorCode.STREAM_UNKNOWN_TOKEN
+    return ErrorCode.STREAM_TEXT_OUTSIDE if token < FIRST_SPECIAL else ErrorCode.STREAM_RESERVED_TOKEN
 
 
 def _quote(text: str) -> str:
