@@ -64,8 +64,8 @@ parsing are in [migration](migration.md).
 
 1. [Read otherwise, strict or not](#read-otherwise-strict-or-not): the reference accepts the input and makes something
    else of it.
-2. [Read with `strict=False` only](#read-with-strictfalse-only): the reference raises, and so does the drop-in by
-   default, in the same words.
+2. [Read with `strict=False` only](#read-with-strictfalse-only): by default the drop-in does what the original does. It
+   raises, in the same words; or it reads a header as the original reads it, because anything else would be a guess.
 """
 
 
