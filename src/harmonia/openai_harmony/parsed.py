@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -85,7 +85,7 @@ def _as_message(message: native.Message) -> Message:
     author, content, made = Author.__new__(Author), TextContent.__new__(TextContent), Message.__new__(Message)
     _set_dict(author, {"role": role, "name": UNNAMED_TOOL.name if name is None and role is Role.TOOL else name})
     _set_fields_set(author, {"role", "name"})
-    _set_dict(content, {"text": cast("str", message.content)})  # a parsed message has one content, and that is text
+    _set_dict(content, {"text": message.content})  # a parsed message has one content, and that is text
     _set_fields_set(content, {"text"})
     _set_dict(
         made,
@@ -98,7 +98,10 @@ def _as_message(message: native.Message) -> Message:
         },
     )
     _set_fields_set(made, {"author", "content", "channel", "recipient", "content_type"})
-    for model in (author, content, made):
-        _set_extra(model, None)
-        _set_private(model, None)
+    _set_extra(author, None)
+    _set_private(author, None)
+    _set_extra(content, None)
+    _set_private(content, None)
+    _set_extra(made, None)
+    _set_private(made, None)
     return made

@@ -8,8 +8,8 @@ every time. Classes of the caller's with a `to_dict` of their own are taken by w
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
 from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
-from harmonia.openai_harmony.wire import pack, read_content, read_message
+from harmonia.openai_harmony.wire import Developer, System, as_native, pack, read_fields, read_message
 from harmonia.renderer import Form, Renderer
 from harmonia.renderer.memory import Memory
 from harmonia.vocabulary import RETURN
@@ -30,11 +30,8 @@ _BYTES_PER_MESSAGE: Final = 600
 
 _UNNAMED: Final = {role.value: native.Author(role) for role in native.Role}
 _PLAIN_CONTENTS: Final[frozenset[type[Content]]] = frozenset((TextContent, SystemContent, DeveloperContent))
+_NATIVE_CONTENTS: Final = (str, native.SystemContent, native.DeveloperContent)
 _TEXT_OR_NOTHING: Final = {str, type(None)}
-
-# What a message says: its text, or its contents, packed or as JSON, and whether functions are declared.
-_Said = str | tuple[bytes | str, bool]
-_Key = tuple[_Said, *tuple[Hashable, ...]]
 
 Subject = Literal["message", "conversation"]
 
@@ -97,62 +94,64 @@ def _first_final(messages: Sequence[Message]) -> int:
 
 
 def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:
-    key = _what_it_says(message, has_functions)
+    said, read = _what_it_says(message)
+    author = message.author
+    header = author.role, author.name, message.channel, message.recipient, message.content_type
+    key = said, header if isinstance(said, str) else (*header, has_functions)
     try:
         tokens = _MEMORY.get(key)
     except TypeError:  # somebody assigned a list; the reference finds it in the JSON
         tokens = None
     if tokens is None:
-        said = key[0]
-        tokens = _render_new(message, said, has_functions=has_functions, subject=subject)
-        length = len(said) if isinstance(said, str) else len(said[0])
-        _MEMORY.put(key, tokens, _BYTES_PER_TOKEN * len(tokens) + length + _BYTES_PER_MESSAGE)
+        tokens = _render_new(message, said, read, has_functions=has_functions, subject=subject)
+        _MEMORY.put(key, tokens, _BYTES_PER_TOKEN * len(tokens) + len(said) + _BYTES_PER_MESSAGE)
     return tokens
 
 
-def _what_it_says(message: Message, has_functions: bool) -> _Key:
-    contents, author = message.content, message.author
+def _what_it_says(message: Message) -> tuple[str | bytes, System | Developer | None]:
+    """The text of a message; or what its contents say, packed or as JSON, and what was read for that."""
+    contents = message.content
     if len(contents) == 1:
         content = contents[0]
-        said = content.text if type(content) is TextContent else (pack(content), has_functions)
-    else:
-        said = json.dumps([content.to_dict() for content in contents]), has_functions
-    return said, author.role, author.name, message.channel, message.recipient, message.content_type
+        if type(content) is TextContent:
+            return content.text, None
+        read = read_fields(content)
+        packed = None if read is None else pack(read)
+        if packed is not None:
+            return packed, read
+    return json.dumps([content.to_dict() for content in contents]).encode(), None
 
 
-def _render_new(message: Message, said: _Said, *, has_functions: bool, subject: Subject) -> list[int]:
+def _render_new(
+    message: Message, said: str | bytes, read: System | Developer | None, *, has_functions: bool, subject: Subject
+) -> list[int]:
+    def render(message: native.Message) -> list[int]:
+        return _RENDERER.message_tokens(message, _EXACT, has_functions=has_functions)
+
     try:
-        read = _read_plain(message, said) or read_message(message.to_json())
+        plain = _as_plain_native(message, said if read is None else as_native(read))
         try:
-            return _RENDERER.message_tokens(read, _EXACT, has_functions=has_functions)
+            return render(plain or read_message(message.to_json()))
         except InputError as error:
-            if error.code is not ErrorCode.VOCABULARY_LONE_SURROGATE:
+            if plain is None or error.code is not ErrorCode.VOCABULARY_LONE_SURROGATE:
                 raise
-            # Two halves of a pair are one character in JSON.
-            return _RENDERER.message_tokens(read_message(message.to_json()), _EXACT, has_functions=has_functions)
+            return render(read_message(message.to_json()))  # in JSON, two halves of a pair are one character
     except (msgspec.MsgspecError, ValueError) as error:
         raise ValueError(f"invalid {subject} JSON: {error}") from error
     except InputError as error:
         raise _as_reference(error, message, subject) from error
 
 
-def _read_plain(message: Message, said: _Said) -> native.Message | None:
+def _as_plain_native(message: Message, content: object) -> native.Message | None:
     """The quick way for what nearly all messages are; None where JSON has to tell what the reference would see."""
     role, name = message.author.role, message.author.name
     channel, recipient, content_type = message.channel, message.recipient, message.content_type
     types = {type(name), type(channel), type(recipient), type(content_type)}
-    if type(role) is not Role or not types <= _TEXT_OR_NOTHING:
-        return None
-    if type(said) is str:
-        content = said
-    else:
-        # In the place of a text there may be anything that somebody assigned.
-        is_packed = type(said) is tuple and type(said[0]) is bytes and type(message.content[0]) is not TextContent
-        content = read_content(message.content[0]) if is_packed else None
-    if content is None:
+    # Anything may have been assigned.
+    if type(role) is not Role or not types <= _TEXT_OR_NOTHING or type(content) not in _NATIVE_CONTENTS:
         return None
     author = _UNNAMED[role] if name is None else native.Author(_UNNAMED[role].role, name)
-    return native.Message(author, content, channel, recipient, content_type)
+    return native.Message(author, cast("native.Content", content), channel, recipient, content_type)
 
 
 def _as_reference(error: InputError, message: Message, subject: Subject) -> Exception:

@@ -31,6 +31,7 @@ from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Message, Role
 from harmonia.openai_harmony.parsed import ROLES, UNNAMED_TOOL, as_messages, is_withheld
 from harmonia.parser import Limits, Parser
+from harmonia.parser.reading import Chunk
 from harmonia.provenance import Trust
 from harmonia.vocabulary import START, Vocabulary
 
@@ -127,7 +128,7 @@ class StreamableParser:
             self.last_events = cast("list[Event]", error.events)
             raise refused(error) from error
         # Nearly every token is more text of a body, and nothing else.
-        if len(events) == 1 and self._header is not _WITHHELD:
+        if len(events) == 1:
             event = events[0]
             if event.__class__ is TextDelta or event.__class__ is ArgumentsDelta:
                 delta: TextDelta = event  # pyright: ignore[reportAssignmentType, reportUnknownVariableType] -- or the other one
@@ -172,14 +173,14 @@ class StreamableParser:
                 case HeaderCompleted(header=header):
                     self._begin_message(header)
                 case TextDelta(text=text) | ArgumentsDelta(text=text):
-                    if self._header is not _WITHHELD:
-                        delta += text
-                        self._parts.append(text)
+                    delta += text
+                    self._parts.append(text)
                 case MessageEnded(message=message):
                     self._parsed.append(message)
                     if self._header is not _WITHHELD:
                         self._messages.append(message)
                     self._header = None
+                    self._feed = self._parser.feed
                     self._forget_content()
                     delta = ""
                 case Repaired(diagnostic=diagnostic):
@@ -201,9 +202,14 @@ class StreamableParser:
             header = msgspec.structs.replace(header, author=UNNAMED_TOOL)
         if self._strict and is_withheld(header, self._parsed[-1] if self._parsed else None):
             header = _WITHHELD
+            self._feed = self._feed_unseen
         self._header = header
         self._next_role = None
         self._forget_content()
+
+    def _feed_unseen(self, token: Chunk) -> list[Event]:
+        """Feed a token of a message that is withheld: its text is for nobody to see."""
+        return [event for event in self._parser.feed(token) if not isinstance(event, TextDelta | ArgumentsDelta)]
 
     def _forget_content(self) -> None:
         self._parts = []

@@ -6,7 +6,6 @@ read from the objects, with the same refusals; only what is unusual goes through
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import msgspec
@@ -50,7 +49,7 @@ class _Channels(msgspec.Struct):
     channel_required: bool
 
 
-class _System(msgspec.Struct):
+class System(msgspec.Struct):
     model_identity: str | None = None
     reasoning_effort: ReasoningEffort | None = None
     conversation_start_date: str | None = None
@@ -70,7 +69,7 @@ class _System(msgspec.Struct):
         )
 
 
-class _Developer(msgspec.Struct):
+class Developer(msgspec.Struct):
     instructions: str | None = None
     tools: _Namespaces | None = None
 
@@ -79,10 +78,10 @@ class _Developer(msgspec.Struct):
 
 
 # The same in JSON, where a field tells which it is. Objects have no such field, and asking them for one takes time.
-class _SystemJson(_System, tag_field="type", tag="system_content"): ...
+class _SystemJson(System, tag_field="type", tag="system_content"): ...
 
 
-class _DeveloperJson(_Developer, tag_field="type", tag="developer_content"): ...
+class _DeveloperJson(Developer, tag_field="type", tag="developer_content"): ...
 
 
 class _Message(msgspec.Struct):
@@ -99,28 +98,34 @@ class _Message(msgspec.Struct):
         return native.Message(author, contents, self.channel, self.recipient, self.content_type)
 
 
-_DECODERS: Final = {kind: msgspec.json.Decoder(kind) for kind in (_System, _Developer)}
+_DECODERS: Final = {kind: msgspec.json.Decoder(kind) for kind in (System, Developer)}
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 
 
-def pack(content: Content) -> bytes | str:
-    """All that the text of a content depends on; as JSON where its values are of another kind than they should be."""
-    is_system = isinstance(content, SystemContent)
+def read_fields(content: Content) -> System | Developer | None:
+    """The fields of a content, checked; None where one of them is of another kind than it should be."""
     try:
-        read = msgspec.convert(content, _System if is_system else _Developer, from_attributes=True)
-        return (b"s" if is_system else b"d") + msgspec.msgpack.encode(read)
-    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
-        return json.dumps(content.to_dict())
+        return msgspec.convert(
+            content, System if isinstance(content, SystemContent) else Developer, from_attributes=True
+        )
+    except msgspec.ValidationError:
+        return None
 
 
-def read_content(content: Content) -> native.SystemContent | native.DeveloperContent | None:
-    """What a content says that could be packed; None where JSON would say it otherwise, or not at all: a schema may
-    have a date in it, or a number for a key."""
-    kind = _System if isinstance(content, SystemContent) else _Developer
-    read = msgspec.convert(content, kind, from_attributes=True)
+def pack(read: System | Developer) -> bytes | None:
+    """All that the text of a content depends on; None for values that cannot be packed."""
+    try:
+        return (b"s" if read.__class__ is System else b"d") + msgspec.msgpack.encode(read)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def as_native(read: System | Developer) -> native.SystemContent | native.DeveloperContent | None:
+    """The content as Harmonia's; None where JSON would say it otherwise, or not at all: a schema may have a date in it,
+    or a number for a key."""
     if read.tools:
         try:
-            written = _DECODERS[kind].decode(msgspec.json.encode(read))
+            written = _DECODERS[read.__class__].decode(msgspec.json.encode(read))
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
             return None
         if written != read:
