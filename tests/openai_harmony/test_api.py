@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from enum import Enum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from both_sides import OURS, Side, outcome
 from conversations import conversations, reference_json
 from harmonia import Conversation as NativeConversation
 from harmonia import ErrorCode, Position
@@ -23,39 +23,8 @@ from harmonia import openai_harmony as ours
 from harmonia.vocabulary import CALL, END, RETURN
 from oracle_cases import compared
 
-if TYPE_CHECKING:
-    from openai_harmony import HarmonyEncoding
-
 CASES = 200
 ENCODING = ours.load_harmony_encoding("HarmonyGptOss")
-
-
-class Side(NamedTuple):
-    """One of the two packages."""
-
-    module: Any
-    encoding: Any
-
-
-OURS = Side(ours, ENCODING)
-
-
-@pytest.fixture(scope="session")
-def theirs(reference_encoding: HarmonyEncoding) -> Side:
-    return Side(import_module("openai_harmony"), reference_encoding)
-
-
-@pytest.fixture(params=["ours", "theirs"])
-def side(request: pytest.FixtureRequest, theirs: Side) -> Side:
-    return OURS if request.param == "ours" else theirs
-
-
-def outcome(do: Callable[[], object]) -> tuple[str, object]:
-    """What a call gives, or the name and the words of what it raises."""
-    try:
-        return "gives", do()
-    except Exception as error:
-        return type(error).__name__, str(error)
 
 
 def tokens_of(text: str) -> list[int]:

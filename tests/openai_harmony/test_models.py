@@ -8,14 +8,14 @@ import json
 import pickle
 from collections.abc import Callable, Mapping
 from enum import Enum
-from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from pydantic import BaseModel
 
+from both_sides import OURS, Side, outcome
 from conversations import conversations, reference_json
 from harmonia import Conversation as NativeConversation
 from harmonia import DeveloperContent as NativeDeveloper
@@ -25,9 +25,6 @@ from harmonia import openai_harmony as ours
 from harmonia.messages import ToolNamespace as NativeNamespace
 from oracle_cases import compared
 
-if TYPE_CHECKING:
-    from openai_harmony import HarmonyEncoding
-
 CASES = 200
 ENUMS = ["HarmonyEncodingName", "ReasoningEffort", "Role", "StreamState"]
 MODELS = [
@@ -36,34 +33,6 @@ MODELS = [
 ]
 OTHER_CLASSES = ["HarmonyEncoding", "HarmonyError", "StreamableParser"]
 FUNCTIONS = ["load_harmony_encoding", "raise_disallowed_special_token"]
-
-
-class Side(NamedTuple):
-    """One of the two packages."""
-
-    module: Any
-    encoding: Any
-
-
-@pytest.fixture(scope="session")
-def theirs(reference_encoding: HarmonyEncoding) -> Side:
-    return Side(import_module("openai_harmony"), reference_encoding)
-
-
-@pytest.fixture(params=["ours", "theirs"])
-def side(request: pytest.FixtureRequest, theirs: Side) -> Side:
-    return OURS if request.param == "ours" else theirs
-
-
-OURS = Side(ours, ours.load_harmony_encoding("HarmonyGptOss"))
-
-
-def outcome(do: Callable[[], object]) -> tuple[str, object]:
-    """What a call gives, or the name and the words of what it raises."""
-    try:
-        return "gives", do()
-    except Exception as error:
-        return type(error).__name__, str(error)
 
 
 # ── the shape of the package ────────────────────────────────────────────────────────────────────────────────────────

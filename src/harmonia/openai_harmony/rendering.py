@@ -74,7 +74,7 @@ def _as_plain(message: Message, subject: Subject) -> Message:
 def _declare_functions(messages: Sequence[Message]) -> bool:
     for message in messages:
         for content in message.content:
-            if isinstance(content, DeveloperContent) and content.tools:
+            if isinstance(content, DeveloperContent) and isinstance(content.tools, dict):
                 functions = content.tools.get("functions")
                 if functions is not None and functions.tools:
                     return True
