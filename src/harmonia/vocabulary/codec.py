@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 from operator import index
 from pathlib import Path
 from threading import RLock
-from typing import Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ranks
@@ -197,6 +198,10 @@ class Vocabulary:
         return next(index for index, end in enumerate(ends) if end > offset)
 
 
+# The first two bytes of a surrogate, which is no character, at the end of what there is.
+_HALF_OF_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf]\Z")
+
+
 class IncrementalDecoder:
     """Tokens in, text out, as they arrive: no character is ever emitted in part, and no byte is lost.
 
@@ -238,6 +243,8 @@ class IncrementalDecoder:
         before = self._utf8.getstate()
         held = len(before[0])
         joined = b"".join(data)
+        if _HALF_OF_SURROGATE.search((before[0] + joined)[-2:]):
+            final = True  # Python would wait for the third byte, and refuse all three
 
         def token_at(offset: int) -> int:
             """The token that has the byte at `offset`, counted from the first one that was held back."""
