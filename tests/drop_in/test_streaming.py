@@ -211,6 +211,18 @@ def test_going_on_behind_errors_and_behind_the_end() -> None:
     ]
 
 
+def test_behind_the_end_of_a_stream_nothing_was_swallowed() -> None:
+    """A message that the end of its stream cut off has no stop, but what follows is another stream."""
+    parser = ours.StreamableParser(ENCODING, ours.Role.ASSISTANT)
+    call = "<|start|>assistant to=functions.x<|channel|>commentary<|constrain|><|message|>{}<|call|>"
+    for text in ("<|channel|>final<|message|>Hi", call):
+        for token in encode(text, special="all"):
+            parser.process(token)
+        parser.process_eos()
+    assert [message.recipient for message in parser.messages] == [None, "functions.x"]
+    assert parser.diagnostics[-1].code is ErrorCode.HEADER_EMPTY_CONTENT_TYPE
+
+
 def test_what_is_returned_is_the_callers_own() -> None:
     parser = ours.StreamableParser(ENCODING, ours.Role.ASSISTANT)
     for token in ANSWER:

@@ -84,6 +84,7 @@ class StreamableParser:
         "_parsed",
         "_parser",
         "_parts",
+        "_previous",
         "_role",
         "_strict",
         "_tokens",
@@ -102,6 +103,7 @@ class StreamableParser:
         self._tokens: list[int] = []
         self._parsed: list[native.Message] = []
         self._messages: list[native.Message] = []  # those that are shown
+        self._previous: native.Message | None = None  # the last one of this stream
         self._header: Header | None = None
         self._header_from: int | None = None if role is None else 0
         # The text of the message that is being read, how much of it is joined, and how much is encoded again.
@@ -154,6 +156,7 @@ class StreamableParser:
         self._parser = make_parser(None, self._vocabulary, strict=self._strict)
         self._feed = self._parser.feed
         self._note(events, START)
+        self._previous = None
         return self
 
     def _as_token(self, token: object) -> int:
@@ -177,6 +180,7 @@ class StreamableParser:
                     self._parts.append(text)
                 case MessageEnded(message=message):
                     self._parsed.append(message)
+                    self._previous = message
                     if self._header is not _WITHHELD:
                         self._messages.append(message)
                     self._header = None
@@ -200,7 +204,7 @@ class StreamableParser:
         """A header is read. One that lacks the name of its tool has its role for a name, as in the reference."""
         if header.author.role is native.Role.TOOL and header.author.name is None and self._next_role is None:
             header = msgspec.structs.replace(header, author=UNNAMED_TOOL)
-        if self._strict and is_withheld(header, self._parsed[-1] if self._parsed else None):
+        if self._strict and is_withheld(header, self._previous):
             header = _WITHHELD
             self._feed = self._feed_unseen
         self._header = header
