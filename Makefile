@@ -5,10 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+ENGINES := $(VENV)/.engines-installed
 TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-exhaustive fuzz lint format bench docs clean
+.PHONY: help serve test test-exhaustive test-engines fuzz lint format bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,10 +22,13 @@ serve: $(INSTALLED)  ## Install what is needed and run the product: today, rende
 	  "$(BIN)/harmonia parse --role assistant examples/broken-answer.txt" >&2
 
 test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style and types, run the tests
-	$(BIN)/pytest -n auto -m 'not exhaustive'
+	$(BIN)/pytest -n auto -m 'not exhaustive and not engines'
 
 test-exhaustive: $(INSTALLED)  ## Every code point and the large fuzz: minutes
 	$(BIN)/pytest -n auto -m exhaustive
+
+test-engines: $(ENGINES)  ## A tiny gpt-oss in transformers and in llama.cpp, for real
+	$(BIN)/pytest -m engines
 
 fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is written to .fuzz
 	@mkdir -p .fuzz/corpus
@@ -55,7 +59,11 @@ $(INSTALLED): pyproject.toml
 	  { echo "Harmonia needs Python 3.11 or newer; set PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { scripts/install_system_packages python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp]' --group dev
+	@touch $@
+
+$(ENGINES): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group engines
 	@touch $@
 
 $(TYPESCRIPT): tests/typescript/package-lock.json

@@ -26,20 +26,30 @@ ROOMS = (
     "events",
     "parser",
     "parts",
+    "history",
+    "interchange",
     "alias",
     "openai_harmony",
+    "run",
     "cli",
     "__main__",
 )
-# Only the command line may import click; msgspec and tiktoken are the core's; gigatoken, json_repair and
-# pydantic are extras.
+# Only the command line may import click; msgspec and tiktoken are the core's; the others are extras. A tool may be
+# made of a pydantic model.
 ALLOWED_PACKAGES = {
     "msgspec": None,
     "tiktoken": ("vocabulary",),
     "gigatoken": ("vocabulary",),
     "click": ("cli",),
     "json_repair": ("parts",),
-    "pydantic": ("openai_harmony",),
+    "pydantic": ("openai_harmony", "run"),
+    "httpx": ("run",),
+    "jsonschema": ("run",),
+    "mcp": ("run",),
+    "torch": ("run",),
+    "transformers": ("run",),
+    "rich": ("cli",),
+    "prompt_toolkit": ("cli",),
 }
 
 

@@ -54,6 +54,41 @@ class ErrorCode(StrEnum):
 
     ALIAS_TOO_LATE = "alias.too_late"
 
+    HISTORY_INVALID_OPTION = "history.invalid_option"
+    HISTORY_UNKNOWN_CALL = "history.unknown_call"
+    HISTORY_ANSWERED_CALL = "history.answered_call"
+    HISTORY_OVER_BUDGET = "history.over_budget"
+
+    INTERCHANGE_INVALID_VALUE = "interchange.invalid_value"
+    INTERCHANGE_UNKNOWN_FORMAT = "interchange.unknown_format"
+    INTERCHANGE_UNKNOWN_CALL = "interchange.unknown_call"
+
+    TOOL_INVALID_DEFINITION = "tool.invalid_definition"
+    TOOL_REPEATED_NAME = "tool.repeated_name"
+    TOOL_UNKNOWN = "tool.unknown"
+    TOOL_NOT_ALLOWED = "tool.not_allowed"
+    TOOL_INVALID_ARGUMENTS = "tool.invalid_arguments"
+    TOOL_FAILED = "tool.failed"
+    TOOL_TIMED_OUT = "tool.timed_out"
+    TOOL_REFUSED = "tool.refused"
+    TOOL_NOT_CERTAIN = "tool.not_certain"
+    TOOL_CHANGED = "tool.changed"
+    TOOL_SERVER_UNREACHABLE = "tool.server_unreachable"
+    TOOL_MISSING_EXTRA = "tool.missing_extra"
+
+    ENGINE_INVALID_OPTION = "engine.invalid_option"
+    ENGINE_MISSING_EXTRA = "engine.missing_extra"
+    ENGINE_NONE_FOUND = "engine.none_found"
+    ENGINE_UNREACHABLE = "engine.unreachable"
+    ENGINE_REFUSED = "engine.refused"
+    ENGINE_OUT_OF_CONTEXT = "engine.out_of_context"
+    ENGINE_STALLED = "engine.stalled"
+    ENGINE_DIED = "engine.died"
+    ENGINE_BAD_ANSWER = "engine.bad_answer"
+    ENGINE_CAPTURE_MISMATCH = "engine.capture_mismatch"
+
+    RUN_INVALID_OPTION = "run.invalid_option"
+
     # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.
     MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator
 

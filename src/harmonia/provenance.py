@@ -16,7 +16,8 @@ from harmonia.errors import ErrorCode
 # tokens    token ids: a special token is one because the model sampled it
 # text      text with special tokens spelled out: an echo of somebody's typing looks the same
 # stripped  text whose special tokens a server removed: the structure is guessed
-Source = Literal["tokens", "text", "stripped"]
+# items     the structured answer of a provider that read the tokens itself
+Source = Literal["tokens", "text", "stripped", "items"]
 Stop = Literal["end", "call", "return"]
 
 

@@ -1,7 +1,7 @@
 """The group of verbs, and what an error looks like in the shell.
 
 Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error of Harmonia's, 2 wrong usage, 3 malformed Harmony
-(`parse --strict`, and `--check`), 130 interrupted.
+(`parse --strict`, and `--check`), 4 no engine there, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from harmonia.errors import ErrorCode, HarmonyError
 
 # The module of each verb is imported when the verb is called, so that `harmonia --help` stays quick.
 _VERBS = {
+    "chat": "Talk with a model in the terminal, or ask one question.",
+    "check": "What a provider can do: tokens, special tokens, Harmony, streaming.",
+    "convert": "A conversation from one format to another, saying what is lost.",
     "detokenize": "Tokens to text.",
     "inspect": "What a model sampled, for people: messages, costs, faults.",
     "parse": "What a model sampled, as messages, parts or events.",
+    "record": "Capture a run of a model, to replay it in tests and bug reports.",
     "render": "A conversation to a prompt: text, tokens or JSON.",
     "tokenize": "Text to tokens.",
+    "tools": "How tools will be declared to the model, and what they cost.",
 }
 
 _HINTS = {
@@ -30,6 +35,8 @@ _HINTS = {
     ErrorCode.PARSE_INVALID_INPUT: "--as text|tokens|stripped|sse says what the input is; auto finds out",
     ErrorCode.VOCABULARY_WRONG_FILE: "leave --vocabulary out to use the vocabulary inside the package",
 }
+
+_NOBODY_THERE = (ErrorCode.ENGINE_NONE_FOUND, ErrorCode.ENGINE_UNREACHABLE)
 
 
 class _Verbs(click.Group):
@@ -58,7 +65,7 @@ class _Verbs(click.Group):
             hint = "; ".join(getattr(error, "__notes__", [])) or _HINTS.get(error.code)
             if hint:
                 click.echo(f"hint: {hint}", err=True)
-            sys.exit(1)
+            sys.exit(4 if error.code in _NOBODY_THERE else 1)
         except KeyboardInterrupt:
             sys.exit(130)
         except BrokenPipeError:

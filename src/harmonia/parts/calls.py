@@ -21,7 +21,8 @@ from harmonia.parser.arguments import is_json_type, read_json
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.provenance import Trust
 
-# certain     read from token ids up to its stop token, and nothing about it was mended
+# certain     read from token ids up to its stop token, and nothing about it was mended; or reported as a call by a
+#             provider that reads the tokens itself
 # unverified  read from text, where an echo of somebody's typing looks the same; or without the stop token, where nobody
 #             can tell a swallowed one from a call that was cut off; or written by a person or a program
 # guessed     everything else: repaired, guessed, stripped, forged
@@ -116,7 +117,7 @@ def _status_of(message: Message) -> CallStatus:
         return "unverified"
     if origin.forged or origin.trust is not Trust.CERTAIN or origin.source == "stripped":
         return "guessed"
-    return "certain" if origin.source == "tokens" and origin.stop is not None else "unverified"
+    return "certain" if origin.source in ("tokens", "items") and origin.stop is not None else "unverified"
 
 
 def _repair(text: str) -> Any:

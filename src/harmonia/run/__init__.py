@@ -1,0 +1,1 @@
+"""Running a model: engines and upstreams, tools, the turn and the loop around it."""

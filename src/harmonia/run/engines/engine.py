@@ -1,0 +1,147 @@
+"""What an engine is: prompt tokens and the turn's request in, sampled chunks out.
+
+    Chunk*  Finish
+
+1. `generate` is an async generator. Closing it, or cancelling the task that waits for it, stops the engine; nothing is
+   left running, and no connection stays open.
+2. An engine that has token ids gives token ids. `text` is for those that have nothing better, and never mixed with ids.
+3. The stop token is part of the output where the engine tells which it was. Where it only says that there was one, Finish
+   has the reason "stop", and the turn knows which it must have been.
+4. Every failure is an EngineError; what came before it was yielded and is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from harmonia.messages import ReasoningEffort, ResponseFormat, ToolNamespace
+
+# stop     the model ended the turn by a stop token
+# length   the number of tokens that was asked for, or the context, is used up
+# unknown  the engine did not say
+FinishReason = Literal["stop", "length", "unknown"]
+
+# auto      the model decides
+# none      no call
+# required  some call
+# else      the whole name of the tool that must be called, such as functions.get_weather
+ToolChoice = str
+
+
+class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to sample. None leaves a setting to the engine.
+
+    `logprobs` is the number of likeliest tokens to report beside each sampled one; 0 reports the sampled one only.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logprobs: int | None = None
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a turn asks of an engine beside its prompt.
+
+    The prompt says all of this to the model; an engine that constrains what is sampled, or that only plays a model,
+    needs it as values too.
+    """
+
+    sampling: Sampling = Sampling()
+    tools: tuple[ToolNamespace, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    response_format: ResponseFormat | None = None
+    reasoning_effort: ReasoningEffort | None = None
+
+
+class Alternative(msgspec.Struct, frozen=True, gc=False):
+    """A token that might have been sampled, and its log-probability."""
+
+    token: int | None
+    text: str
+    logprob: float
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
+    """The log-probability of a sampled token, and of the likeliest ones in its place. `token` is None where the engine
+    reports text only."""
+
+    token: int | None
+    text: str
+    logprob: float
+    top: tuple[Alternative, ...] = ()
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """What was used, in tokens. `cached_tokens` of the prompt were already in the engine's memory."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """Some of what was sampled: `tokens`, or `text` where the engine has no ids."""
+
+    tokens: Sequence[int] = ()
+    text: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The end of a completion, always the last thing of the stream. `usage` is None where the engine did not say;
+    `notes` are for people: what the engine could not do as it was asked."""
+
+    reason: FinishReason = "unknown"
+    usage: Usage | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """What an engine can do. `context_tokens` is None where nobody knows."""
+
+    takes_tokens: bool = True
+    gives_tokens: bool = True
+    gives_logprobs: bool = False
+    context_tokens: int | None = None
+
+
+class Engine(Protocol):
+    """A model that continues tokens."""
+
+    @property
+    def name(self) -> str:
+        """The kind of engine, such as `vllm`."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model it runs, as the engine calls it."""
+        ...
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
+        """Continue the prompt, which ends with the beginning of a message: `<|start|>assistant`."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections and memory. An engine that is closed twice does nothing the second time."""
+        ...
