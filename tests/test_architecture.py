@@ -43,7 +43,7 @@ ALLOWED_PACKAGES = {
     "click": ("cli",),
     "json_repair": ("parts",),
     "pydantic": ("openai_harmony", "run"),
-    "httpx": ("run",),
+    "httpx2": ("run",),
     "jsonschema": ("run",),
     "mcp": ("run",),
     "torch": ("run",),

@@ -5,8 +5,8 @@
 1. `generate` is an async generator. Closing it, or cancelling the task that waits for it, stops the engine; nothing is
    left running, and no connection stays open.
 2. An engine that has token ids gives token ids. `text` is for those that have nothing better, and never mixed with ids.
-3. The stop token is part of the output where the engine tells which it was. Where it only says that there was one, Finish
-   has the reason "stop", and the turn knows which it must have been.
+3. The stop token is part of the output where the engine tells which it was. Where it only says that there was one,
+   Finish has the reason "stop", and the turn knows which it must have been.
 4. Every failure is an EngineError; what came before it was yielded and is kept.
 """
 
