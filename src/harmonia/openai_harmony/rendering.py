@@ -15,6 +15,7 @@ import msgspec
 
 import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
+from harmonia.history import first_final
 from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
 from harmonia.openai_harmony.wire import Developer, System, as_native, pack, read_fields, read_message
@@ -42,7 +43,7 @@ def render_conversation(
     """The tokens of these messages, one after the other. In training, a last answer ends with `<|return|>`."""
     plain = [_as_plain(message, "conversation") for message in messages]
     has_functions = _declare_functions(plain)
-    skip_until = _first_final(plain) if auto_drop_analysis else 0
+    skip_until = first_final(plain) if auto_drop_analysis else 0
     tokens: list[int] = []
     for index, message in enumerate(plain):
         if index >= skip_until or message.channel != "analysis":
@@ -79,18 +80,6 @@ def _declare_functions(messages: Sequence[Message]) -> bool:
                 if functions is not None and functions.tools:
                     return True
     return False
-
-
-def _first_final(messages: Sequence[Message]) -> int:
-    """Analysis before this message is dropped. The reference's rule: it looks at the first answer, not at the last."""
-    for message in reversed(messages):
-        if message.author.role == Role.ASSISTANT:
-            if message.channel == "final":
-                break
-            return 0
-    else:
-        return 0
-    return next(index for index, message in enumerate(messages) if message.channel == "final")
 
 
 def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:

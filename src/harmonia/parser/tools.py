@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.messages import Role, ToolDescription, ToolNamespace
+from harmonia.messages import ToolDescription, ToolNamespace, is_builtin, is_tool_address
+
+__all__ = ["UNDECLARED", "DeclaredTool", "ToolKind", "Tools", "is_builtin", "is_tool_address"]
 
 DeclaredTool = str | ToolDescription | ToolNamespace
 
@@ -18,8 +20,6 @@ ToolKind = Literal["declared", "builtin", "unknown"]
 
 _FUNCTIONS: Final = "functions"
 _DOTTED_NAME: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)+")
-# Addresses that are nobody to call: everybody, and the roles.
-_NOBODY: Final = frozenset(["all", *(role.value for role in Role)])
 
 
 class Tools:
@@ -45,16 +45,6 @@ class Tools:
     def looks_like_one(self, word: str) -> bool:
         """Whether a word without `to=` can only be a tool's name."""
         return self.declares(word) or is_builtin(word) or _DOTTED_NAME.fullmatch(word) is not None
-
-
-def is_builtin(name: str) -> bool:
-    """Whether the models know this tool by themselves."""
-    return name == "python" or name.startswith("browser.")
-
-
-def is_tool_address(recipient: str | None) -> bool:
-    """Whether a message to this recipient is a call."""
-    return recipient is not None and recipient.lower() not in _NOBODY
 
 
 UNDECLARED: Final = Tools()

@@ -1,0 +1,57 @@
+"""Which messages the next prompt keeps, and why; calls with their results; what a prompt costs, and how it changed."""
+
+from harmonia.history.budgets import Budget, RenderConversation, measure
+from harmonia.history.changes import Prompt, PromptChange, compare
+from harmonia.history.fitting import Compact, Fitted, fit
+from harmonia.history.policies import (
+    DOCUMENTED,
+    KEEP_AFTER_CALLS,
+    KEEP_EVERYTHING,
+    REFERENCE,
+    VLLM,
+    Drop,
+    LastTurns,
+    Policy,
+    Rule,
+    first_final,
+    is_reasoning,
+)
+from harmonia.history.preparation import Dropped, Prepared, Received, prepare, receive
+from harmonia.history.turns import Turn, turns_of
+from harmonia.messages import Exchange, Joined, Orphan, call_id, join_results, pending_calls
+
+__all__ = [
+    "DOCUMENTED",
+    "KEEP_AFTER_CALLS",
+    "KEEP_EVERYTHING",
+    "REFERENCE",
+    "VLLM",
+    "Budget",
+    "Compact",
+    "Drop",
+    "Dropped",
+    "Exchange",
+    "Fitted",
+    "Joined",
+    "LastTurns",
+    "Orphan",
+    "Policy",
+    "Prepared",
+    "Prompt",
+    "PromptChange",
+    "Received",
+    "RenderConversation",
+    "Rule",
+    "Turn",
+    "call_id",
+    "compare",
+    "first_final",
+    "fit",
+    "is_reasoning",
+    "join_results",
+    "measure",
+    "pending_calls",
+    "prepare",
+    "receive",
+    "turns_of",
+]

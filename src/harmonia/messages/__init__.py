@@ -1,0 +1,74 @@
+"""What a conversation is made of: values that can be compared, edited by copying, and written as JSON.
+
+    Conversation = Message*
+    Message      = Author (Role, name) + channel? + recipient? + content type? + content
+    content      = text | SystemContent | DeveloperContent | several of these
+
+A message's JSON has the reference's fields: `{"role": "user", "content": "Hi"}`, where the content is a string or a
+list of objects with a `type`. What the reference wrote can be read (it writes efforts as "High", we write "high"). An
+InputError has the JSON path of what is wrong; unknown fields are refused, because a misspelled `chanel` would otherwise
+change the prompt in silence.
+"""
+
+from harmonia.messages.contents import (
+    INSTRUCTION_ORDER,
+    Author,
+    ChannelConfig,
+    Content,
+    DeveloperContent,
+    Json,
+    Namespaces,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    SystemContent,
+    ToolDescription,
+    ToolNamespace,
+)
+from harmonia.messages.conversation import Conversation, is_admitted
+from harmonia.messages.exchanges import (
+    CallName,
+    Exchange,
+    Joined,
+    Orphan,
+    call_id,
+    is_builtin,
+    is_call,
+    is_final,
+    is_forged,
+    is_tool_address,
+    join_results,
+    pending_calls,
+)
+from harmonia.messages.message import Message
+
+__all__ = [
+    "INSTRUCTION_ORDER",
+    "Author",
+    "CallName",
+    "ChannelConfig",
+    "Content",
+    "Conversation",
+    "DeveloperContent",
+    "Exchange",
+    "Joined",
+    "Json",
+    "Message",
+    "Namespaces",
+    "Orphan",
+    "ReasoningEffort",
+    "ResponseFormat",
+    "Role",
+    "SystemContent",
+    "ToolDescription",
+    "ToolNamespace",
+    "call_id",
+    "is_admitted",
+    "is_builtin",
+    "is_call",
+    "is_final",
+    "is_forged",
+    "is_tool_address",
+    "join_results",
+    "pending_calls",
+]

@@ -1,0 +1,260 @@
+"""One message, as a value. What it was sampled as, and what it answers, stands beside what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages.contents import (
+    CONTENT_KINDS,
+    Author,
+    Content,
+    DeveloperContent,
+    Json,
+    ResponseFormat,
+    Role,
+    SystemContent,
+    ToolDescription,
+    ToolNamespace,
+    role_named,
+)
+from harmonia.messages.wire import (
+    MESSAGE_DECODER,
+    WireMessage,
+    WireText,
+    content_to_dict,
+    convert,
+    decode,
+    encode_json,
+)
+from harmonia.provenance import Origin, Sampled, Span
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Message:
+    """One message. `Message("user", "Hi")` will do; the constructors below name what each role usually has.
+
+    `content` is text, a SystemContent, a DeveloperContent, or a tuple of several. `origin` and `sampled` are set on
+    what came from a parser and gone in every edited copy: `message.replace(channel="final")`. `answers` is the call
+    that a tool's result answers, where whoever added it said so: Harmony has no place for it, so it is no part of the
+    prompt, of the JSON, or of what makes two messages equal.
+    """
+
+    author: Author
+    content: Content | tuple[Content, ...]
+    channel: str | None
+    recipient: str | None
+    content_type: str | None
+    origin: Origin | None = field(init=False, repr=False, compare=False)
+    sampled: Sampled | None = field(init=False, repr=False, compare=False)
+    answers: Message | None = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        author: Author | Role | str,
+        content: Content | Sequence[Content],
+        channel: str | None = None,
+        recipient: str | None = None,
+        content_type: str | None = None,
+    ) -> None:
+        if not isinstance(content, CONTENT_KINDS):
+            contents = tuple(content) if isinstance(content, Iterable) else (content,)  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+            for part in contents:
+                if not isinstance(part, CONTENT_KINDS):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                    raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{part!r} is no content of a message")
+            content = contents[0] if len(contents) == 1 else contents
+        for name, value in (("channel", channel), ("recipient", recipient), ("content_type", content_type)):
+            if value is not None and not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} is {value!r}, which is no text")
+        put = object.__setattr__
+        put(self, "author", author if isinstance(author, Author) else Author(role_named(author)))
+        put(self, "content", content)
+        put(self, "channel", channel)
+        put(self, "recipient", recipient)
+        put(self, "content_type", content_type)
+        put(self, "origin", None)
+        put(self, "sampled", None)
+        put(self, "answers", None)
+
+    # ── constructors ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def system(cls, content: SystemContent | str | None = None) -> Message:
+        """A system message; with no content, the defaults."""
+        return cls(_SYSTEM, SystemContent() if content is None else content)
+
+    @classmethod
+    def developer(
+        cls,
+        instructions: str | None = None,
+        *,
+        functions: Sequence[ToolDescription] = (),
+        namespaces: Sequence[ToolNamespace] = (),
+        response_formats: Sequence[ResponseFormat] = (),
+    ) -> Message:
+        """A developer message with instructions, function tools, further namespaces and response formats."""
+        content = DeveloperContent(instructions)
+        if functions:
+            content = content.with_functions(*functions)
+        if namespaces:
+            if functions and any(namespace.name == "functions" for namespace in namespaces):
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the namespace functions is given twice")
+            content = content.with_tools(*namespaces)
+        if response_formats:
+            content = content.with_response_formats(*response_formats)
+        return cls(_DEVELOPER, content)
+
+    @classmethod
+    def user(cls, text: str, *, name: str | None = None) -> Message:
+        """What a person said."""
+        return cls(Author(Role.USER, name), text)
+
+    @classmethod
+    def assistant(cls, text: str, *, channel: str | None = "final") -> Message:
+        """What the model said: to the user on `final`, to itself on `analysis`."""
+        return cls(_ASSISTANT, text, channel)
+
+    @classmethod
+    def call(
+        cls,
+        recipient: str,
+        arguments: str,
+        *,
+        channel: str | None = "commentary",
+        content_type: str | None = "<|constrain|>json",
+    ) -> Message:
+        """A tool call: `recipient` is the tool's whole name, `arguments` the text sent to it."""
+        return cls(_ASSISTANT, arguments, channel, recipient, content_type)
+
+    @classmethod
+    def tool(
+        cls,
+        name: str,
+        result: str,
+        *,
+        channel: str | None = "commentary",
+        recipient: str | None = "assistant",
+    ) -> Message:
+        """What a tool answered; `name` is its whole name, such as `functions.get_weather`."""
+        return cls(Author(Role.TOOL, name), result, channel, recipient)
+
+    @classmethod
+    def parsed(
+        cls,
+        author: Author,
+        content: str,
+        channel: str | None,
+        recipient: str | None,
+        content_type: str | None,
+        origin: Origin,
+        sampled: Sampled | None,
+    ) -> Message:
+        """What a parser read. It checks nothing, because a model may have written anything."""
+        message = object.__new__(cls)
+        _set_author(message, author)
+        _set_content(message, content)
+        _set_channel(message, channel)
+        _set_recipient(message, recipient)
+        _set_content_type(message, content_type)
+        _set_origin(message, origin)
+        _set_sampled(message, sampled)
+        _set_answers(message, None)
+        return message
+
+    def replace(self, **changes: Any) -> Message:
+        """A copy with some fields changed. It no longer is what was sampled, so it renders canonically."""
+        copy = dataclasses.replace(self, **changes)
+        _set_answers(copy, self.answers)
+        return copy
+
+    def answering(self, call: Message) -> Message:
+        """A copy that is known to answer this call: a tool's result."""
+        copy = dataclasses.replace(self)
+        _set_answers(copy, call)
+        return copy
+
+    def with_sampled(self, sampled: Sampled) -> Message:
+        """A copy that renders as exactly these tokens. For parsers and stores only; see `Sampled`."""
+        copy = dataclasses.replace(self)
+        object.__setattr__(copy, "sampled", sampled)
+        return copy
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def role(self) -> Role:
+        return self.author.role
+
+    @property
+    def name(self) -> str | None:
+        return self.author.name
+
+    @property
+    def spans(self) -> tuple[Span, Span] | None:
+        """Where the header and the body stood in what was parsed; None for a message that was not parsed."""
+        return None if self.origin is None else (self.origin.header, self.origin.body)
+
+    @property
+    def contents(self) -> tuple[Content, ...]:
+        """The content as a tuple, however many there are."""
+        return self.content if isinstance(self.content, tuple) else (self.content,)
+
+    @property
+    def text(self) -> str:
+        """The text of the message; system and developer contents have none of their own."""
+        return "".join(content for content in self.contents if isinstance(content, str))
+
+    # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def to_dict(self) -> Json:
+        """The message as JSON values."""
+        out: Json = {"role": self.role.value}
+        if self.name is not None:
+            out["name"] = self.name
+        content = self.content
+        out["content"] = content if isinstance(content, str) else [content_to_dict(part) for part in self.contents]
+        for name in ("channel", "recipient", "content_type"):
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = value
+        return out
+
+    def to_json(self) -> str:
+        """The message as JSON."""
+        return encode_json(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, value: object) -> Message:
+        """A message from JSON values; an InputError names the path of what is wrong."""
+        return from_wire(convert(value, WireMessage))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Message:
+        return from_wire(decode(text, MESSAGE_DECODER))
+
+
+# The fields of a frozen message, written without the detour over their names. For messages that nobody has seen yet.
+(
+    _set_author,
+    _set_content,
+    _set_channel,
+    _set_recipient,
+    _set_content_type,
+    _set_origin,
+    _set_sampled,
+    _set_answers,
+) = (getattr(Message, field.name).__set__ for field in dataclasses.fields(Message))
+
+_SYSTEM = Author(Role.SYSTEM)
+_DEVELOPER = Author(Role.DEVELOPER)
+_ASSISTANT = Author(Role.ASSISTANT)
+
+
+def from_wire(wire: WireMessage) -> Message:
+    content = wire.content
+    if not isinstance(content, str):
+        content = tuple(part.text if isinstance(part, WireText) else part for part in content)
+    return Message(Author(wire.role, wire.name), content, wire.channel, wire.recipient, wire.content_type)
