@@ -1,0 +1,201 @@
+"""`harmonia convert`: the shell's `harmonia.interchange`.
+
+One conversation is read whole. JSON lines, a conversation on each, are converted line by line, and nothing of a line is
+kept; a text that is written for such a line is a JSON string, so that it stays on one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from codecs import BOM_UTF8
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, get_args
+
+import click
+import msgspec
+
+from harmonia.cli.options import file_argument
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.interchange import FORMATS, Exported, Format, Lossy, SystemAs, format_named, recognise
+from harmonia.interchange.values import encode_json
+from harmonia.parser.arguments import read_json
+
+_LOST = 1
+_NAMES = tuple(FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    to: Format
+    system: SystemAs
+    as_json: bool
+    strict: bool
+    quiet: bool
+
+
+@click.command("convert")
+@file_argument
+@click.option(
+    "-f",
+    "--from",
+    "from_",
+    type=click.Choice(["auto", *_NAMES]),
+    default="auto",
+    show_default=True,
+    help="What the input is. auto looks at it and says on stderr what it took it for.",
+)
+@click.option("-t", "--to", type=click.Choice(_NAMES), required=True, help="What to write.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+@click.option(
+    "--system",
+    type=click.Choice(get_args(SystemAs)),
+    default="developer",
+    show_default=True,
+    help="What a system message of chat or responses is: developer instructions, or a system message of that text.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1, and write nothing, if anything would be lost.")
+@click.option("--json", "as_json", is_flag=True, help="Print an object with the output and the losses.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say on stderr what the input was taken for and what is lost.")
+def command(
+    file: BinaryIO,
+    from_: str,
+    to: str,
+    output: str | None,
+    system: SystemAs,
+    strict: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Convert a conversation from one format to another, saying on stderr what is lost.
+
+    harmony-json is Harmonia's and openai-harmony's JSON; chat and responses are messages or items, a request body, or
+    an answer; markdown is for people, and is read back; harmony is text with special tokens; tokens are ids.
+
+    Of JSON lines, each is a conversation of its own.
+    """
+    options = _Options(format_named(to), system, as_json, strict, quiet)
+    first = file.readline()
+    if _is_json_line(first) and (lines := _lines_behind(file)) is not None:
+        _refuse_same_file(file, output)
+        with _opened(output) as write:
+            _convert_lines(itertools.chain([first], lines), from_, options, write)
+        return
+    text = _decode(first + file.read())
+    read = _reader(text, from_, options)
+    written = _convert(read, text, options)
+    if _tell(written.losses, options, None):
+        if as_json:
+            click.echo(encode_json({"output": None, "losses": _describe(written.losses)}))
+        sys.exit(_LOST)
+    with _opened(output) as write:
+        # In JSON, a text says itself where it ends; Markdown has its line break already.
+        shown = encode_json({"output": written.value, "losses": _describe(written.losses)}) if as_json else written.text
+        write(shown if shown.endswith("\n") else f"{shown}\n")
+
+
+def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write: Callable[[str], object]) -> None:
+    read: Format | None = None
+    for number, data in enumerate(lines, 1):
+        if not data.strip():
+            continue
+        try:
+            text = _decode(data)
+            read = read or _reader(text, from_, options)
+            written = _convert(read, text, options)
+        except HarmonyError as error:
+            raise type(error)(error.code, f"line {number}: {error.message}", error.at) from error
+        if _tell(written.losses, options, number):
+            sys.exit(_LOST)
+        value = {"output": written.value, "losses": _describe(written.losses)} if options.as_json else written.value
+        write(f"{encode_json(value)}\n")
+
+
+def _reader(text: str, from_: str, options: _Options) -> Format:
+    if from_ != "auto":
+        return format_named(from_, system=options.system)
+    name = recognise(text)
+    if not options.quiet:
+        click.echo(f"took the input for {name}", err=True)
+    return format_named(name, system=options.system)
+
+
+def _convert(read: Format, text: str, options: _Options) -> Exported:
+    imported = read.read(text)
+    written = options.to.write(imported.conversation, call_ids=imported.call_ids)
+    return Exported(written.value, (*imported.losses, *written.losses))
+
+
+def _tell(losses: tuple[Lossy, ...], options: _Options, line: int | None) -> bool:
+    """Say what is lost. Gives whether that is too much."""
+    is_too_much = options.strict and bool(losses)
+    if not options.quiet or is_too_much:
+        where = "" if line is None else f"line {line}: "
+        for loss in losses:
+            click.echo(f"note: {where}{loss}", err=True)
+    if is_too_much:
+        number = "one thing" if len(losses) == 1 else f"{len(losses)} things"
+        click.echo(f"error: {number} would be lost, and --strict allows none", err=True)
+    return is_too_much
+
+
+def _describe(losses: tuple[Lossy, ...]) -> list[Any]:
+    return [msgspec.to_builtins(loss) for loss in losses]
+
+
+# ── input and output ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_json_line(line: bytes) -> bool:
+    if not line.removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"[", b'"')):
+        return False
+    try:
+        return isinstance(read_json(line.decode("utf-8-sig")), dict | list | str)
+    except ValueError:
+        return False
+
+
+def _lines_behind(file: BinaryIO) -> Iterator[bytes] | None:
+    """The other lines; None where there is nothing but blank ones."""
+    blank: list[bytes] = []
+    for line in file:
+        blank.append(line)
+        if line.strip():
+            return itertools.chain(blank, file)
+    return None
+
+
+def _decode(data: bytes) -> str:
+    """The text of the input; of one JSON string, the text that it stands for."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            ErrorCode.VOCABULARY_INVALID_UTF8,
+            f"the input is not UTF-8 at byte {error.start}: {error.reason}",
+            Position(character=len(data[: error.start].decode(errors="replace"))),
+        ) from error
+    if text.lstrip().startswith('"') and _is_json_line(data):
+        return read_json(text)
+    return text
+
+
+def _refuse_same_file(file: BinaryIO, output: str | None) -> None:
+    name = getattr(file, "name", None)
+    if not output or not isinstance(name, str) or not os.path.exists(output) or not os.path.exists(name):
+        return
+    if os.path.samefile(name, output):
+        raise click.UsageError("lines are written while they are read, so --output cannot be the input")
+
+
+@contextmanager
+def _opened(output: str | None) -> Generator[Callable[[str], object]]:
+    """Where to write: the file, which is not touched before, or stdout."""
+    if output is None or output == "-":
+        yield lambda text: click.echo(text, nl=False)
+        return
+    with open(output, "w", encoding="utf-8", newline="") as file:
+        yield file.write

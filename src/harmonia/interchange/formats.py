@@ -1,0 +1,112 @@
+"""All formats by name, and a guess which one a text is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, cast
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.interchange.chat import CHAT, SystemAs
+from harmonia.interchange.documents import Object
+from harmonia.interchange.harmony import HARMONY
+from harmonia.interchange.harmony_json import HARMONY_JSON
+from harmonia.interchange.markdown import MARKDOWN, looks_like_markdown
+from harmonia.interchange.responses_reading import RESPONSES
+from harmonia.interchange.tokens import TOKENS, looks_like_ids
+from harmonia.interchange.values import Format
+from harmonia.parser.arguments import read_json
+from harmonia.vocabulary import find_spellings
+
+FORMATS: Final[Mapping[str, Format]] = {
+    each.name: each for each in (HARMONY_JSON, CHAT, RESPONSES, MARKDOWN, HARMONY, TOKENS)
+}
+
+_CHAT_FIELDS: Final = frozenset(
+    ("tool_calls", "tool_call_id", "function_call", "reasoning", "reasoning_content", "thinking", "refusal")
+)
+_HARMONY_FIELDS: Final = frozenset(("channel", "recipient", "content_type"))
+_HARMONY_PARTS: Final = frozenset(("system_content", "developer_content"))
+_RESPONSES_PARTS: Final = frozenset(("input_text", "output_text", "input_image", "input_file"))
+
+
+def format_named(name: str, *, system: SystemAs = "developer") -> Format:
+    """The format of a name. `system` says what becomes of system messages of the APIs; see chat.py."""
+    found = FORMATS.get(name)
+    if found is None:
+        names = ", ".join(FORMATS)
+        raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"there is no format {name!r}; there are {names}")
+    if system == "developer" or found.name not in (CHAT.name, RESPONSES.name):
+        return found
+    read: Any = partial(cast("Any", found.read), system=system)
+    return Format(found.name, found.description, read, found.write, found.keeps_call_ids)
+
+
+def recognise(text: str) -> str:
+    """The name of the format that a text most likely is; an InputError where it is none."""
+    text = text.removeprefix("\ufeff")
+    if looks_like_ids(text):
+        return TOKENS.name
+    beginning = text.lstrip()
+    if beginning.startswith(("{", "[")):
+        try:
+            return recognise_value(read_json(text))
+        except ValueError:
+            pass  # Harmony text and Markdown may begin with a bracket, too
+    if beginning.startswith("<|"):
+        return HARMONY.name
+    if looks_like_markdown(text):
+        return MARKDOWN.name
+    if find_spellings(text):
+        return HARMONY.name
+    raise _unknown("it is neither JSON nor Markdown with headings such as `## user`, and has no special token")
+
+
+def recognise_value(value: object) -> str:
+    """The same for a JSON value."""
+    if isinstance(value, list):
+        return _recognise_list(cast("list[Any]", value))
+    if isinstance(value, Mapping):
+        body = cast(Object, value)
+        if "choices" in body:
+            return CHAT.name
+        if isinstance(body.get("messages"), list):
+            name = _recognise_list(body["messages"])
+            # A request says more than a conversation does.
+            return CHAT.name if name == HARMONY_JSON.name and "tools" in body else name
+        if "input" in body or "output" in body:
+            return RESPONSES.name
+        if "tokens" in body or "token_ids" in body:
+            return TOKENS.name
+    raise _unknown("it is JSON without messages, input, output, choices or tokens")
+
+
+def _recognise_list(items: list[Any]) -> str:
+    if items and all(type(item) is int or isinstance(item, list) for item in items):
+        return TOKENS.name
+    objects = [cast(Object, item) for item in items if isinstance(item, Mapping)]
+    if any("role" not in item and "type" in item for item in objects):
+        return RESPONSES.name
+    kinds = {part.get("type") for item in objects for part in _parts_of(item)}
+    if any(_HARMONY_FIELDS & item.keys() for item in objects) or kinds & _HARMONY_PARTS:
+        return HARMONY_JSON.name
+    if any(_CHAT_FIELDS & item.keys() for item in objects):
+        return CHAT.name
+    if kinds & _RESPONSES_PARTS or any(item.get("type") == "message" for item in objects):
+        return RESPONSES.name
+    if len(objects) < len(items):
+        raise _unknown("it is a list of other things than messages, items or token ids")
+    return CHAT.name
+
+
+def _parts_of(item: Object) -> list[Object]:
+    content = item.get("content")
+    listed = cast("list[Any]", content) if isinstance(content, list) else []
+    return [cast(Object, part) for part in listed if isinstance(part, Mapping)]
+
+
+def _unknown(why: str) -> InputError:
+    names = ", ".join(FORMATS)
+    return InputError(
+        ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"the input is of no format that is known: {why}; say which of {names}"
+    )

@@ -1,0 +1,175 @@
+"""Which call a result belongs to. A conversation joins them by name and order, the APIs by ids.
+
+Writing: the call of message 3 is `call_3`, unless it came with an id; results are joined as messages/exchanges.py says.
+Reading: a result goes to the call with its id; an id that no earlier call has is an error, because the result would be
+taken for another's. Results of calls to the same tool that came together are put in the order of those calls, because
+that is all that the model sees.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.interchange import canonical
+from harmonia.interchange.canonical import Texts
+from harmonia.interchange.documents import Report
+from harmonia.interchange.values import CallIds, Lossy
+from harmonia.messages import Conversation, Message, Role, call_id, join_results
+
+
+class WrittenCalls:
+    """The ids of the calls of a conversation, and the calls that its results answer. No id is given twice."""
+
+    def __init__(self, conversation: Conversation, call_ids: CallIds | None) -> None:
+        joined = join_results(conversation)
+        self._index_of = {each.result_index: each.index for each in joined if each.result_index is not None}
+        self._conversation = conversation
+        given = call_ids or {}
+        self._ids: dict[int, str] = {}
+        used, reserved = set[str](), set(given.values())
+        for exchange in joined:
+            id_ = given.get(exchange.index)
+            if id_ is None or id_ in used:
+                id_ = call_id(exchange.index)
+                while id_ in used or id_ in reserved:
+                    id_ += "_"
+            used.add(id_)
+            self._ids[exchange.index] = id_
+
+    def id_of(self, index: int) -> str:
+        return self._ids[index]
+
+    def answered_by(self, result_index: int) -> tuple[str, str] | None:
+        """The id and the recipient of the call that a result answers; None where there is none."""
+        index = self._index_of.get(result_index)
+        if index is None:
+            return None
+        return self._ids[index], self._conversation[index].recipient or ""
+
+    def losses(self) -> Iterator[Lossy]:
+        """Results that will come back elsewhere, because they stand in another order than their calls."""
+        latest: dict[str, int] = {}
+        for index, message in enumerate(self._conversation):
+            if message.role is not Role.TOOL:
+                latest = {}
+                continue
+            call = self._index_of.get(index)
+            if call is None:
+                continue
+            recipient = self._conversation[call].recipient or ""
+            if call < latest.get(recipient, -1):
+                why = "results come back in the order of the calls to the same tool"
+                yield Lossy(f"$.messages[{index}]", "order", why, index)
+            latest[recipient] = max(call, latest.get(recipient, -1))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call, where it stands, which calls it came with, and whether somebody answered it."""
+
+    index: int
+    message: Message
+    batch: int
+    is_answered: bool = False
+
+    @property
+    def recipient(self) -> str:
+        return self.message.recipient or ""
+
+
+class ReadMessages:
+    """The messages that were read so far. Results wait until the next message that is none."""
+
+    def __init__(self, report: Report) -> None:
+        self.messages: list[Message] = []
+        self.call_ids: dict[int, str] = {}
+        self._report = report
+        self._by_id: dict[str, list[_Open]] = defaultdict(list)
+        self._calls: list[_Open] = []
+        self._first_open = 0
+        self._batch = 0  # calls with no result and no user between them came together
+        self._results: list[tuple[_Open | None, Message, str]] = []
+
+    def add(self, *messages: Message) -> None:
+        self._settle()
+        self.messages += messages
+        self._batch += any(message.role is Role.USER for message in messages)
+
+    def add_call(self, message: Message, id_: str | None, output: Texts | None = None, path: str = "$") -> None:
+        """A call, and what it gave, where a server made the call itself and tells both at once."""
+        self._settle()
+        call = _Open(len(self.messages), message, self._batch)
+        self._calls.append(call)
+        if id_ is not None:
+            self._by_id[id_].append(call)
+            self.call_ids[call.index] = id_
+        self.messages.append(message)
+        if output is not None:
+            call.is_answered = True
+            self._results.append((call, canonical.result(call.recipient, output).answering(message), path))
+
+    def add_result(self, id_: str | None, name: str | None, content: Texts, path: str, id_path: str) -> None:
+        """A result for the call with this id; without an id, for the tool of this name, or the call that waits."""
+        if id_ is not None:
+            call = self._call_with(id_, id_path)
+        else:
+            call = self._call_of(name)
+            if call is None and name is None:
+                raise InputError(
+                    ErrorCode.INTERCHANGE_UNKNOWN_CALL,
+                    "the result names neither a call nor a tool, and no call waits for one",
+                    Position(path=path),
+                )
+        if call is not None:
+            call.is_answered = True
+        recipient = name if call is None else call.recipient
+        assert recipient is not None
+        if name is not None and name != recipient:
+            self._report.lose(path, "name", f"the call went to {recipient}, so its result is not one of {name}")
+        result = canonical.result(recipient, content)
+        self._results.append((call, result if call is None else result.answering(call.message), path))
+
+    def finish(self) -> list[Message]:
+        self._settle()
+        return self.messages
+
+    def _call_with(self, id_: str, path: str) -> _Open:
+        calls = self._by_id.get(id_)
+        if not calls:
+            raise InputError(
+                ErrorCode.INTERCHANGE_UNKNOWN_CALL, f"no earlier call has the id {id_!r}", Position(path=path)
+            )
+        # Some servers count their calls anew in every turn.
+        return next((call for call in calls if not call.is_answered), calls[-1])
+
+    def _call_of(self, name: str | None) -> _Open | None:
+        while self._first_open < len(self._calls) and self._calls[self._first_open].is_answered:
+            self._first_open += 1
+        for at in range(self._first_open, len(self._calls)):
+            call = self._calls[at]
+            if not call.is_answered and (name is None or call.recipient == name):
+                return call
+        return None
+
+    def _settle(self) -> None:
+        """Put the results that wait into the messages, those of one tool in the order of its calls."""
+        if not self._results:
+            return
+        results, self._results = self._results, []
+        self._batch += 1
+        places: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for at, (call, _, _) in enumerate(results):
+            if call is not None:
+                places[call.recipient, call.batch].append(at)
+        ordered = list(results)
+        for ats in places.values():
+            sorted_ats = sorted(ats, key=lambda at: call.index if (call := results[at][0]) else 0)
+            for at, taken in zip(ats, sorted_ats, strict=True):
+                ordered[at] = results[taken]
+            if sorted_ats != ats:
+                path = results[ats[0]][2]
+                self._report.lose(path, "order", "the results were put in the order of the calls to the same tool")
+        self.messages += [message for _, message, _ in ordered]
