@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
-from harmonia.events import Diagnostic, Event, MessageEnded, Repaired
+from harmonia.events import Diagnostic, Event, Header, MessageEnded, Repaired
 from harmonia.messages import Message, Role
 from harmonia.parser.headers import ASSISTANT
 from harmonia.parser.ledger import Limits, Place
@@ -55,6 +55,8 @@ _ROLES: Final = {role.value: role for role in Role}
 _REPLACEMENT: Final = "\ufffd"
 # Tokens are searched for special ones in blocks, because `max` is quick and a loop is not.
 _BLOCK: Final = 512
+# So many tokens at a time are looked up one by one; more are quicker to decode together.
+_FEW: Final = 32
 
 
 class _EndOfStream:
@@ -131,12 +133,29 @@ class Parser(ShortCuts):
         """Between messages ("wait"), in a header, or in a body."""
         return "header" if self._gate is not None and self._gate.state == "header" else self._state
 
+    @property
+    def header(self) -> Header | None:
+        """The header of the message whose body is being read; None between messages and in a header."""
+        return self._header if self._state == "body" else None
+
+    @property
+    def token_count(self) -> int:
+        """How many tokens were read; 0 where the stream is text."""
+        return (self._token or 0) + len(self._pending_ids)
+
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether the stream is token ids, as far as anything came."""
+        return self._token is not None
+
     # ── the two verbs ───────────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """What happened with this chunk: a token id, several, bytes or text."""
         # Nearly every chunk is one token that is whole characters, and more text of a body: this is written for speed.
         if chunk.__class__ is not int or not 0 <= chunk < FIRST_SPECIAL:  # pyright: ignore[reportOperatorIssue] -- an int has an order
+            if chunk.__class__ is list and self._fast_until >= 0:
+                return self._feed_few(cast("list[int]", chunk))
             return self._run(chunk)
         token: int = chunk  # pyright: ignore[reportAssignmentType]
         text = self._token_text[token]
@@ -151,6 +170,33 @@ class Parser(ShortCuts):
                 self._char = end_char
                 return [self._delta(text, self._header, start, end, char, end_char)]
         return self._feed_part(token) if char < self._plain_until else self._run(token)
+
+    def _feed_few(self, tokens: list[int]) -> list[Event]:
+        """The same for a few tokens, as engines send them that speculate or that are read slowly."""
+        if len(tokens) > _FEW:
+            return self._run(tokens)
+        token_text = cast("list[str]", self._token_text)
+        try:
+            # The sum is an integer only if all are; see `_as_tokens`.
+            if max(tokens) >= FIRST_SPECIAL or min(tokens) < 0 or type(sum(tokens)) is not int:
+                return self._run(tokens)
+            text = "".join([token_text[token] for token in tokens])
+        except (TypeError, ValueError):
+            # Something that is no token, or nothing at all; or a token that is part of a character, or new.
+            for token in tokens:
+                if token.__class__ is int and 0 <= token < FIRST_SPECIAL and not token_text[token]:
+                    self._vocabulary.text_of(token)  # next time it is known
+            return self._run(tokens)
+        char = self._char
+        end_char = char + len(text)
+        if end_char > self._fast_until:
+            return self._run(tokens)
+        self._ids += tokens
+        self._parts.append(text)
+        start = self._token or 0
+        self._token = end = start + len(tokens)
+        self._char = end_char
+        return [self._delta(text, self._header, start, end, char, end_char)]
 
     def _feed_part(self, token: int) -> list[Event]:
         """The same for a token that has part of a character, or that is new."""

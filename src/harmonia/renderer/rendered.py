@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Literal, get_args
 
@@ -13,7 +13,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Message
 from harmonia.renderer.loss import Stretch, TrainOn, loss_mask
 from harmonia.schema import Loss
-from harmonia.vocabulary import FIRST_SPECIAL, RETURN, Vocabulary, find_spellings
+from harmonia.vocabulary import FIRST_SPECIAL, RETURN, Vocabulary, default_vocabulary, find_spellings
 
 Ambiguous = Literal["refuse", "escape"]
 
@@ -98,41 +98,55 @@ class Rendered:
 
     def to_text(self, *, ambiguous: Ambiguous = "refuse") -> str:
         """`text`, with a choice of what happens to a special token that somebody spelled out."""
-        if ambiguous not in get_args(Ambiguous):
-            raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; it may be refuse or escape")
-        decode = self._vocabulary.decode
-        parts: list[str] = []
-        for start, end in _ordinary_stretches(self.tokens):
-            text = decode(self.tokens[start:end])
-            shown = 0
-            for offset, spelling in find_spellings(text):
-                if ambiguous == "refuse":
-                    raise self._ambiguous(spelling, start, offset)
-                parts += (text[shown:offset], spelling.replace("<|", "<\\|"))
-                shown = offset + len(spelling)
-            parts.append(text[shown:])
-            parts.append(decode(self.tokens[end : end + 1]))
-        return "".join(parts)
-
-    def _ambiguous(self, spelling: str, start: int, offset: int) -> InputError:
-        # The token in which the spelling begins, `offset` characters behind the token `start`.
-        lengths = (len(self._vocabulary.decode_bytes([token])) for token in self.tokens[start:])
-        bytes_before = len(self._vocabulary.decode(self.tokens[start:])[:offset].encode())
-        token = start + bisect_right(list(accumulate(lengths)), bytes_before)
-        message = next((span.message for span in self.spans if span.start_token <= token < span.end_token), None)
-        return InputError(
-            ErrorCode.RENDER_AMBIGUOUS_TEXT,
-            f"the text of a message spells {spelling}, which as text would be the special token; "
-            'send tokens, or show it to people with to_text(ambiguous="escape")',
-            Position(token=token, message=message),
-        )
+        try:
+            return text_of(self.tokens, self._vocabulary, ambiguous=ambiguous)
+        except InputError as error:
+            if (token := error.at.token) is None:
+                raise
+            message = next((span.message for span in self.spans if span.start_token <= token < span.end_token), None)
+            raise InputError(error.code, error.message, Position(token=token, message=message)) from None
 
     def _located(self) -> Iterable[tuple[Piece, int, int]]:
         bounds = list(accumulate((len(piece.tokens) for piece in self._pieces), initial=0))
         return zip(self._pieces, bounds, bounds[1:], strict=False)
 
 
-def _ordinary_stretches(tokens: list[int]) -> Iterable[tuple[int, int]]:
+def text_of(tokens: Sequence[int], vocabulary: Vocabulary | None = None, *, ambiguous: Ambiguous = "refuse") -> str:
+    """The text of rendered tokens, in which every spelling of a special token is a real one.
+
+    One that somebody typed is refused with an InputError that says at which token it begins, or broken as `<\\|end|>`.
+    """
+    if ambiguous not in get_args(Ambiguous):
+        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; it may be refuse or escape")
+    vocabulary = vocabulary or default_vocabulary()
+    decode = vocabulary.decode
+    parts: list[str] = []
+    for start, end in _ordinary_stretches(tokens):
+        text = decode(tokens[start:end])
+        shown = 0
+        for offset, spelling in find_spellings(text):
+            if ambiguous == "refuse":
+                raise _ambiguous(tokens, vocabulary, spelling, start, offset)
+            parts += (text[shown:offset], spelling.replace("<|", "<\\|"))
+            shown = offset + len(spelling)
+        parts.append(text[shown:])
+        parts.append(decode(tokens[end : end + 1]))
+    return "".join(parts)
+
+
+def _ambiguous(tokens: Sequence[int], vocabulary: Vocabulary, spelling: str, start: int, offset: int) -> InputError:
+    # The token in which the spelling begins, `offset` characters behind the token `start`.
+    lengths = (len(vocabulary.decode_bytes([token])) for token in tokens[start:])
+    bytes_before = len(vocabulary.decode(tokens[start:])[:offset].encode())
+    return InputError(
+        ErrorCode.RENDER_AMBIGUOUS_TEXT,
+        f"the text of a message spells {spelling}, which as text would be the special token; "
+        'send tokens, or show it to people with to_text(ambiguous="escape")',
+        Position(token=start + bisect_right(list(accumulate(lengths)), bytes_before)),
+    )
+
+
+def _ordinary_stretches(tokens: Sequence[int]) -> Iterable[tuple[int, int]]:
     """What lies between special tokens, as (start, end); the token at `end` is special, or `end` is the end."""
     start = 0
     for index, token in enumerate(tokens):

@@ -8,18 +8,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.messages import Content, Conversation, DeveloperContent, Message, Role, SystemContent
+from harmonia.messages import Conversation, DeveloperContent, Message, Role
 from harmonia.provenance import Sampled
 from harmonia.renderer.contents import declares_functions
 from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.memory import Memory
+from harmonia.renderer.packing import packed_contents, unpack
 from harmonia.renderer.rendered import Piece, Rendered
 from harmonia.renderer.segments import KNOWN_FORMS, CallStop, Form, RecipientSection, segment, stop_token
 from harmonia.vocabulary import CALL, END, RETURN, START, Vocabulary, default_vocabulary
@@ -118,7 +118,7 @@ class Renderer:
         if message.sampled is not None and not form.exact_reference:
             return _piece_as_sampled(message, message.sampled, form)
         content, author = message.content, message.author
-        said = content if isinstance(content, str) else _pack(message.contents, has_functions)
+        said = content if isinstance(content, str) else packed_contents(message, has_functions=has_functions)
         key = (said, author.role, author.name, message.channel, message.recipient, message.content_type, form)
         piece = self._memory.get(key)
         if piece is None:
@@ -134,7 +134,7 @@ class Renderer:
                 raise
             # Contents take what callers put in, and a value of the wrong type shows only here. Reading them as JSON
             # finds it and names its path.
-            message = message.replace(content=_unpack(said))
+            message = message.replace(content=unpack(said))
             return self._render_message(message, form, has_functions=has_functions)
 
     def _render_message(self, message: Message, form: Form, *, has_functions: bool) -> Piece:
@@ -198,41 +198,3 @@ def _piece_as_sampled(message: Message, sampled: Sampled, form: Form) -> Piece:
 def _inside_message(at: Position, index: int) -> Position:
     path = None if at.path is None else f"$.messages[{index}]{at.path.removeprefix('$')}"
     return msgspec.structs.replace(at, message=index, path=path)
-
-
-# Contents with schemas are remembered by a packed form, because callers may change a schema in place. What is printed
-# depends on nothing that the packed form does not say (see schema/documents.py).
-
-_BINARY, _JSON = b"b", b"j"
-_CONTENTS = list[str | SystemContent | DeveloperContent]
-_CONTENTS_DECODER: Final = msgspec.msgpack.Decoder(_CONTENTS)
-
-
-def _pack(contents: tuple[Content, ...], has_functions: bool) -> bytes:
-    """All that the text of these contents depends on."""
-    flag = b"+" if has_functions else b"-"
-    try:
-        try:
-            return _BINARY + flag + msgspec.msgpack.encode(contents)
-        except OverflowError:  # an integer of more than 64 bits
-            return _JSON + flag + json.dumps(msgspec.to_builtins(contents)).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "the content has half of a surrogate pair") from error
-    except RecursionError as error:
-        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema of the message nests too deep") from error
-    except (TypeError, ValueError) as error:
-        raise InputError(ErrorCode.SCHEMA_INVALID, f"a schema of the message is not JSON: {error}") from error
-
-
-def _unpack(packed: bytes) -> list[Any]:
-    try:
-        if packed.startswith(_JSON):
-            return msgspec.convert(json.loads(packed[2:]), _CONTENTS)
-        return _CONTENTS_DECODER.decode(packed[2:])
-    except RecursionError as error:
-        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema of the message nests too deep") from error
-    except msgspec.ValidationError as error:
-        # msgspec ends its sentence with " - at `$[0].model_identity`".
-        sentence, _, path = str(error).partition(" - at `$")
-        at = Position(path="$.content" + path.rstrip("`"))
-        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, sentence, at) from error
