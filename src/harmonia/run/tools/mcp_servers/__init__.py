@@ -1,0 +1,1 @@
+"""The pieces of the MCP client: what a server is, one connection to it, and what its answers say."""
