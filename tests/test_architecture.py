@@ -45,6 +45,7 @@ ALLOWED_PACKAGES = {
     "pydantic": ("openai_harmony", "run"),
     "httpx2": ("run",),
     "jsonschema": ("run",),
+    "referencing": ("run",),
     "mcp": ("run",),
     "torch": ("run",),
     "transformers": ("run",),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harmonia.messages import Json
+from harmonia.messages import Json, ToolNamespace
 
 # json  the arguments are one JSON object that fits `parameters`
 # text  the arguments are free text, such as python's code
@@ -33,6 +33,35 @@ class Tool:
     namespace: str | None = FUNCTIONS
     takes: Takes = "json"
     timeout_s: float | None = None
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        name: str | None = None,
+        description: str | None = None,
+        *,
+        namespace: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Tool:
+        """A tool that calls a Python function; its signature, annotations and docstring say how. See functions.py."""
+        from harmonia.run.tools.functions import ToolOptions, tool_of_function
+
+        return tool_of_function(function, ToolOptions(name, description, namespace, timeout_s))
+
+    @classmethod
+    def from_definition(cls, definition: Json) -> Tool:
+        """A tool from the JSON of OpenAI's APIs, nested or flat, or of MCP. Nothing here runs it."""
+        from harmonia.run.tools.definitions import tool_of_definition
+
+        return tool_of_definition(definition)
+
+    @classmethod
+    def from_namespace(cls, namespace: ToolNamespace) -> list[Tool]:
+        """The tools of a namespace; one without tools, such as `PYTHON`, is itself a tool that takes text."""
+        if not namespace.tools:
+            return [cls(namespace.name, namespace.description, namespace=None, takes="text")]
+        return [cls(tool.name, tool.description, tool.parameters, namespace=namespace.name) for tool in namespace.tools]
 
 
 class ToolResult(msgspec.Struct, frozen=True):

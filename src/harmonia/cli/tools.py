@@ -1,0 +1,181 @@
+"""`harmonia tools`: how a set of tools will be declared to the model, under which names, and what it costs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO, Final, cast
+
+import click
+import msgspec
+
+from harmonia.cli.display import show
+from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Json
+from harmonia.renderer import Renderer
+from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
+from harmonia.run.tools.functions import is_marked
+from harmonia.run.tools.tool_set import ToolLike, ToolSet
+from harmonia.vocabulary import Vocabulary
+
+# Where lists of definitions are found: in a request, in the old form of Chat Completions, in a server's answer.
+_LISTS: Final = ("tools", "functions")
+_EXPECTED: Final = (
+    'the input is a list of definitions, {"tools": […]}, the answer to MCP\'s tools/list, or the body of a request'
+)
+
+
+@click.command("tools")
+@file_argument
+@click.option(
+    "-f",
+    "--function",
+    "functions",
+    multiple=True,
+    metavar="MODULE:NAME|FILE.py:NAME",
+    help="A Python function; without :NAME, all that are marked with @tool. It is imported, so its code runs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@vocabulary_option
+def command(file: BinaryIO, functions: tuple[str, ...], as_json: bool, vocabulary: Vocabulary) -> None:
+    """Show how tools will be declared to the model, what each costs in tokens, and what their schemas lose.
+
+    FILE has definitions as JSON: a list, {"tools": […]}, the answer to MCP's tools/list, or the body of a request.
+    Tools that a provider runs by itself, such as web_search, are left out.
+    """
+    tools: list[ToolLike] = []
+    if not functions or getattr(file, "name", "<stdin>") not in ("<stdin>", "-"):
+        tools += _read_definitions(read_text(file).removeprefix("\ufeff"))
+    for written in functions:
+        tools += import_functions(written)
+    cost = cost_of(ToolSet(tools), Renderer(vocabulary))
+    if as_json:
+        echo_json(_describe(cost))
+    else:
+        _show(cost)
+
+
+# ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_definitions(text: str) -> list[ToolLike]:
+    try:
+        value: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _refuse(f"not JSON: {error}", "$") from error
+    listed, path = _find_list(value)
+    tools: list[ToolLike] = []
+    for index, definition in enumerate(listed):
+        if not isinstance(definition, dict):
+            raise _refuse(f"{show(repr(definition)[:60])} is no definition of a tool", f"{path}[{index}]")
+        fields = cast("Json", definition)
+        kind = fields.get("type", "function")
+        if kind not in ("function", "custom") and "name" not in fields:
+            click.echo(f"left out: {path}[{index}] is of type {show(str(kind))}, which is the provider's own", err=True)
+            continue
+        tools.append(fields)
+    return tools
+
+
+def _find_list(value: Any) -> tuple[list[Any], str]:
+    if isinstance(value, list):
+        return cast("list[Any]", value), "$"
+    if isinstance(value, dict):
+        fields = cast("Json", value)
+        for name in _LISTS:
+            if isinstance(fields.get(name), list) and "name" not in fields:
+                return fields[name], f"$.{name}"
+        if isinstance(fields.get("result"), dict):  # JSON-RPC, as MCP servers answer
+            listed, path = _find_list(fields["result"])
+            return listed, f"$.result{path.removeprefix('$')}"
+        if "name" in fields or "function" in fields:
+            return [fields], "$"
+    raise _refuse("there are no definitions of tools in it", "$")
+
+
+def _refuse(message: str, path: str) -> InputError:
+    error = InputError(ErrorCode.TOOL_INVALID_DEFINITION, message, Position(path=path))
+    error.add_note(_EXPECTED)
+    return error
+
+
+# ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def import_functions(written: str) -> list[ToolLike]:
+    place, parted, name = written.rpartition(":")
+    if not parted or name.endswith(".py"):
+        place, name = written, ""
+    module = _import(place)
+    if name:
+        found: Any = module
+        for step in name.split("."):
+            found = getattr(found, step, None)
+        if found is None:
+            raise click.BadParameter(f"{place} has no {name}", param_hint="--function")
+        return [found]
+    marked = [each for each in vars(module).values() if is_marked(each)]
+    if not marked:
+        raise click.BadParameter(f"{place} has no function that is marked with @tool", param_hint="--function")
+    return marked
+
+
+def _import(place: str) -> ModuleType:
+    is_file = place.endswith(".py")
+    # As Python itself does: a script finds what lies beside it, a module what lies in the folder at hand.
+    beside = str(Path(place).absolute().parent) if is_file else ""
+    sys.path.insert(0, beside)
+    try:
+        if not is_file:
+            return import_module(place)
+        # Under a name that hides no other module. Dataclasses look up their module by it.
+        spec = spec_from_file_location(f"_harmonia_tools_of_{Path(place).stem}", place)
+        assert spec is not None and spec.loader is not None, "a .py file has a loader"
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise click.BadParameter(
+            f"{place} cannot be imported: {type(error).__name__}: {error}", param_hint="--function"
+        ) from error
+    finally:
+        sys.path.remove(beside)
+    return module
+
+
+# ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _describe(cost: SetCost) -> Json:
+    return {
+        "tokens": cost.tokens,
+        "heading_tokens": cost.heading_tokens,
+        "tools": [{**msgspec.to_builtins(tool), "is_renamed": tool.is_renamed} for tool in cost.tools],
+        "namespaces": msgspec.to_builtins(cost.namespaces),
+    }
+
+
+def _show(cost: SetCost) -> None:
+    for namespace in cost.namespaces:
+        # Descriptions are somebody's text: no control character of theirs reaches the terminal.
+        for line in namespace.text.split("\n"):
+            click.echo(show(line))
+        click.echo()
+    rows = [(tool.tokens, f"{tool.recipient}{_owner_name(tool)}") for tool in cost.tools]
+    rows += [(cost.heading_tokens, "headings"), (cost.tokens, "together")]
+    width = max(len("tokens"), *(len(f"{tokens:,}") for tokens, _ in rows))
+    click.echo(f"{'tokens':>{width}}  tool")
+    for tokens, name in rows:
+        click.echo(f"{tokens:>{width},}  {name}")
+    losses = [(tool.recipient, loss) for tool in cost.tools for loss in tool.losses]
+    if losses:
+        click.echo("\nThe model is not told:")
+        for recipient, loss in losses:
+            click.echo(f"  {recipient} {show(loss.path)}: {show(loss.sentence)}")
+
+
+def _owner_name(tool: ToolCost) -> str:
+    return f", renamed from {show(tool.name)!r}" if tool.is_renamed else ""

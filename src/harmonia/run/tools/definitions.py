@@ -1,0 +1,91 @@
+"""Tools from the JSON in which APIs and MCP servers describe them.
+
+    {"type": "function", "function": {"name": …, "parameters": …}}     Chat Completions
+    {"type": "function", "name": …, "parameters": …}                   Responses
+    {"type": "custom", "name": …}                                      Responses; its argument is text
+    {"name": …, "inputSchema": …}                                      MCP
+
+A description may be missing, parameters may be missing or null, and fields that say nothing to a model, such as
+`strict` or `annotations`, are passed over. Only the name has to be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Json
+from harmonia.run.tools.tool import Tool
+
+_SCHEMA_FIELDS: Final = ("parameters", "inputSchema", "input_schema")
+_TEXT: Final[Json] = {"type": "string"}
+
+
+def tool_of_definition(definition: object) -> Tool:
+    """The tool that a definition describes; see the module."""
+    kind, fields, path = _unwrap(definition)
+    if kind not in ("function", "custom"):
+        raise _invalid(f"a tool of type {kind!r} has no definition; expected function or custom", "$.type")
+    name = fields.get("name")
+    if not isinstance(name, str) or not name:
+        raise _invalid(f"the name is {name!r}; expected a text", f"{path}.name")
+    description = fields.get("description")
+    if description is not None and not isinstance(description, str):
+        raise _invalid(f"the description of {name} is {description!r}; expected a text", f"{path}.description")
+    if kind == "custom":
+        return Tool(name, description or None, _TEXT, takes="text")
+    return Tool(name, description or None, _schema_of(name, fields, path))
+
+
+def convert_tools_for_harmony(definitions: Iterable[object] | Json) -> list[Json]:
+    """Definitions of any kind as flat ones: `type`, `name`, `description` where there is one, and `parameters`.
+
+    Takes a list, or an object with a list `tools`. Tools that a provider runs itself, such as `web_search`, have
+    nothing to flatten and stay as they are.
+    """
+    if isinstance(definitions, Mapping):
+        definitions = cast("list[object]", cast("Json", definitions).get("tools") or [])
+    return [_flatten(definition) for definition in definitions]
+
+
+def _flatten(definition: object) -> Json:
+    kind, fields, _ = _unwrap(definition)
+    if kind != "function":
+        return dict(fields)
+    tool = tool_of_definition(definition)
+    flat: Json = {"type": "function", "name": tool.name}
+    if tool.description is not None:
+        flat["description"] = tool.description
+    flat["parameters"] = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
+    if isinstance(fields.get("strict"), bool):
+        flat["strict"] = fields["strict"]
+    return flat
+
+
+def _unwrap(definition: object) -> tuple[str, Json, str]:
+    """The type of a definition, the fields that describe the tool, and their path."""
+    if not isinstance(definition, Mapping):
+        raise _invalid(f"{definition!r} is no definition of a tool; expected a JSON object", "$")
+    outer = cast("Mapping[str, Any]", definition)
+    kind = outer.get("type")
+    nested = outer.get(kind) if isinstance(kind, str) else outer.get("function")
+    kind = "function" if kind is None else str(kind)
+    if isinstance(nested, Mapping):
+        return kind, dict(cast("Mapping[str, Any]", nested)), f"$.{kind}"
+    return kind, dict(outer), "$"
+
+
+def _schema_of(name: str, fields: Json, path: str) -> Json | bool | None:
+    for field in _SCHEMA_FIELDS:
+        schema = fields.get(field)
+        if schema is None:
+            continue
+        if not isinstance(schema, dict | bool):
+            raise _invalid(f"the parameters of {name} are {schema!r}; expected a JSON Schema", f"{path}.{field}")
+        return cast("Json | bool", schema)
+    return None
+
+
+def _invalid(message: str, path: str) -> InputError:
+    return InputError(ErrorCode.TOOL_INVALID_DEFINITION, message, Position(path=path))

@@ -1,0 +1,181 @@
+"""What a tool gave, as the text that the model reads, and as a message.
+
+    text                    verbatim
+    None                    null
+    everything else         JSON: numbers, lists, dictionaries, dataclasses, msgspec and pydantic models, enums, dates;
+                            bytes are text where they are UTF-8, and base64 otherwise
+    an error                {"error": "…", "code": "tool.failed"}, escaped as JSON has it
+
+1. What is too long keeps its head and its tail, and says between them how much was cut.
+2. The text can always be rendered: halves of surrogate pairs are replaced.
+3. What JSON does not have (NaN, infinity, a cycle, an object that nobody knows) is a ToolError that says where it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Final, cast
+
+import msgspec
+
+from harmonia.errors import ErrorCode, HarmonyError, Position, ToolError
+from harmonia.messages import Message, Role
+from harmonia.parser.tools import is_builtin
+from harmonia.run.tools.tool import FUNCTIONS, ToolResult
+
+# About ten thousand tokens of English.
+DEFAULT_LIMIT_CHARS: Final = 40_000
+
+# What no word of a header may have; see renderer/segments.py.
+_UNSAFE: Final = re.compile(r"[\s<>|\x00-\x1f\x7f]+")
+_ROLES: Final = frozenset(role.value for role in Role)
+
+
+def result_of(value: object, limit_chars: int | None = DEFAULT_LIMIT_CHARS) -> ToolResult:
+    """What a tool gave, as a result; see the module. A `limit_chars` of None cuts nothing."""
+    if isinstance(value, ToolResult):
+        return _limit(value.text, limit_chars, is_error=value.is_error, cut_before=value.cut_chars)
+    return _limit(value if isinstance(value, str) else _text_of(value), limit_chars)
+
+
+def error_result(error: HarmonyError, limit_chars: int | None = DEFAULT_LIMIT_CHARS) -> ToolResult:
+    """What the model is told of an error: what went wrong, and where in its arguments."""
+    # The message is cut, not the JSON around it.
+    message = _limit(error.message, limit_chars)
+    told = {"error": message.text, "code": error.code.value}
+    if error.at.path is not None:
+        told["at"] = error.at.path
+    return ToolResult(_without_lone_surrogates(_dump(told)), is_error=True, cut_chars=message.cut_chars)
+
+
+def result_message(recipient: str, result: ToolResult, channel: str | None = None) -> Message:
+    """The message with which a tool answers. `recipient` is its whole name, as `ToolSet.recipient_of` gives it; for a
+    tool that there is not, what the model wrote.
+
+    A function answers on `commentary`, wherever it was called. The built-in tools, python and browser, answer on
+    the `channel` of the call, which for them is mostly `analysis`: so it was in the models' training.
+    """
+    # A model may have written anything, and the answer has to be rendered all the same.
+    name = _UNSAFE.sub("_", _without_lone_surrogates(recipient))
+    if not name or name.partition(":")[0] in _ROLES or name.startswith("to="):
+        name = f"{FUNCTIONS}.{name}"
+    # No other channel is a tool's to speak on, whatever the header of a call said.
+    is_on_analysis = channel == "analysis" and is_builtin(name)
+    return Message.tool(name, result.text, channel="analysis" if is_on_analysis else "commentary")
+
+
+# ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _limit(text: str, limit_chars: int | None, *, is_error: bool = False, cut_before: int = 0) -> ToolResult:
+    text = _without_lone_surrogates(text)
+    total = len(text)
+    if limit_chars is None or total <= limit_chars:
+        return ToolResult(text, is_error, cut_before)
+    # The note counts towards the limit; it is as long as it would be if everything were cut.
+    kept = max(limit_chars - len(_note(total, total)), 0)
+    head = (kept + 1) // 2
+    cut = total - kept
+    shortened = f"{text[:head]}{_note(cut, total)}{text[total - (kept - head) :]}"
+    return ToolResult(shortened, is_error, cut_before + cut)
+
+
+def _note(cut: int, total: int) -> str:
+    return f"\n[… {cut:,} of {total:,} characters cut …]\n"
+
+
+def _without_lone_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Halves that belong together, as JSON's \\ud83d\\ude00, become their character.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes_text(bytes(cast("bytes", value)))
+    try:
+        return _dump(_builtins(value))
+    except RecursionError as error:
+        raise _no_json("it refers to itself, or nests too deep") from error
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        path = _path_of_no_number(value)
+        if path is not None:
+            raise _no_json("JSON has neither NaN nor infinity", path) from error
+        raise _no_json(str(error)) from error
+
+
+def _builtins(value: object) -> Any:
+    return msgspec.to_builtins(value, builtin_types=(bytes, bytearray), str_keys=True, enc_hook=_plain)
+
+
+def _dump(value: object) -> str:
+    # Not msgspec's encoder, which writes null for NaN and has no integers of more than 64 bits.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What msgspec does not know: bytes as text, pydantic models, paths, and what knows how to become a list."""
+    match value:
+        case bytes() | bytearray() | memoryview():
+            return _bytes_text(bytes(cast("bytes", value)))
+        case PurePath() | complex():
+            return str(value)
+        case BaseException():
+            return f"{type(value).__name__}: {value}"
+        case Mapping():
+            return dict(cast("Mapping[Any, Any]", value))
+        case _:
+            pass
+    for method, options in (("model_dump", {"mode": "json"}), ("tolist", {}), ("isoformat", {})):
+        convert = getattr(value, method, None)
+        if callable(convert) and not isinstance(value, type):
+            return convert(**options)
+    raise TypeError(f"a value of type {type(value).__name__} is no JSON value")
+
+
+def _bytes_text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode("ascii")
+
+
+def _path_of_no_number(value: object) -> str | None:
+    """Where the NaN or the infinity is that made a value no JSON; None where it is something else."""
+    try:
+        plain = _builtins(value)
+    except Exception:
+        return None
+    found = [(plain, "$")]
+    while found:
+        part, path = found.pop()
+        match part:
+            case float():
+                if not math.isfinite(part):
+                    return path
+            case dict():
+                items = cast("dict[str, Any]", part).items()
+                found += [(each, f"{path}.{name}") for name, each in items]
+            case list() | tuple():
+                found += [(each, f"{path}[{index}]") for index, each in enumerate(cast("list[Any]", part))]
+            case _:
+                pass
+    return None
+
+
+def _no_json(reason: str, path: str | None = None) -> ToolError:
+    at = "" if path is None else f" at {path}"
+    return ToolError(
+        ErrorCode.TOOL_FAILED, f"the tool's result{at} cannot be written as JSON: {reason}", Position(path=path)
+    )

@@ -1,0 +1,437 @@
+"""The tools of a run: how the model is told of them, which one it meant, whether the arguments fit, and the running.
+
+    Tool, function, definition, namespace -> ToolSet -> namespaces        what the prompt declares
+                                                     -> find(recipient)   what the model wrote -> the tool
+                                                     -> run(call)         -> ToolResult, or a ToolError
+
+1. A set never changes. `allow` gives a set that declares the same, so that the prompt and an engine's cache of it stay
+   as they are, but runs only some.
+2. Every name that is declared is legal (see names.py) and leads back to one tool. What models write instead of it is
+   understood where it can mean one tool only: the name alone, the owner's own name, and a server's name put before it
+   (`mcp__server__tool`, `server___tool`). `declared` knows exactly the names that `find` finds.
+3. Errors are ToolErrors that a model can act on; `error_result` says them to it. A cancelled task stays cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, Self, cast
+
+from harmonia.builtin_tools import BROWSER, PYTHON
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
+from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
+from harmonia.parser import Tools
+from harmonia.parser.arguments import json_fault
+from harmonia.parts import Call, split_name
+from harmonia.run.tools.names import legal_names
+from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, result_of
+from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolResult
+from harmonia.run.tools.validation import Validate, compile_schema, list_names, nearest, shorten
+
+ToolLike = Tool | ToolNamespace | ToolDescription | Json | Callable[..., Any]
+
+_BUILTINS: Final = {namespace.name: namespace for namespace in (BROWSER, PYTHON)}
+# Recipients that are nobody to call, and the namespace of everybody; a tool or a namespace cannot be called so.
+_RESERVED: Final = frozenset(["all", *(role.value for role in Role)])
+_NO_ARGUMENTS: Final[Json] = {"type": "object"}
+
+
+class ToolSet:
+    """Tools, declared and callable; see the module."""
+
+    __slots__ = (
+        "_aliases",
+        "_allowed",
+        "_by_recipient",
+        "_declared",
+        "_namespaces",
+        "_recipients",
+        "_tools",
+        "_validators",
+    )
+
+    def __init__(self, tools: Iterable[ToolLike] = ()) -> None:
+        described: dict[str, str | None] = {}
+        self._tools = tuple(each for tool in tools for each in as_tools(tool, described))
+        self._recipients = _recipients_of(self._tools)
+        self._by_recipient = {recipient: tool for tool, recipient in self._recipients.values()}
+        self._aliases = _aliases_of(self._recipients.values())
+        self._namespaces = _declare(self._recipients.values(), described)
+        self._declared = Tools([*self._namespaces, *(f"{FUNCTIONS}.{alias}" for alias in self._aliases)])
+        self._allowed: frozenset[str] | None = None
+        # Compiled when first needed.
+        self._validators: dict[str, Validate] = {}
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools in the order in which they were given."""
+        return self._tools
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
+
+    def __repr__(self) -> str:
+        return f"ToolSet({', '.join(self._by_recipient)})"
+
+    # ── declaring ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def namespaces(self) -> tuple[ToolNamespace, ...]:
+        """How the tools are declared to the model, with legal names."""
+        return self._namespaces
+
+    @property
+    def declared(self) -> Tools:
+        """What a parser has to know of the tools. It remembers headers, so it is made once."""
+        return self._declared
+
+    @property
+    def system_namespaces(self) -> tuple[ToolNamespace, ...]:
+        """The built-in ones, python and browser: a system message declares them."""
+        return tuple(namespace for namespace in self.namespaces if _is_builtin(namespace))
+
+    @property
+    def developer_namespaces(self) -> tuple[ToolNamespace, ...]:
+        """Functions and all others: a developer message declares them."""
+        return tuple(namespace for namespace in self.namespaces if not _is_builtin(namespace))
+
+    def recipient_of(self, tool: Tool) -> str:
+        """The whole name under which the model is told of the tool: `functions.get_weather`."""
+        found = self._recipients.get((tool.namespace, tool.name))
+        if found is None:
+            raise InputError(ErrorCode.TOOL_UNKNOWN, f"{tool.name} is no tool of this set")
+        return found[1]
+
+    # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def find(self, recipient: str) -> Tool | None:
+        """The tool that the model meant; None where there is none, or more than one could be meant."""
+        found = self._by_recipient.get(recipient) or self._by_recipient.get(f"{FUNCTIONS}.{recipient}")
+        return found or self._aliases.get(recipient.removeprefix(f"{FUNCTIONS}."))
+
+    def allow(self, names: Iterable[str]) -> Self:
+        """The same set, of which only these tools run. A name is a tool's, as `find` takes it, or a namespace's."""
+        if isinstance(names, str):
+            raise InputError(ErrorCode.RUN_INVALID_OPTION, "allowed tools are a list of names, not one text")
+        allowed: set[str] = set()
+        for name in names:
+            tool = self.find(name)
+            chosen = [tool] if tool else [each for each in self.tools if name in self._names_of_namespace(each)]
+            if not chosen:
+                raise InputError(ErrorCode.TOOL_UNKNOWN, self._say_unknown(name))
+            allowed.update(self.recipient_of(each) for each in chosen)
+        copy = object.__new__(type(self))
+        for slot in ToolSet.__slots__:
+            setattr(copy, slot, getattr(self, slot))
+        copy._allowed = frozenset(allowed if self._allowed is None else allowed & self._allowed)
+        return copy
+
+    def is_allowed(self, tool: Tool) -> bool:
+        """Whether the tool may run in this turn."""
+        return self._allowed is None or self.recipient_of(tool) in self._allowed
+
+    # ── running ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def check(self, call: Call) -> Tool:
+        """The tool of a call whose arguments fit. Raises a ToolError that says what the model can do about it."""
+        return self._checked(call)[0]
+
+    async def run(
+        self, call: Call, *, timeout_s: float | None = None, limit_chars: int | None = DEFAULT_LIMIT_CHARS
+    ) -> ToolResult:
+        """Check a call, run it, and give what the model is told. Raises ToolErrors; a tool's own limit goes first.
+
+        A function that is not async runs in a thread, so the others go on. When its time is up, nobody waits for it
+        any more, not even at the end of the program; but a thread cannot be stopped, it ends by itself.
+        """
+        tool, arguments = self._checked(call)
+        name = self.recipient_of(tool)
+        if tool.invoke is None:
+            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} is declared, but nothing here runs it")
+        limit_s = timeout_s if tool.timeout_s is None else tool.timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                value = await _invoke(name, tool.invoke, arguments)
+        except TimeoutError as error:
+            # The limit's: one that the tool raised has become a ToolError.
+            raise ToolError(ErrorCode.TOOL_TIMED_OUT, f"{name} did not answer within {limit_s:g} seconds") from error
+        return result_of(value, limit_chars)
+
+    def _checked(self, call: Call) -> tuple[Tool, Any]:
+        """The tool of a call, and what it is given."""
+        tool = self.find(call.recipient)
+        if tool is None:
+            raise ToolError(ErrorCode.TOOL_UNKNOWN, self._say_unknown(call.recipient))
+        if not self.is_allowed(tool):
+            allowed = nearest(call.recipient, self._allowed or ())
+            instead = f"the tools that may be called now are {list_names(allowed)}" if allowed else "no tool may be"
+            raise ToolError(
+                ErrorCode.TOOL_NOT_ALLOWED, f"{self.recipient_of(tool)} may not be called in this turn; {instead}"
+            )
+        return tool, call.text if tool.takes == "text" else self._arguments(tool, call)
+
+    def _arguments(self, tool: Tool, call: Call) -> Any:
+        name = self.recipient_of(tool)
+        value: Any = call.value
+        if not call.is_json and not call.is_repaired:
+            # A model that has nothing to say to a tool may leave the arguments out.
+            if call.text.strip():
+                at = json_fault(call.text)
+                raise ToolError(
+                    ErrorCode.TOOL_INVALID_ARGUMENTS,
+                    f"the arguments of {name} are not JSON from character {at} on: "
+                    f"{call.text[at : (at or 0) + 40]!r}; expected one JSON object",
+                    Position(character=at),
+                )
+            value = {}
+        try:
+            validate = self._validators.get(name)
+            if validate is None:
+                validate = self._validators[name] = compile_schema(name, self._schema_of(name))
+            validate(value)
+        except InputError as error:
+            if error.code is not ErrorCode.TOOL_INVALID_DEFINITION:
+                raise
+            # In the middle of a turn a tool that cannot be called is the tool's fault, and the turn goes on.
+            raise ToolError(error.code, error.message, error.at) from error
+        return value
+
+    def _schema_of(self, recipient: str) -> Json | bool:
+        """The schema as it is declared: that of a built-in tool may be the one that the models know."""
+        space, _, name = recipient.rpartition(".")
+        for namespace in self._namespaces:
+            for tool in namespace.tools if namespace.name == space else ():
+                if tool.name == name and tool.parameters is not None:
+                    return tool.parameters
+        return _NO_ARGUMENTS
+
+    def _say_unknown(self, name: str) -> str:
+        name = shorten(name)
+        if not self.tools:
+            return f"there is no tool {name}; no tools are declared"
+        runnable = (recipient for recipient, tool in self._by_recipient.items() if self.is_allowed(tool))
+        return f"there is no tool {name}; the tools are {list_names(nearest(name, runnable))}"
+
+    def _names_of_namespace(self, tool: Tool) -> tuple[str | None, str]:
+        return tool.namespace, self.recipient_of(tool).partition(".")[0]
+
+
+# ── reading what callers give ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_tools(given: ToolLike, described: dict[str, str | None]) -> list[Tool]:
+    """The tools in what a caller gave; what it says of a namespace is put into `described`."""
+    match given:
+        case Tool():
+            return [given]
+        case ToolNamespace():
+            described[given.name] = given.description
+            return Tool.from_namespace(given)
+        case ToolDescription():
+            return [Tool(given.name, given.description, given.parameters)]
+        case Mapping():
+            fields = given
+            if isinstance(fields.get("tools"), list) and "name" in fields:
+                return as_tools(_namespace_of(fields), described)
+            return [Tool.from_definition(fields)]
+        case _ if callable(given):
+            return [Tool.from_function(given)]
+        case _:
+            raise InputError(
+                ErrorCode.TOOL_INVALID_DEFINITION,
+                f"no tool can be made of {given!r}; expected a Tool, a function, a definition or a namespace",
+            )
+
+
+def _namespace_of(fields: Json) -> ToolNamespace:
+    tools = tuple(
+        ToolDescription(tool.name, tool.description, tool.parameters)
+        for tool in map(Tool.from_definition, cast("list[Json]", fields["tools"]))
+    )
+    return ToolNamespace(fields["name"], fields.get("description"), tools)
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# By the namespace and the name that its owner gave it: the tool, and its whole name for the model.
+_Recipients = dict[tuple[str | None, str], tuple[Tool, str]]
+
+
+def _recipients_of(tools: tuple[Tool, ...]) -> _Recipients:
+    by_namespace: dict[str | None, dict[str, Tool]] = {}
+    for tool in tools:
+        named = by_namespace.setdefault(tool.namespace, {})
+        if tool.name in named:
+            where = "" if tool.namespace is None else f" in the namespace {tool.namespace}"
+            raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"there are two tools {tool.name!r}{where}")
+        named[tool.name] = tool
+    # A tool without a namespace stands beside the namespaces.
+    alone = by_namespace.get(None, {})
+    spaces = [space for space in by_namespace if space is not None]
+    for name in alone:
+        if name in spaces:
+            raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"{name!r} is the name of a tool and of a namespace")
+    # `functions` belongs to the functions, even where there are none: names without a namespace are read as theirs.
+    reserved = _RESERVED if FUNCTIONS in spaces else _RESERVED | {FUNCTIONS}
+    outer = legal_names([*spaces, *alone], reserved)
+    legal = {space: legal_names(named) for space, named in by_namespace.items() if space is not None}
+    recipients: _Recipients = {}
+    for tool in tools:
+        space = tool.namespace
+        recipient = outer[tool.name] if space is None else f"{outer[space]}.{legal[space][tool.name]}"
+        recipients[space, tool.name] = (tool, recipient)
+    return recipients
+
+
+def _aliases_of(recipients: Iterable[tuple[Tool, str]]) -> dict[str, Tool]:
+    """What models may write instead of a declared name, without `functions.`; only what can mean one tool."""
+    recipients = list(recipients)
+    meant: dict[str, Tool | None] = {}
+    for tool, recipient in recipients:
+        for alias in _aliases_of_tool(tool, recipient):
+            meant[alias] = None if meant.get(alias, tool) is not tool else tool
+    # The names of functions are theirs alone, with `functions.` and without.
+    own = {recipient.removeprefix(f"{FUNCTIONS}.") for _, recipient in recipients if recipient.startswith(FUNCTIONS)}
+    return {alias: tool for alias, tool in meant.items() if tool is not None and alias not in own}
+
+
+def _aliases_of_tool(tool: Tool, recipient: str) -> set[str]:
+    space, _, legal = recipient.rpartition(".")
+    aliases = {tool.name, legal}
+    if space != FUNCTIONS:
+        aliases.add(recipient)
+        servers = {space, tool.namespace} if space else set[str]()
+        names = {tool.name, legal}
+    else:
+        servers, names = set[str | None](), set[str]()
+        for combined in (tool.name, legal):
+            server, name = split_name(f"{FUNCTIONS}.{combined}")
+            if server is not None:
+                servers.add(server)
+                names.add(name)
+        aliases |= names
+    aliases |= {
+        form
+        for server in servers
+        for name in names
+        for form in (f"{server}.{name}", f"{server}___{name}", f"mcp__{server}__{name}")
+    }
+    return aliases
+
+
+# ── declaring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _declare(recipients: Iterable[tuple[Tool, str]], described: dict[str, str | None]) -> tuple[ToolNamespace, ...]:
+    spaces: dict[str, list[tuple[str, Tool]]] = {}
+    for tool, recipient in recipients:
+        space, _, name = recipient.rpartition(".")
+        spaces.setdefault(space or name, []).append((name, tool))
+    return tuple(_declare_namespace(space, named, described) for space, named in spaces.items())
+
+
+def _declare_namespace(space: str, named: list[tuple[str, Tool]], described: dict[str, str | None]) -> ToolNamespace:
+    builtin = _BUILTINS.get(space)
+    first = named[0][1]
+    if first.namespace is None:
+        if first.takes == "json" and first.parameters is not None:
+            raise InputError(
+                ErrorCode.TOOL_INVALID_DEFINITION,
+                f"{first.name} has parameters, but no namespace in which they could be declared",
+                Position(path="$.namespace"),
+            )
+        return ToolNamespace(space, first.description or (builtin.description if builtin else None))
+    known = {tool.name: tool for tool in builtin.tools} if builtin else {}
+    is_builtin = builtin is not None and all(name in known for name, _ in named)
+    description = described.get(first.namespace) or (builtin.description if builtin and is_builtin else None)
+    tools = tuple(_describe(name, tool, known.get(name) if is_builtin else None) for name, tool in named)
+    return ToolNamespace(space, description, tools)
+
+
+def _describe(name: str, tool: Tool, builtin: ToolDescription | None) -> ToolDescription:
+    """A tool as it is declared. Of a built-in one, what its owner does not say is as the models know it."""
+    description, parameters = tool.description, tool.parameters
+    if builtin is not None:
+        description = description or builtin.description
+        parameters = builtin.parameters if parameters is None else parameters
+    if tool.takes == "text" and parameters is None:
+        parameters = {"type": "string"}
+    return ToolDescription(name, description, parameters)
+
+
+def _is_builtin(namespace: ToolNamespace) -> bool:
+    builtin = _BUILTINS.get(namespace.name)
+    return builtin is not None and {tool.name for tool in namespace.tools} <= {tool.name for tool in builtin.tools}
+
+
+# ── invoking ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _invoke(name: str, invoke: Callable[[Any], Awaitable[Any] | Any], arguments: Any) -> Any:
+    """What a tool gives. Whatever it raises becomes a ToolError, but for a cancellation that came from outside."""
+    try:
+        if inspect.iscoroutinefunction(invoke) or inspect.iscoroutinefunction(type(invoke).__call__):
+            return await invoke(arguments)
+        value, raised = await _in_thread(invoke, arguments)
+        if raised is not None:
+            raise raised
+        return await value if inspect.isawaitable(value) else value
+    except HarmonyError as error:
+        if isinstance(error, ToolError):
+            raise
+        raise _failed(name, error) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody cancelled this task: the tool waited for something that was cancelled.
+        raise _failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
+
+
+_Outcome = tuple[Any, BaseException | None]
+
+
+async def _in_thread(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
+    """What a function gives or raises, in a thread of its own.
+
+    Not asyncio.to_thread: asyncio.run waits for the threads of that when it ends, so that a function whose time was up
+    would hold the program all the same. Nobody waits for this thread.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[_Outcome] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(found: _Outcome) -> None:
+        if not outcome.done():
+            outcome.set_result(found)
+
+    def work() -> None:
+        found = context.run(_attempt, invoke, arguments)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(deliver, found)
+
+    threading.Thread(target=work, name="harmonia tool", daemon=True).start()
+    return await outcome
+
+
+def _attempt(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
+    # Exceptions are handed over as values: a StopIteration could not be raised in a future, and no other may be lost.
+    try:
+        return invoke(arguments), None
+    except BaseException as error:
+        return None, error
+
+
+def _failed(name: str, error: BaseException) -> ToolError:
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {said}")
