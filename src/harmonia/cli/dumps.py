@@ -1,8 +1,9 @@
 """What a server streamed, as somebody saved it: SSE (`data: {…}`) or one JSON object a line.
 
 Five dialects are known: Chat Completions and Completions (`choices`), Responses (`response.output_text.delta`),
-llama.cpp (`content`) and Ollama (`response`, `message`). Token ids are taken where the chunks have them, because they
-are what the model sampled; otherwise the text. What a server parsed already is gone from the text, so it is counted.
+llama.cpp (`content`) and Ollama (`response`, `message`); and what `harmonia record` wrote. Token ids are taken where
+the chunks have them, because they are what the model sampled; otherwise the text. What a server parsed already is gone
+from the text, so it is counted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _FIELD: Final = re.compile(r"\s*(?:$|:|HTTP/|[A-Za-z-]+\s*:)")
 _DATA: Final = re.compile(r"\s*data:[ ]?")
 _DONE: Final = "[DONE]"
 # The fields in which servers put what they parsed, under any of the names that are in use.
+_CAPTURE: Final = "Harmonia's own recording"
+_CAPTURE_LINES: Final = ("run", "chunk", "finish", "error", "cancelled")
 _PARSED_FIELDS: Final = ("reasoning_content", "reasoning", "thinking", "tool_calls", "function_call")
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 
@@ -34,6 +37,7 @@ class Piece(msgspec.Struct, frozen=True):
     tokens: list[int] | None = None
     parsed: tuple[str, ...] = ()
     other_choices: int = 0
+    other_runs: int = 0
     error: str | None = None
 
 
@@ -62,6 +66,8 @@ class Dump(msgspec.Struct, frozen=True):
             notes.append(f"left out the text of {count(lost, 'chunk')} without token ids")
         if others := sum(piece.other_choices for piece in self.pieces):
             notes.append(f"took the first choice only, and left out {count(others, 'piece')} of others")
+        if runs := sum(piece.other_runs for piece in self.pieces):
+            notes.append(f"took the first run only, and left out {count(runs, 'run')} behind it")
         notes += [f"the server reported an error: {piece.error}" for piece in self.pieces if piece.error]
         if self.unreadable:
             what = "that is no JSON object" if self.unreadable == 1 else "that are no JSON objects"
@@ -149,6 +155,8 @@ def _read_object(text: str) -> Object | None:
 def _read(chunk: Object, *, is_certain: bool = True) -> Piece:
     """One object. Where it is not certain that it is part of a dump, it has to look like one of a server's."""
     kind = chunk.get("type")
+    if _is_of_a_capture(kind, chunk):
+        return _read_capture(chunk)
     if isinstance(kind, str) and kind.startswith("response."):
         return _read_responses(kind, chunk)
     if isinstance(chunk.get("choices"), list):
@@ -164,6 +172,18 @@ def _read(chunk: Object, *, is_certain: bool = True) -> Piece:
         if (ids := _ids(chunk.get(name))) is not None:
             return Piece("token ids", tokens=ids)
     return Piece("", error=_error(chunk))
+
+
+def _is_of_a_capture(kind: object, chunk: Object) -> bool:
+    return kind == "capture" if "version" in chunk else "run" in chunk and kind in _CAPTURE_LINES
+
+
+def _read_capture(chunk: Object) -> Piece:
+    """A line of what `harmonia record` wrote; see harmonia/run/engines/recording.py."""
+    if chunk.get("run", 0) != 0:
+        return Piece(_CAPTURE, other_runs=1 if chunk["type"] == "run" else 0)
+    error = _text(chunk.get("message"))[:200] if chunk["type"] == "error" else None
+    return Piece(_CAPTURE, _text(chunk.get("text")), _ids(chunk.get("tokens")), error=error)
 
 
 def _read_responses(kind: str, chunk: Object) -> Piece:
@@ -184,7 +204,7 @@ def _read_choices(choices: list[Any], chunk: Object) -> Piece:
     text = _text(said.get("content")) + _text(first.get("text"))
     is_older = chunk.get("object") == "text_completion" or ("text" in first and not said)
     dialect = "Completions" if is_older else "Chat Completions"
-    return Piece(dialect, text, _ids(first.get("token_ids")), _parsed(said), others, _error(chunk))
+    return Piece(dialect, text, _ids(first.get("token_ids")), _parsed(said), others, error=_error(chunk))
 
 
 def _object(value: object) -> Object:

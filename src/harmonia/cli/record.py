@@ -1,0 +1,246 @@
+"""`harmonia record`: one run of a model, captured; the shell's `RecordingEngine`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from harmonia.cli.display import show
+from harmonia.cli.dumps import count
+from harmonia.cli.options import echo_json
+from harmonia.events import Event, MessageStarted, TextDelta
+from harmonia.messages import (
+    Conversation,
+    DeveloperContent,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    SystemContent,
+    ToolNamespace,
+)
+from harmonia.parser import Parser
+from harmonia.parts import is_visible_header
+from harmonia.renderer import render
+from harmonia.run.engines import Chunk, Engine, Request, Sampling
+from harmonia.vocabulary import IncrementalDecoder
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What was captured."""
+
+    file: str
+    engine: str
+    model: str
+    prompt_tokens: int
+    chunks: int
+    sampled_tokens: int | None  # None where the engine gave text
+    reason: str
+    notes: tuple[str, ...]
+
+
+@click.command("record")
+@click.argument("prompt", metavar="[PROMPT|FILE|-]", default="-")
+@click.option("-o", "--output", "path", required=True, metavar="FILE", help="Where the capture goes; written over.")
+@click.option("-m", "--engine", "engine_name", default="auto", show_default=True, help="The engine: a name or a URL.")
+@click.option("--model", metavar="NAME", help="The model, where the engine has several.")
+@click.option(
+    "--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's key; never part of the capture."
+)
+@click.option(
+    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
+)
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Stop after this many tokens.")
+@click.option("--temperature", type=click.FloatRange(min=0), help="How much is left to chance.")
+@click.option("--seed", type=int, help="Which chance.")
+@click.option("--logprobs", type=click.IntRange(min=0), help="Capture log-probabilities, with this many alternatives.")
+@click.option("--tool-choice", default="auto", show_default=True, help="auto, none, required, or the name of a tool.")
+@click.option("--raw", is_flag=True, help="Print all that was sampled, special tokens spelled out.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, and nothing else.")
+def command(
+    prompt: str,
+    path: str,
+    engine_name: str,
+    model: str | None,
+    api_key: str | None,
+    effort: str | None,
+    max_tokens: int | None,
+    temperature: float | None,
+    seed: int | None,
+    logprobs: int | None,
+    tool_choice: str,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Capture one run of a model: what it was asked, and what it sampled, with its timing.
+
+    PROMPT is what the user says. If it is the name of a file, or - for standard input, that is read: a conversation
+    as JSON, with its tools, or a text. Tools are offered to the model and not run. The answer is printed on stdout, a
+    summary on stderr. What was sampled before an error, or before Ctrl-C, is kept.
+
+    `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the capture.
+    """
+    if raw and as_json:
+        raise click.UsageError("--raw and --json both write to stdout; choose one")
+    conversation = _read_conversation(prompt, effort)
+    sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed, logprobs=logprobs)
+    request = request_for(conversation, sampling, tool_choice)
+    shown = "nothing" if as_json else "everything" if raw else "visible"
+    summary = asyncio.run(_record(engine_name, model, api_key, path, conversation, request, shown))
+    if as_json:
+        echo_json(msgspec.to_builtins(summary))
+    else:
+        click.echo(_describe(summary), err=True)
+
+
+def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str = "auto") -> Request:
+    """What the conversation says to an engine: its tools, the form of the answer, the effort."""
+    tools: list[ToolNamespace] = []
+    formats: list[ResponseFormat] = []
+    effort: ReasoningEffort | None = None
+    for message in conversation:
+        for content in message.contents:
+            if isinstance(content, SystemContent):
+                effort = content.reasoning_effort or effort
+                tools += (content.tools or {}).values()
+            elif isinstance(content, DeveloperContent):
+                tools += (content.tools or {}).values()
+                formats += content.response_formats or ()
+    return Request(sampling, tuple(tools), tool_choice, formats[0] if len(formats) == 1 else None, effort)
+
+
+def _read_conversation(given: str, effort: str | None) -> Conversation:
+    if given == "-":
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    elif (file := Path(given)).is_file():
+        text = file.read_bytes().decode("utf-8-sig", "replace")
+    elif given.endswith(".json"):
+        raise click.BadParameter(f"there is no file {given}", param_hint="PROMPT")
+    else:
+        text = given
+    system = SystemContent(reasoning_effort=ReasoningEffort(effort)) if effort else SystemContent()
+    if given != text and _looks_like_json(text):
+        conversation = Conversation.from_json(text)
+        if effort is None:
+            return conversation
+        if any(isinstance(content, SystemContent) for message in conversation for content in message.contents):
+            raise click.UsageError("the conversation has a system message; set its reasoning effort there")
+        return Conversation([Message.system(system), *conversation])
+    if not text.strip():
+        raise click.UsageError("there is nothing to say: give a prompt, or a conversation")
+    return Conversation([Message.system(system), Message.user(text.removesuffix("\n") if given != text else text)])
+
+
+def _looks_like_json(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return text.lstrip().startswith(("{", "["))
+
+
+async def _record(
+    engine_name: str,
+    model: str | None,
+    api_key: str | None,
+    path: str,
+    conversation: Conversation,
+    request: Request,
+    shown: str,
+) -> Summary:
+    # Engines may need extras, which a `--help` should not.
+    from harmonia.run.engines.recording import RecordingEngine
+
+    prompt = render(conversation).tokens
+    engine = await _open(engine_name, model, api_key)
+    try:
+        recording = RecordingEngine(engine, path)
+    except OSError:
+        await engine.close()
+        raise
+    printer = Printer(shown)
+    try:
+        async for item in recording.generate(prompt, request):
+            if isinstance(item, Chunk):
+                printer.take(item)
+                continue
+            return Summary(
+                path,
+                engine.name,
+                engine.model,
+                len(prompt),
+                printer.chunks,
+                printer.tokens if engine.traits.gives_tokens else None,
+                item.reason,
+                item.notes,
+            )
+        return Summary(path, engine.name, engine.model, len(prompt), printer.chunks, printer.tokens, "unknown", ())
+    finally:
+        printer.close()
+        await recording.close()
+
+
+async def _open(name: str, model: str | None, api_key: str | None) -> Engine:
+    from harmonia.run.engines.discovery import open_engine
+
+    return await open_engine(name, model, **({"api_key": api_key} if api_key else {}))
+
+
+class Printer:
+    """Prints what comes in, as it comes in. `shown` is "visible", "everything" or "nothing"."""
+
+    def __init__(self, shown: str) -> None:
+        self.chunks = 0
+        self.tokens = 0
+        self._shown = shown
+        self._parser = Parser(Role.ASSISTANT)
+        self._decoder = IncrementalDecoder()
+        self._index = -1  # of the visible message that is being printed
+        self._last = ""
+
+    def take(self, chunk: Chunk) -> None:
+        self.chunks += 1
+        self.tokens += len(chunk.tokens)
+        if self._shown == "visible":
+            self._print_visible(self._parser.feed(list(chunk.tokens) or chunk.text))
+        elif self._shown == "everything":
+            self._print(self._decoder.feed(chunk.tokens) if len(chunk.tokens) else chunk.text)
+
+    def close(self) -> None:
+        if self._shown == "visible":
+            self._print_visible(self._parser.close())
+        elif self._shown == "everything":
+            self._print(self._decoder.close())
+        if self._last:
+            click.echo()
+
+    def _print_visible(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, MessageStarted) and self._last:
+                self._index += 1
+            elif isinstance(event, TextDelta) and is_visible_header(event.header):
+                if self._index >= 0:
+                    self._print("\n\n")
+                    self._index = -1
+                self._print(event.text)
+
+    def _print(self, text: str) -> None:
+        self._last = text or self._last
+        # A file gets the very text; in a terminal nothing that a model wrote may move the cursor or set colours.
+        is_terminal = sys.stdout.isatty()
+        click.echo("\n".join(map(show, text.split("\n"))) if is_terminal else text, nl=False)
+
+
+def _describe(summary: Summary) -> str:
+    sampled = "text" if summary.sampled_tokens is None else count(summary.sampled_tokens, "token")
+    lines = [
+        f"captured {summary.engine} ({summary.model}): {count(summary.prompt_tokens, 'token')} of prompt, {sampled} in "
+        f"{count(summary.chunks, 'chunk')}, ended by {summary.reason}",
+        *(f"note: {note}" for note in summary.notes),
+        f"hint: harmonia chat -m replay:{summary.file} replays it",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,6 @@
+"""An engine without a model: a deterministic speaker of genuine Harmony tokens, so that everything can be tried."""
+
+from harmonia.run.engines.demo.engine import DemoEngine
+from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
+
+__all__ = ["MISBEHAVIOURS", "DemoEngine"]

@@ -1,0 +1,166 @@
+"""`harmonia record`: what it captures, what it prints, and that other verbs read the capture."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harmonia.cli import main
+from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat, ToolDescription
+from harmonia.renderer import render
+from harmonia.run.engines.recording import read_capture
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+ANSWER = "I am Harmonia's demo engine, not a language model. You said: Hi\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "capture.jsonl"
+
+
+def record(path: Path, *arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, ["record", "-o", str(path), "-m", "demo", *arguments], input=stdin)
+
+
+def test_the_answer_goes_to_stdout_and_the_summary_to_stderr(path: Path) -> None:
+    result = record(path, "Hi")
+    assert (result.exit_code, result.stdout) == (0, ANSWER)
+    assert result.stderr.startswith("captured demo (demo): ")
+
+
+def test_the_capture_has_the_prompt_and_the_request(path: Path) -> None:
+    options = ("--max-tokens", "9", "--temperature", "0.5", "--seed", "3", "--logprobs", "2", "--effort", "high")
+    record(path, "Hi", "--model", "gpt-oss-20b", "--tool-choice", "none", *options)
+    capture = read_capture(path)
+    (run,) = capture.runs
+    assert capture.model == "gpt-oss-20b"
+    sampling = run.request.sampling
+    assert (sampling.max_tokens, sampling.temperature, sampling.seed, sampling.logprobs) == (9, 0.5, 3, 2)
+    assert (run.request.tool_choice, run.request.reasoning_effort) == ("none", ReasoningEffort.HIGH)
+    assert sum(len(timed.chunk.logprobs) for timed in run.chunks) == 9
+
+
+@pytest.mark.parametrize("way", ["file", "stdin"])
+def test_a_conversation_is_rendered_and_its_tools_are_offered(path: Path, tmp_path: Path, way: str) -> None:
+    tool = ToolDescription("get_weather", parameters=SCHEMA)
+    conversation = Conversation(
+        [Message.system(), Message.developer(functions=[tool]), Message.user("Weather in Rome")]
+    )
+    file = tmp_path / "conversation.json"
+    file.write_text(conversation.to_json())
+    if way == "file":
+        result = record(path, str(file), "--raw")
+    else:
+        result = record(path, "-", "--raw", stdin=conversation.to_json())
+    assert result.stdout.endswith('to=functions.get_weather <|constrain|>json<|message|>{"city": "Rome"}<|call|>\n')
+    assert read_capture(path).runs[0].prompt == render(conversation).tokens
+    assert read_capture(path).runs[0].request.reasoning_effort is ReasoningEffort.MEDIUM
+
+
+def test_a_response_format_of_the_conversation_is_part_of_the_request(path: Path) -> None:
+    form = ResponseFormat("place", SCHEMA)
+    conversation = Conversation([Message.developer(response_formats=[form]), Message.user("Rome")])
+    result = record(path, "-", stdin=conversation.to_json())
+    assert read_capture(path).runs[0].request.response_format == form
+    assert "city" in json.loads(result.stdout)
+
+
+def test_standard_input_may_be_a_text(path: Path) -> None:
+    assert record(path, stdin="Hi\n").stdout == ANSWER
+
+
+def test_the_summary_as_json(path: Path) -> None:
+    summary = json.loads(record(path, "Hi", "--json").stdout)
+    assert summary["file"] == str(path) and summary["reason"] == "stop"
+    assert summary["sampled_tokens"] == summary["chunks"] == len(read_capture(path).runs[0].chunks)
+
+
+def test_reasoning_is_not_printed(path: Path) -> None:
+    assert record(path, "/demo only-reasoning").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("Hi", "--raw", "--json"), 2),
+        (("no-such-file.json",), 2),
+        (("",), 2),
+        (("-",), 2),
+        (("Hi", "--tool-choice", "required"), 1),
+        (("Hi", "-m", "no such engine"), 1),
+        (("/demo engine-error",), 1),
+    ],
+)
+def test_what_cannot_be_done_has_its_exit_code(path: Path, arguments: tuple[str, ...], code: int) -> None:
+    assert record(path, *arguments).exit_code == code
+
+
+def test_a_conversation_that_sets_its_own_effort_keeps_it(path: Path) -> None:
+    assert record(path, "-", "-r", "low", stdin=Conversation([Message.system()]).to_json()).exit_code == 2
+    record(path, "-", "-r", "low", stdin=Conversation([Message.user("Hi")]).to_json())
+    assert read_capture(path).runs[0].request.reasoning_effort is ReasoningEffort.LOW
+
+
+def test_what_came_before_an_error_is_printed_and_kept(path: Path) -> None:
+    result = record(path, "/demo engine-error")
+    assert result.stdout == "The engine dies in the\n"
+    run = read_capture(path).runs[0]
+    assert run.chunks and isinstance(run.end, Exception)
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    assert record(tmp_path / "no" / "folder", "Hi").exit_code == 1
+
+
+def test_a_capture_can_be_recorded_again(path: Path, tmp_path: Path) -> None:
+    record(path, "Hi")
+    again = tmp_path / "again.jsonl"
+    assert record(again, "Hi", "-m", f"replay:{path}").stdout == ANSWER
+    first, second = read_capture(path).runs[0], read_capture(again).runs[0]
+    assert [timed.chunk for timed in first.chunks] == [timed.chunk for timed in second.chunks]
+    assert first.end == second.end
+
+
+def test_a_key_is_no_part_of_the_capture(path: Path) -> None:
+    # The demo engine takes no key, so a server that is not there has to do: nothing may be written at all.
+    result = record(path, "Hi", "-m", "vllm:http://127.0.0.1:9", "--model", "x", "--api-key", "very-secret")
+    assert result.exit_code != 0 and "very-secret" not in result.output
+    assert not path.exists() or b"very-secret" not in path.read_bytes()
+
+
+def test_parse_and_inspect_read_a_capture(path: Path) -> None:
+    record(path, "Hi")
+    parsed = json.loads(CliRunner().invoke(main, ["parse", "--role", "assistant", str(path)]).stdout)
+    assert [message["channel"] for message in parsed["messages"]] == ["analysis", "final"]
+    assert CliRunner().invoke(main, ["inspect", "--check", "--role", "assistant", str(path)]).exit_code == 0
+
+
+def test_of_several_runs_parse_reads_the_first_and_says_so(path: Path) -> None:
+    record(path, "Hi")
+    first = path.read_text()
+    more = [line.replace('"run":0', '"run":1') for line in first.splitlines()[1:]]
+    path.write_text(first + "\n".join(more) + "\n")
+    parsed = json.loads(CliRunner().invoke(main, ["parse", "--role", "assistant", str(path)]).stdout)
+    assert len(parsed["messages"]) == 2 and len(parsed["notes"]) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_keeps_what_came(path: Path) -> None:
+    command = [sys.executable, "-m", "harmonia", "record", "-o", str(path), "-m", "demo", "--raw", "/demo endless"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    run = read_capture(path).runs[0]
+    assert run.chunks and run.end == "cancelled"
