@@ -1,1 +1,74 @@
 """Running a model: engines and upstreams, tools, the turn and the loop around it."""
+
+from harmonia.run.agent import Agent, AgentAnswer
+from harmonia.run.approval import Answer, Approve, Approver, Decision, Edit, Refuse
+from harmonia.run.engines import (
+    Chunk,
+    Engine,
+    Finish,
+    Request,
+    Sampling,
+    TokenLogprob,
+    Traits,
+    Usage,
+    discover,
+    open_engine,
+    open_model,
+)
+from harmonia.run.limits import RunLimits
+from harmonia.run.loop import Model, Run, run, run_turn
+from harmonia.run.prompt import compose
+from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
+from harmonia.run.turn_events import (
+    CallEnded,
+    CallStarted,
+    LogprobsGiven,
+    PendingCall,
+    RunEnded,
+    SamplingEnded,
+    SamplingStarted,
+    TurnEvent,
+)
+from harmonia.run.upstreams import Upstream
+
+__all__ = [
+    "Agent",
+    "AgentAnswer",
+    "Answer",
+    "Approve",
+    "Approver",
+    "CallEnded",
+    "CallStarted",
+    "Chunk",
+    "Decision",
+    "Edit",
+    "Engine",
+    "Finish",
+    "LogprobsGiven",
+    "Model",
+    "PendingCall",
+    "Refuse",
+    "Request",
+    "Run",
+    "RunEnded",
+    "RunLimits",
+    "Sampling",
+    "SamplingEnded",
+    "SamplingStarted",
+    "TokenLogprob",
+    "Tool",
+    "ToolResult",
+    "ToolSet",
+    "Traits",
+    "TurnEvent",
+    "Upstream",
+    "Usage",
+    "compose",
+    "convert_tools_for_harmony",
+    "discover",
+    "open_engine",
+    "open_model",
+    "run",
+    "run_turn",
+    "tool",
+]

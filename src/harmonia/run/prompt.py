@@ -1,0 +1,136 @@
+"""From a conversation to what the engine gets: the head composed, old reasoning left out, a message begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.history import Dropped, Policy, prepare
+from harmonia.messages import (
+    Conversation,
+    DeveloperContent,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    SystemContent,
+)
+from harmonia.renderer import Renderer, freeze
+from harmonia.run.tools import ToolSet
+from harmonia.vocabulary import START
+
+_HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """`tokens` are what the engine continues. `given` are the last of them, where they begin its message: what stands
+    behind `<|start|>assistant`."""
+
+    conversation: Conversation
+    tokens: list[int]
+    given: list[int]
+    dropped: tuple[Dropped, ...]
+
+
+def compose(
+    conversation: Conversation,
+    tools: ToolSet | None = None,
+    *,
+    effort: ReasoningEffort | str | None = None,
+    response_format: ResponseFormat | None = None,
+) -> Conversation:
+    """The conversation with a head that says what the model has to know.
+
+    There is a system message, with the effort where one is given; the tools are declared, built-in ones in the system
+    message and all others in the developer's. What is there already stays, so composing twice changes nothing.
+    """
+    messages = list(conversation)
+    system = _content_of(messages, Role.SYSTEM, SystemContent)
+    changed = system or (0, SystemContent())
+    if effort is not None:
+        changed = (changed[0], changed[1].replace(reasoning_effort=ReasoningEffort(effort)))
+    if tools is not None and tools.system_namespaces:
+        changed = (changed[0], changed[1].with_tools(*tools.system_namespaces))
+    if system is None and not any(message.role is Role.SYSTEM for message in messages):
+        messages.insert(0, Message.system(changed[1]))
+    elif system is not None and changed[1] != system[1]:
+        messages[changed[0]] = _with_content(messages[changed[0]], changed[1])
+    elif system is None and changed[1] != SystemContent():
+        raise InputError(
+            ErrorCode.RUN_INVALID_OPTION,
+            "the system message is plain text, so the effort and built-in tools have no place in it; "
+            "give it a SystemContent",
+        )
+
+    namespaces = tools.developer_namespaces if tools is not None else ()
+    if namespaces or response_format is not None:
+        found = _content_of(messages, Role.DEVELOPER, DeveloperContent)
+        developer = found[1] if found is not None else DeveloperContent()
+        wanted = developer.with_tools(*namespaces) if namespaces else developer
+        if response_format is not None:
+            wanted = wanted.replace(response_formats=(response_format,))
+        if found is None:
+            at = next((index for index, each in enumerate(messages) if each.role is not Role.SYSTEM), len(messages))
+            messages.insert(at, Message(Role.DEVELOPER, wanted))
+        elif wanted != developer:
+            messages[found[0]] = _with_content(messages[found[0]], wanted)
+    # The head is rendered again and again, and with many tools it is long.
+    return Conversation(freeze(message) if message.role in _HEAD else message for message in messages)
+
+
+def build(conversation: Conversation, begun: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:
+    """The prompt for the next message of the assistant, or for the rest of the one that was begun.
+
+    Without a renderer there are no tokens: an upstream takes the conversation itself.
+    """
+    prepared = prepare(conversation, policy)
+    if renderer is None:
+        return Prompt(prepared.conversation, [], [], prepared.dropped)
+    if begun is None:
+        tokens = renderer.render(prepared.conversation).tokens
+        return Prompt(prepared.conversation, tokens, [], prepared.dropped)
+    before = renderer.render(prepared.conversation, None).tokens
+    begun_tokens = renderer.render([begun], None).tokens[:-1]
+    opening = renderer.render([]).tokens  # <|start|>assistant
+    if begun_tokens[: len(opening)] != opening:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, "only a message of the assistant, without a name, can be begun")
+    assert opening[0] == START
+    return Prompt(prepared.conversation, before + begun_tokens, begun_tokens[len(opening) :], prepared.dropped)
+
+
+def take_last(conversation: Conversation) -> tuple[Conversation, Message]:
+    """The conversation without its last message, and that message, which the model is to go on with."""
+    last = conversation[-1] if len(conversation) else None
+    if last is None or last.role is not Role.ASSISTANT:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, "there is no message of the assistant at the end to resume")
+    return conversation[:-1], last
+
+
+def shared_tokens(before: Sequence[int] | None, after: list[int]) -> int:
+    """How many tokens the two have in common from the beginning. A prompt that only grew is found at once."""
+    if not before:
+        return 0
+    length: Final = min(len(before), len(after))
+    if after[:length] == before[:length]:
+        return length
+    return next(index for index in range(length) if before[index] != after[index])
+
+
+Content = TypeVar("Content")
+
+
+def _content_of(messages: list[Message], role: Role, kind: type[Content]) -> tuple[int, Content] | None:
+    for index, message in enumerate(messages):
+        if message.role is role:
+            for content in message.contents:
+                if isinstance(content, kind):
+                    return index, content
+    return None
+
+
+def _with_content(message: Message, content: SystemContent | DeveloperContent) -> Message:
+    contents = [content if isinstance(each, type(content)) else each for each in message.contents]
+    return message.replace(content=contents)
