@@ -15,7 +15,9 @@ Json = dict[str, Any]
 # parse   the tokens of a completion to messages, all at once
 # stream  the same as the tokens arrive, taking every delta of text
 # read    the same through the reference's API, reading the properties that `reads` names at every token
-Action = Literal["cold", "warm", "append", "encode", "parse", "stream", "read"]
+# turn    the loop around an engine that gives these tokens, less the time of reading that engine's stream; of the
+#         reference, its parser alone
+Action = Literal["cold", "warm", "append", "encode", "parse", "stream", "read", "turn"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Case:
     """Inputs and what to do with them. Each round has new ones, which depend on nothing but the case and the round;
     unless there is only one to think of, and then `varies` is False.
 
-    `make` gives a conversation (for `append` a message, for `encode` a text, for `parse`, `stream` and `read` tokens).
+    `make` gives a conversation (for `append` a message, for `encode` a text, for the others tokens).
     In a round, `count` of them are measured, those of `given` first, and their median is the result; the result of the
     case is the best of its rounds. With `fresh`, each round has new processes. `fails` names rivals that are known to
     fail.
@@ -43,6 +45,7 @@ class Case:
     chunk_tokens: int = 1  # how many tokens arrive at a time
     with_channel: bool = False  # whether every delta is taken with the channel it is on
     reads: tuple[str, ...] = ()  # for `read`: properties of a StreamableParser
+    frozen: bool = False  # for `append`: whether the base is frozen, as the loop does it with the head of its prompts
     tolerant: bool = False  # whether the drop-in runs with `strict=False`, which the reference does not have
 
     def rounds_for(self, *, quick: bool) -> int:

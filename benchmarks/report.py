@@ -163,7 +163,7 @@ def _ratio(row: Row, cell: Cell) -> str:
 def _mark(row: Row, mark: float | None) -> str:
     if mark is None:
         return ""
-    return {"faster": f"{mark:.0f}×", "share": f"{mark:.1f} of", "growth": f"≤ {mark:.0f}"}[row.measure]
+    return {"faster": f"{mark:.0f}×", "share": f"{mark:.2g} of", "growth": f"≤ {mark:g}"}[row.measure]
 
 
 def _line_to_dict(line: Line) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Harmonia:
     def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]:
         from benchmarks.timing import timed, without_garbage_collection
         from harmonia import Conversation, Message, Renderer, Vocabulary, parse
+        from harmonia.renderer import freeze
 
         if self._renderer is None:
             self._renderer = Renderer(Vocabulary(engine=self.engine))
@@ -50,6 +51,8 @@ class Harmonia:
                         results.append(timed(lambda it=conversation: renderer.render(it).tokens))
             case "append":
                 base = Conversation.from_dict(case.base_conversation())
+                if case.frozen:
+                    base = Conversation(map(freeze, base))
                 added = [Message.from_dict(message) for message in inputs]
                 renderer.clear_cache()
                 renderer.render(base)
@@ -79,6 +82,11 @@ class Harmonia:
                         )
                         read = [_read(message) for message in messages]
                         results.append((seconds, {"messages": read, "text": "".join(texts)}))
+            case "turn":
+                for completion in inputs:
+                    seconds, (messages, texts) = _time_turn(completion, case.chunk_tokens)
+                    read = [_read(message) for message in messages]
+                    results.append((seconds, {"messages": read, "text": "".join(texts)}))
         return results
 
     def first_render(self, messages: list[dict[str, Any]], *, engine_loaded: bool) -> list[int]:
@@ -135,6 +143,58 @@ def _stream_channels(chunks: list[Any], vocabulary: Any) -> tuple[list[Any], lis
                 messages.append(event.message)
     parser.close()
     return messages, [*texts, *dict.fromkeys(map(str, channels))]
+
+
+def _time_turn(tokens: list[int], chunk_tokens: int) -> tuple[float, tuple[list[Any], list[str]]]:
+    """A turn, less what reading the bare stream of its engine takes."""
+    import asyncio
+
+    from benchmarks.timing import timed, without_garbage_collection
+    from harmonia import ArgumentsDelta, MessageEnded, TextDelta
+    from harmonia.run import Chunk, Finish, Request, Traits, run_turn
+
+    class Ready:
+        """An engine whose chunks are there already."""
+
+        name = model = "ready"
+        traits = Traits()
+
+        def __init__(self) -> None:
+            starts = range(0, len(tokens), chunk_tokens)
+            self._chunks = [Chunk(tokens[start : start + chunk_tokens]) for start in starts]
+
+        async def generate(self, _prompt: Any, _request: Any) -> Any:
+            for chunk in self._chunks:
+                yield chunk
+            yield Finish("stop")
+
+        async def close(self) -> None:
+            pass
+
+    async def bare() -> None:
+        async for _ in engine.generate([], Request()):
+            pass
+
+    async def turn() -> tuple[list[Any], list[str]]:
+        messages: list[Any] = []
+        texts: list[str] = []
+        async for event in run_turn(engine, "Hi"):
+            if isinstance(event, TextDelta) or isinstance(event, ArgumentsDelta):  # noqa: SIM101 -- as `match` compares
+                texts.append(event.text)
+            elif isinstance(event, MessageEnded):
+                messages.append(event.message)
+        return messages, texts
+
+    engine = Ready()
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(turn())  # what is done once in a process
+        with without_garbage_collection():
+            stream_s = min(timed(lambda: loop.run_until_complete(bare()))[0] for _ in range(3))
+            seconds, said = timed(lambda: loop.run_until_complete(turn()))
+    finally:
+        loop.close()
+    return seconds - stream_s, said
 
 
 def _read(message: Any) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class OpenAIHarmony:
                     for completion in inputs:
                         seconds, messages = timed(lambda it=completion: parse(it, api.Role.ASSISTANT, **options))
                         results.append((seconds, {"messages": [_read(message) for message in messages]}))
-            case "stream":
+            case "stream" | "turn":
                 stream = _stream_channels if case.with_channel else _stream
                 with without_garbage_collection():
                     for completion in inputs:
