@@ -1,5 +1,7 @@
 """Token engines: prompt tokens in, sampled tokens out."""
 
+from harmonia.run.engines.completions import CompletionsEngine
+from harmonia.run.engines.discovery import Found, discover, open_engine, open_model
 from harmonia.run.engines.engine import (
     Alternative,
     Chunk,
@@ -13,17 +15,33 @@ from harmonia.run.engines.engine import (
     Traits,
     Usage,
 )
+from harmonia.run.engines.http import Patience
+from harmonia.run.engines.llama_cpp import LlamaCppEngine
+from harmonia.run.engines.ollama import OllamaEngine
+from harmonia.run.engines.probes import Seen, probe
+from harmonia.run.engines.vllm import VllmEngine
 
 __all__ = [
     "Alternative",
     "Chunk",
+    "CompletionsEngine",
     "Engine",
     "Finish",
     "FinishReason",
+    "Found",
+    "LlamaCppEngine",
+    "OllamaEngine",
+    "Patience",
     "Request",
     "Sampling",
+    "Seen",
     "TokenLogprob",
     "ToolChoice",
     "Traits",
     "Usage",
+    "VllmEngine",
+    "discover",
+    "open_engine",
+    "open_model",
+    "probe",
 ]

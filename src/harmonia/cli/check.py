@@ -1,0 +1,87 @@
+"""`harmonia check`: the shell's `harmonia.run.check.check`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections import Counter
+from contextlib import aclosing
+
+import click
+import msgspec
+
+from harmonia.cli.display import show, wrap_words
+from harmonia.cli.options import echo_json
+from harmonia.run.check import NAMES, Outcome, Report, check, check_each
+from harmonia.run.check.identity import KINDS
+
+_FAILED = 1
+_UNREACHABLE = 4
+_NAME_WIDTH = max(map(len, NAMES))
+_VERDICT_WIDTH = len("unknown")
+_ONE_LINE = 1_000_000
+
+
+@click.command("check")
+@click.argument("url")
+@click.option("--model", help="The model to ask; otherwise a gpt-oss that the provider lists.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="auto",
+    show_default=True,
+    help="What the provider is, where it cannot be found out.",
+)
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="Make these checks only: tokens, chat, chat.call. Repeatable."
+)
+@click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The key that the provider wants.")
+@click.option("--why", is_flag=True, help="Say of each check why it matters.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    url: str, model: str | None, kind: str, only: tuple[str, ...], api_key: str | None, why: bool, as_json: bool
+) -> None:
+    """Test a provider at URL: does it take and give token ids, does it keep special tokens, does it handle Harmony?
+
+    ok: as it should be. warn: missing or odd, and Harmonia can work with it. fail: answers will be misread or lost.
+    skip: nothing to check. unknown: the model may be the cause. Exit codes: 0 nothing failed, 1 something did,
+    4 nobody answers.
+    """
+    if as_json:
+        report = asyncio.run(check(url, model=model, kind=kind, only=only, api_key=api_key))
+        echo_json({**msgspec.to_builtins(report), "ok": report.is_good})
+    else:
+        report = asyncio.run(_echo_each(url, model, kind, only, api_key, why))
+        counted = Counter(outcome.verdict for outcome in report.outcomes)
+        summary = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counted.items()))
+        checks = "1 check" if len(report.outcomes) == 1 else f"{len(report.outcomes)} checks"
+        click.echo(f"{checks}: {summary}", err=True)
+    if not report.is_reachable:
+        sys.exit(_UNREACHABLE)
+    if not report.is_good:
+        sys.exit(_FAILED)
+
+
+async def _echo_each(
+    url: str, model: str | None, kind: str, only: tuple[str, ...], api_key: str | None, why: bool
+) -> Report:
+    """Print each outcome as soon as it is there: a slow model takes minutes for all of them."""
+    outcomes: list[Outcome] = []
+    async with aclosing(check_each(url, model=model, kind=kind, only=only, api_key=api_key)) as found:
+        async for outcome in found:
+            outcomes.append(outcome)
+            _echo(outcome, why=why)
+    return Report(url, kind, model, tuple(outcomes))
+
+
+def _echo(outcome: Outcome, *, why: bool) -> None:
+    indent = _VERDICT_WIDTH + 2 + _NAME_WIDTH + 2
+    # What goes into a file or another program has one line for each check.
+    width = max(shutil.get_terminal_size().columns - indent, 40) if sys.stdout.isatty() else _ONE_LINE
+    lines = wrap_words(show(outcome.seen), width)
+    if why:
+        lines += wrap_words(f"({outcome.why})", width)
+    click.echo(f"{outcome.verdict:<{_VERDICT_WIDTH}}  {outcome.name:<{_NAME_WIDTH}}  {lines[0]}")
+    for line in lines[1:]:
+        click.echo(" " * indent + line)

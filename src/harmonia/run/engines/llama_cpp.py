@@ -1,0 +1,253 @@
+"""llama.cpp's server: `/completion` with token ids in and out.
+
+It stops by itself at `<|return|>` and `<|call|>`, which its vocabulary knows as ends of generation, and sends them.
+
+While it streams, it holds back the text of a token that ends inside a character, and with the text the token's id: an
+emoji of three tokens comes as one piece of text with the last id only. The number of tokens that it counts gives the
+gap away. The ids are then found again from the text: split into as many tokens as are missing, each ending inside
+a character; of several ways the one that the tokenizer takes. Finish.notes says when that happened, and when the text
+was no longer whole. With `streaming=False` the whole answer comes at its end, with every id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harmonia.run.engines.answers import STOP_TOKENS, Answer, name_parameters, sample
+from harmonia.run.engines.engine import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.restoring import restore_tokens
+from harmonia.vocabulary import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    FIRST_SPECIAL,
+    MESSAGE,
+    RETURN,
+    SPELLING_BY_ID,
+    START,
+    VOCABULARY_SIZE,
+    default_vocabulary,
+)
+
+_NAMES = {
+    "max_tokens": "n_predict",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "repetition_penalty": "repeat_penalty",
+    "logprobs": "n_probs",
+}
+_REASONS: Mapping[str, FinishReason] = {"eos": "stop", "word": "stop", "limit": "length"}
+
+# The last message repeats the prompt and every setting; these are the fields that are read.
+_FIELDS = (
+    "content",
+    "tokens",
+    "stop",
+    "stop_type",
+    "truncated",
+    "tokens_predicted",
+    "tokens_evaluated",
+    "timings",
+    "completion_probabilities",
+)
+# These come with their spelling. Without one they would be held back too, behind a token that ends inside a character.
+_SPELLED = tuple(SPELLING_BY_ID[token] for token in (RETURN, CONSTRAIN, CHANNEL, START, END, MESSAGE, CALL))
+_SEEDS = 2**32
+
+
+class _Alternative(msgspec.Struct, gc=False):
+    id: int
+    token: str
+    logprob: float | None = None
+
+
+class _Probability(msgspec.Struct, gc=False):
+    id: int
+    token: str
+    logprob: float | None = None
+    top_logprobs: list[_Alternative] = []
+
+
+class _Timings(msgspec.Struct, gc=False):
+    cache_n: int | None = None
+    prompt_n: int | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    content: str = ""
+    tokens: list[int] = []
+    stop: bool = False
+    tokens_predicted: int | None = None
+    completion_probabilities: list[_Probability] = []
+    stop_type: str | None = None
+    truncated: bool = False
+    tokens_evaluated: int | None = None
+    timings: _Timings | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+class LlamaCppEngine:
+    """A llama.cpp server at an address such as `http://127.0.0.1:8080`."""
+
+    name = "llama.cpp"
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
+        context_tokens: int | None = None,
+        streaming: bool = True,
+        cache_prompt: bool = True,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._server = Server(url, api_key=api_key, headers=headers, patience=patience)
+        self._model = model
+        self._streaming = streaming
+        self._extra = {"cache_prompt": cache_prompt, **(extra or {})}
+        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens)
+
+    @property
+    def model(self) -> str:
+        # A llama.cpp server runs the one model that it was started with, unless it routes.
+        return self._model or "gpt-oss"
+
+    def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
+        sampling = request.sampling
+        parameters, notes = name_parameters(sampling, _NAMES, "llama.cpp")
+        if sampling.seed is not None and not 0 <= sampling.seed < _SEEDS:
+            parameters["seed"] = sampling.seed % _SEEDS
+            notes.append(f"llama.cpp's seeds have 32 bits; {sampling.seed} was sent as {parameters['seed']}")
+        if sampling.logprobs is not None:
+            parameters["n_probs"] = max(1, sampling.logprobs)  # 0 would report nothing
+        body: dict[str, Any] = {
+            "prompt": list(prompt),
+            "stream": self._streaming,
+            "return_tokens": True,
+            "response_fields": _FIELDS,
+            "preserved_tokens": _SPELLED,
+            **parameters,
+            **self._extra,
+        }
+        if self._model:
+            body["model"] = self._model
+        answer = _Answer(self._server, notes, sampling.logprobs)
+        return sample(answer, "/completion", body, "sse" if self._streaming else "ndjson")
+
+    async def close(self) -> None:
+        await self._server.close()
+
+
+class _Answer(Answer):
+    def __init__(self, server: Server, notes: Sequence[str], top: int | None) -> None:
+        super().__init__(server, notes)
+        self._top = top
+        self._counted = 0  # tokens, by the engine
+        self._restored = 0
+        self._is_inexact = False
+        self._has_stopped = False
+
+    def take(self, line: bytes) -> None:
+        if line == b"[DONE]":
+            self.is_done = True
+            return
+        try:
+            message = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.not_understood(line, error) from None
+        if message.error is not None:
+            raise self.failed(line)
+        if self._has_stopped and message.tokens:
+            # A model file that does not name <|call|> as an end: sampling goes on, and nobody waits for it.
+            self.notes.append("llama.cpp went on behind a stop token; what followed was not read")
+            self._end(message)
+            return
+        tokens = message.tokens
+        if message.tokens_predicted is not None and not message.stop:
+            # More was sampled than came, or, with speculative decoding, it was counted before it came.
+            counted = message.tokens_predicted - self._counted
+            self._counted = message.tokens_predicted
+            if counted != len(tokens) and len(tokens) == 1:
+                tokens = self._restore(message.content, counted - 1, tokens[0])
+        if tokens:
+            self._add(tokens)
+        elif message.content:
+            raise self.server.bad_answer("it returned text without token ids; is it older than return_tokens?")
+        if message.completion_probabilities and self._top is not None:
+            self.logprobs += (self._logprob(entry, self._top) for entry in message.completion_probabilities)
+        if message.stop:
+            self._end(message)
+
+    def finish(self) -> Finish:
+        if self._restored:
+            became = (
+                "other tokens with the text that came stand for them" if self._is_inexact else "the text gave them back"
+            )
+            self.notes.append(
+                f"llama.cpp held back the ids of {self._restored} tokens that end inside a character; {became}"
+            )
+        return super().finish()
+
+    def _add(self, tokens: list[int]) -> None:
+        for index, token in enumerate(tokens):
+            if token in STOP_TOKENS:
+                self._has_stopped = True
+                tokens = tokens[: index + 1]
+                break
+        self.add_tokens(tokens)
+
+    def _restore(self, content: str, missing: int, last: int) -> list[int]:
+        if not content or not 0 <= last < VOCABULARY_SIZE:
+            return [last]
+        if last < FIRST_SPECIAL and content == default_vocabulary().text_of(last):
+            return [last]
+        found, is_exact = restore_tokens(content, last, missing if missing > 0 else None)
+        self._restored += len(found)
+        self._is_inexact = self._is_inexact or not is_exact
+        return [*found, last]
+
+    def _end(self, message: _Message) -> None:
+        self.reason = "stop" if self._has_stopped else _REASONS.get(message.stop_type or "", "unknown")
+        self.is_done = True
+        prompt_tokens = message.tokens_evaluated
+        if prompt_tokens is None:
+            return
+        cached = 0
+        if (timings := message.timings) is not None:
+            if timings.cache_n is not None:
+                cached = timings.cache_n
+            elif timings.prompt_n is not None:
+                cached = prompt_tokens - timings.prompt_n
+        self.usage = Usage(prompt_tokens, message.tokens_predicted or self.sampled, max(0, cached))
+        if message.truncated and self.reason == "length":
+            self.notes.append("llama.cpp's context is used up")
+
+    @staticmethod
+    def _logprob(entry: _Probability, top: int) -> TokenLogprob:
+        return TokenLogprob(
+            entry.id,
+            entry.token,
+            _finite(entry.logprob),
+            tuple(Alternative(other.id, other.token, _finite(other.logprob)) for other in entry.top_logprobs[:top]),
+        )
+
+
+def _finite(logprob: float | None) -> float:
+    # An impossible token's logarithm is no JSON number.
+    return float("-inf") if logprob is None else logprob

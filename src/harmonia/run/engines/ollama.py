@@ -1,0 +1,144 @@
+"""Ollama: `/api/generate` with `raw`, text in and out, one JSON value in each line.
+
+Raw means that Ollama puts no template around the prompt and reads no Harmony itself. The prompt is safe text, as for
+any engine that takes no tokens. Ollama stops at `<|return|>` and `<|call|>` and does not say which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.renderer.rendered import Ambiguous
+from harmonia.run.engines.answers import Answer, check_ambiguous, name_parameters, safe_text, sample
+from harmonia.run.engines.engine import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.http import Patience, Server
+
+_NAMES = {
+    "max_tokens": "num_predict",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "repetition_penalty": "repeat_penalty",
+    "logprobs": "top_logprobs",
+}
+_REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+
+
+class _Alternative(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+
+
+class _Logprob(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+    top_logprobs: list[_Alternative] | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    response: str = ""
+    done: bool = False
+    done_reason: str = ""
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    logprobs: list[_Logprob] | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+class OllamaEngine:
+    """An Ollama server at an address such as `http://127.0.0.1:11434`. `context_tokens` becomes its `num_ctx`."""
+
+    name = "ollama"
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
+        context_tokens: int | None = None,
+        ambiguous: Ambiguous = "escape",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not model:
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, "Ollama wants to know which of its models is meant: model=…"
+            )
+        check_ambiguous(ambiguous)
+        self._server = Server(url, api_key=api_key, headers=headers, patience=patience)
+        self._ambiguous: Ambiguous = ambiguous
+        self._extra = extra or {}
+        self.model = model
+        self.traits = Traits(takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens)
+
+    def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
+        text, prompt_notes = safe_text(prompt, self._ambiguous)
+        parameters, notes = name_parameters(request.sampling, _NAMES, "Ollama")
+        logprobs = parameters.pop("top_logprobs", None)
+        options: dict[str, Any] = {**parameters}
+        if self.traits.context_tokens is not None:
+            options["num_ctx"] = self.traits.context_tokens
+        body: dict[str, Any] = {
+            "model": self.model,
+            "prompt": text,
+            "raw": True,
+            "stream": True,
+            # A prompt that is too long is an error, not something to be cut in silence.
+            "truncate": False,
+            "shift": False,
+            "options": options,
+            **self._extra,
+        }
+        if logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": logprobs}
+        answer = _Answer(self._server, [*prompt_notes, *notes], wants_logprobs=logprobs is not None)
+        return sample(answer, "/api/generate", body, "ndjson")
+
+    async def close(self) -> None:
+        await self._server.close()
+
+
+class _Answer(Answer):
+    def __init__(self, server: Server, notes: Sequence[str], *, wants_logprobs: bool) -> None:
+        super().__init__(server, notes)
+        self._lacks_logprobs = wants_logprobs
+
+    def take(self, line: bytes) -> None:
+        try:
+            message = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.not_understood(line, error) from None
+        if message.error is not None:
+            raise self.failed(line)
+        self.add_text(message.response)
+        if message.logprobs:
+            self._lacks_logprobs = False
+            self.logprobs += map(_logprob_of, message.logprobs)
+        if not message.done:
+            return
+        self.is_done = True
+        self.reason = _REASONS.get(message.done_reason, "unknown")
+        if self.reason == "unknown" and message.done_reason:
+            self.notes.append(f"Ollama ended with the reason {message.done_reason}")
+        if self._lacks_logprobs:
+            self.notes.append("this Ollama reports no log-probabilities")
+        # Ollama leaves the count out where the whole prompt was in its cache.
+        self.usage = Usage(message.prompt_eval_count or 0, message.eval_count or 0)
+
+
+def _logprob_of(entry: _Logprob) -> TokenLogprob:
+    top = tuple(Alternative(None, other.token, other.logprob) for other in entry.top_logprobs or ())
+    return TokenLogprob(None, entry.token, entry.logprob, top)

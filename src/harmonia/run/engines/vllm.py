@@ -1,0 +1,129 @@
+"""vLLM: `/v1/completions` with token ids in and out.
+
+It takes the prompt as ids, returns each sampled id (`return_token_ids`, since 0.10.2), and keeps the stop token among
+them; where a version leaves it out, `stop_reason` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.run.engines.answers import STOP_TOKENS, Answer, name_parameters, sample
+from harmonia.run.engines.completion_wire import REASONS, WireChoice, decode_message, logprobs_of, usage_of
+from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
+from harmonia.run.engines.http import Patience, Server
+from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
+
+_NAMES = {
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "repetition_penalty": "repetition_penalty",
+    "logprobs": "logprobs",
+}
+_TOKEN_ID = "token_id:"
+
+
+class VllmEngine:
+    """A vLLM server at an address such as `http://127.0.0.1:8000`."""
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
+        context_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not model:
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, "vLLM wants to know which of its models is meant: model=…"
+            )
+        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
+        self._extra = extra or {}
+        self.model = model
+        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens)
+
+    def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
+        parameters, notes = name_parameters(request.sampling, _NAMES, "vLLM")
+        body: dict[str, Any] = {
+            "model": self.model,
+            "prompt": list(prompt),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": None,  # as many as there is room for; without a word it would be 16
+            "return_token_ids": True,
+            "stop_token_ids": STOP_TOKENS,
+            "skip_special_tokens": False,
+            "include_stop_str_in_output": True,
+            **parameters,
+            **self._extra,
+        }
+        if request.sampling.logprobs is not None:
+            body["return_tokens_as_token_ids"] = True
+        return sample(_Answer(self._server, notes), "/v1/completions", body, "sse")
+
+    async def close(self) -> None:
+        await self._server.close()
+
+
+class _Answer(Answer):
+    def __init__(self, server: Server, notes: Sequence[str]) -> None:
+        super().__init__(server, notes)
+        self._last: int | None = None
+
+    def take(self, line: bytes) -> None:
+        if line == b"[DONE]":
+            self.is_done = True
+            return
+        try:
+            message = decode_message(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.not_understood(line, error) from None
+        if message.is_error:
+            raise self.failed(line)
+        if message.usage is not None:
+            self.usage = usage_of(message.usage, self.sampled)
+        for choice in message.choices:
+            self._take_choice(choice)
+
+    def _take_choice(self, choice: WireChoice) -> None:
+        if choice.token_ids:
+            self.add_tokens(choice.token_ids)
+            self._last = choice.token_ids[-1]
+        elif choice.text and choice.token_ids is None:
+            raise self.server.bad_answer(
+                "it returned text without token ids; vLLM before 0.10.2 cannot, and is used as completions:URL"
+            )
+        if choice.logprobs is not None:
+            self.logprobs += logprobs_of(choice.logprobs, _read_token)
+        if (reason := choice.finish_reason) is None:
+            return
+        stop = choice.stop_reason
+        if reason == "stop" and isinstance(stop, int) and stop != self._last:
+            self.add_tokens([stop])
+        self.reason = REASONS.get(reason, "unknown")
+        if self.reason == "unknown":
+            self.notes.append(f"vLLM ended with the reason {reason}")
+
+
+def _read_token(spelled: str) -> tuple[int | None, str]:
+    number = spelled.removeprefix(_TOKEN_ID)
+    if number == spelled or not number.isdecimal() or int(number) >= VOCABULARY_SIZE:
+        return None, spelled
+    token = int(number)
+    return token, default_vocabulary().decode([token])

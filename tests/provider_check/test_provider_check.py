@@ -1,0 +1,183 @@
+"""`check` against a real provider: all is well with a good one, and each fault is found where it is, not elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.run.check import NAMES, Report, Verdict, check
+from harmony_provider import MODEL, HarmonyProvider
+from wire_servers import SHORT, Asked, Wire, serving, unused_port
+
+APIS = ("chat", "responses")
+
+
+def examine(*faults: str, only: Sequence[str] = (), **options: Any) -> Report:
+    async def run() -> Report:
+        async with serving(HarmonyProvider(faults).handle) as served:
+            return await check(served.url, only=only, patience=SHORT, **options)
+
+    return asyncio.run(run())
+
+
+def not_ok(report: Report) -> dict[str, Verdict]:
+    return {outcome.name: outcome.verdict for outcome in report.outcomes if outcome.verdict != "ok"}
+
+
+def test_a_good_provider_passes_every_check() -> None:
+    report = examine()
+    assert [outcome.name for outcome in report.outcomes] == list(NAMES)
+    assert not_ok(report) == {}
+    assert report.is_good and report.is_reachable
+    assert (report.engine, report.model) == ("vllm 0.32.0", MODEL)
+    assert all(outcome.seen and outcome.why for outcome in report.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("refuses_ids", {"tokens.in": "warn"}),
+        ("reads_ids_as_text", {"tokens.in": "fail"}),
+        ("gives_text_only", {"tokens.out": "warn"}),
+        ("strips_special", {"tokens.out": "warn", "tokens.special": "fail", "tokens.stop": "warn"}),
+        ("swallows_stop", {"tokens.stop": "warn"}),
+        ("hides_length", {"tokens.length": "fail"}),
+        ("lists_no_models", {"models": "warn"}),
+        ("has_no_completions", {name: "skip" for name in NAMES if name.startswith("tokens.")}),
+    ],
+)
+def test_a_fault_with_tokens_is_found_where_it_is(fault: str, found: dict[str, Verdict]) -> None:
+    report = examine(fault, only=["tokens"])
+    assert not_ok(report) == found
+    assert report.is_good == ("fail" not in found.values())
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("hides_length", {"length": "fail"}),
+        ("says_no_usage", {"usage": "warn", "developer": "unknown", "typed": "unknown"}),
+        ("drops_developer", {"developer": "fail"}),
+        ("refuses_developer", {"developer": "warn"}),
+        ("reads_typed_tokens", {"typed": "fail"}),
+        ("leaks_reasoning", {"reasoning": "fail", "result": "fail", "second_turn": "fail", "schema": "fail"}),
+        ("calls_as_text", {"reasoning": "fail", "call": "fail", "call_streamed": "fail", "names": "unknown"}),
+        ("drops_calls", {"call": "fail", "call_streamed": "fail", "names": "unknown"}),
+        ("breaks_arguments", {"call": "fail", "call_streamed": "fail"}),
+        ("refuses_tools", {"call": "warn", "call_streamed": "warn", "names": "warn", "result": "fail"}),
+        ("mangles_names", {"names": "fail"}),
+        ("refuses_names", {"names": "warn"}),
+        ("refuses_results", {"result": "fail"}),
+        ("refuses_reasoning", {"result": "fail", "second_turn": "fail"}),
+        ("ignores_stream", {"stream": "warn", "cancel": "skip"}),
+        ("streams_one_piece", {"stream": "warn"}),
+        ("loses_the_end_of_streams", {"same": "fail", "unicode": "unknown"}),
+        ("tears_characters", {"unicode": "fail"}),
+        ("ignores_schema", {"schema": "fail"}),
+        ("refuses_schema", {"schema": "warn"}),
+        ("runs_on", {"cancel": "fail"}),
+    ],
+)
+def test_a_fault_with_messages_is_found_where_it_is(api: str, fault: str, found: dict[str, Verdict]) -> None:
+    report = examine(fault, only=[api])
+    assert not_ok(report) == {f"{api}.{name}": verdict for name, verdict in found.items()}
+    assert report.is_good == ("fail" not in found.values())
+
+
+def test_an_answer_without_a_reason_is_found() -> None:
+    # A response has no reason: its last event is its status.
+    assert not_ok(examine("says_no_reason", only=["chat"])) == {"chat.stop": "warn", "chat.length": "warn"}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_api_that_is_not_there_is_skipped(api: str) -> None:
+    report = examine(f"has_no_{api}", only=[api])
+    assert set(not_ok(report).values()) == {"skip"}
+    assert report.is_good
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_where_nothing_is_answered_one_check_fails_and_the_others_are_skipped(api: str) -> None:
+    found = not_ok(examine("refuses_everything", only=[api]))
+    assert found.pop(f"{api}.answers") == "fail"
+    assert set(found.values()) == {"skip"}
+
+
+def test_the_asked_for_checks_are_made_and_no_others() -> None:
+    names = [outcome.name for outcome in examine(only=["chat.call", "tokens.in"]).outcomes]
+    assert names == ["reachable", "engine", "models", "tokens.in", "chat.call"]
+
+
+def test_a_model_that_is_not_listed_is_asked_all_the_same() -> None:
+    report = examine(only=["chat.answers"], model="mine")
+    assert not_ok(report) == {"models": "warn"}
+    assert report.model == "mine"
+
+
+def test_every_check_is_described() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+    described = set(re.findall(r"`([\w.]+)`", page.partition("## The checks")[2]))
+    assert {name.removeprefix("chat.").removeprefix("responses.") for name in NAMES} <= described
+
+
+def test_nobody_there_is_one_outcome() -> None:
+    report = asyncio.run(check(f"http://127.0.0.1:{unused_port()}", patience=SHORT))
+    assert [(outcome.name, outcome.verdict) for outcome in report.outcomes] == [("reachable", "fail")]
+    assert not report.is_reachable
+
+
+@pytest.mark.parametrize("options", [{"kind": "toaster"}, {"only": ["chat.cal"]}, {"only": ["toast"]}])
+def test_a_kind_or_a_check_that_is_none_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as refused:
+        asyncio.run(check("http://127.0.0.1:1", **options))
+    assert refused.value.code is ErrorCode.ENGINE_INVALID_OPTION
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "kind"),
+    [
+        ("/props", {"default_generation_settings": {}, "build_info": "b1"}, "llama.cpp b1"),
+        ("/api/version", {"version": "0.12"}, "ollama 0.12"),
+        ("/api/v0/models", {"data": []}, "lmstudio"),
+        ("/version", {"version": "0.32"}, "vllm 0.32"),
+        ("/v1/models", {"data": [{"id": "m", "owned_by": "sglang"}]}, "sglang"),
+        ("/nowhere", {}, "openai"),
+    ],
+)
+def test_an_engine_is_known_by_what_only_it_has(path: str, answer: Any, kind: str) -> None:
+    async def handle(asked: Asked, wire: Wire) -> None:
+        await (wire.answer(200, answer) if asked.path == path else wire.answer(404, b"{}"))
+
+    async def run() -> Report:
+        async with serving(handle) as served:
+            return await check(served.url, patience=SHORT, only=["engine"])
+
+    report = asyncio.run(run())
+    assert report["engine"].seen == kind
+    assert report["engine"].verdict == ("unknown" if kind == "openai" else "ok")
+
+
+def test_a_server_that_dies_in_every_answer_fails_and_the_check_goes_on() -> None:
+    async def handle(asked: Asked, wire: Wire) -> None:
+        if asked.method == "GET":
+            await wire.answer(404, {})
+            return
+        await wire.begin()
+        await wire.event({"choices": [{"delta": {"content": "He"}, "text": "He"}]})
+        await wire.write(b"garbage")
+
+    async def run() -> Report:
+        async with serving(handle) as served:
+            return await check(served.url, patience=SHORT)
+
+    report = asyncio.run(run())
+    assert [outcome.name for outcome in report.outcomes] == list(NAMES)
+    assert report["chat.answers"].verdict == "fail"
+    assert report["tokens.in"].verdict == "fail"

@@ -1,0 +1,63 @@
+"""`harmonia check` as a person calls it: a real process, a real provider."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from harmonia.run.check import NAMES
+from harmony_provider import provider_in_a_thread
+from wire_servers import unused_port
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harmonia", "check", *arguments], capture_output=True, text=True, encoding="utf-8"
+    )
+
+
+def test_a_good_provider_exits_with_0_and_has_a_line_for_each_check() -> None:
+    with provider_in_a_thread() as url:
+        ran = run(url)
+    assert ran.returncode == 0, ran.stderr
+    lines = [line.split() for line in ran.stdout.splitlines() if not line.startswith(" ")]
+    assert [(words[0], words[1]) for words in lines] == [("ok", name) for name in NAMES]
+    assert ran.stderr == f"{len(NAMES)} checks: {len(NAMES)} ok\n"
+
+
+def test_a_fault_exits_with_1_and_json_says_which() -> None:
+    with provider_in_a_thread("drops_developer") as url:
+        ran = run(url, "--json", "--only", "chat.developer", "--only", "chat.answers")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    report = json.loads(ran.stdout)
+    assert report["ok"] is False
+    assert (report["engine"], report["model"], report["url"]) == ("vllm 0.32.0", "gpt-oss-20b", url)
+    found = {outcome["name"]: outcome["verdict"] for outcome in report["outcomes"]}
+    assert found == {
+        "reachable": "ok",
+        "engine": "ok",
+        "models": "ok",
+        "chat.answers": "ok",
+        "chat.developer": "fail",
+    }
+    assert all(outcome["seen"] and outcome["why"] for outcome in report["outcomes"])
+
+
+def test_nobody_there_exits_with_4_in_both_forms() -> None:
+    url = f"http://127.0.0.1:{unused_port()}"
+    for form in ((), ("--json",)):
+        assert run(url, *form).returncode == 4
+
+
+def test_why_says_why() -> None:
+    with provider_in_a_thread() as url:
+        ran = run(url, "--only", "chat.answers", "--why")
+    assert "(a request names the model that it is for)" in ran.stdout
+
+
+def test_wrong_usage_is_told_apart_from_a_provider_that_fails() -> None:
+    assert run().returncode == 2
+    assert run("http://127.0.0.1:1", "--kind", "toaster").returncode == 2
+    assert run("http://127.0.0.1:1", "--only", "toast").returncode == 1
+    assert run("ftp://nowhere").returncode == 1
