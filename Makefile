@@ -14,12 +14,15 @@ TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: $(INSTALLED)  ## Install what is needed and run the product: today, render a conversation and inspect an answer
-	@$(BIN)/harmonia render examples/weather.json
+serve: $(INSTALLED)  ## Install what is needed and run the product: today, a question with a tool, and a broken answer inspected
+	@echo '> What is the weather in Paris?' >&2
+	@$(BIN)/harmonia chat -m demo --no-save -T examples/weather.py -R -u 'What is the weather in Paris?' </dev/null
 	@echo
 	@$(BIN)/harmonia inspect --role assistant examples/broken-answer.txt
-	@printf '\nTry: %s\n     %s\n' "$(BIN)/harmonia render examples/weather.json --json" \
-	  "$(BIN)/harmonia parse --role assistant examples/broken-answer.txt" >&2
+	@printf '\nTry: %s\n     %s\n     %s\n' \
+	  "$(BIN)/harmonia chat -T examples/weather.py   (with the engine that is found)" \
+	  "$(BIN)/harmonia chat -m demo -T examples/weather.py   (with no model)" \
+	  "$(BIN)/harmonia render examples/weather.json" >&2
 
 test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style and types, run the tests
 	$(BIN)/pytest -n auto -m 'not exhaustive and not engines'
