@@ -1,8 +1,8 @@
 """The loop around a model: what it costs above the bare stream of an engine, and what a prompt with many tools costs.
 
-The engine gives chunks that were made beforehand, so that nothing is measured but the loop: rendering the prompt, parsing
-what comes, events, conversation, limits. The time of reading the bare stream is taken off. The reference's time is that of
-its StreamableParser alone.
+The engine gives chunks that were made beforehand, so that nothing is measured but the loop: rendering the prompt,
+parsing what comes, events, conversation, limits. The time of reading the bare stream is taken off. The reference's time
+is that of its StreamableParser alone.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ RECORDED = ROOT / "tests" / "data" / "parser-differences.jsonl"
 CLI_HEAD = """# The `harmonia` command
 
 Written by `make docs` from the command's own help. Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error
-of Harmonia's (see [errors](errors.md)) or of the system, 2 wrong usage, 3 malformed Harmony, 4 no engine there, 130 interrupted.
+of Harmonia's (see [errors](errors.md)) or of the system, 2 wrong usage, 3 malformed Harmony, 4 no engine there, 130
+interrupted.
 """
 
 FAULTS_HEAD = """# Faults
