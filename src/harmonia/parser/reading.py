@@ -155,7 +155,7 @@ class Parser(ShortCuts):
         # Nearly every chunk is one token that is whole characters, and more text of a body: this is written for speed.
         if chunk.__class__ is not int or not 0 <= chunk < FIRST_SPECIAL:  # pyright: ignore[reportOperatorIssue] -- an int has an order
             if chunk.__class__ is list and self._fast_until >= 0:
-                return self._feed_few(cast("list[int]", chunk))
+                return self._feed_few(chunk)  # pyright: ignore[reportArgumentType] -- a list
             return self._run(chunk)
         token: int = chunk  # pyright: ignore[reportAssignmentType]
         text = self._token_text[token]
@@ -175,7 +175,7 @@ class Parser(ShortCuts):
         """The same for a few tokens, as engines send them that speculate or that are read slowly."""
         if len(tokens) > _FEW:
             return self._run(tokens)
-        token_text = cast("list[str]", self._token_text)
+        token_text: list[str] = self._token_text  # pyright: ignore[reportAssignmentType] -- None is caught below
         try:
             # The sum is an integer only if all are; see `_as_tokens`.
             if max(tokens) >= FIRST_SPECIAL or min(tokens) < 0 or type(sum(tokens)) is not int:

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import current_task
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from types import AsyncGeneratorType
@@ -31,7 +30,7 @@ from harmonia.run.approval import Approver
 from harmonia.run.calls import Calls
 from harmonia.run.completion import Completion, sort_out
 from harmonia.run.engines.engine import Chunk, Engine, Finish, Request, Sampling, ToolChoice, Usage
-from harmonia.run.interruption import Interruption
+from harmonia.run.interruption import Interruption, find_task
 from harmonia.run.limits import RunLimits
 from harmonia.run.prompt import Prompt, build, compose, shared_tokens, take_last
 from harmonia.run.tools import ToolLike, ToolSet
@@ -156,6 +155,7 @@ class Run:
 
     async def _run(self) -> AsyncGenerator[TurnEvent, None]:
         interruption = self._interruption
+        loop = asyncio.get_running_loop()
         interruption.start_timer(self._limits.time_s)
         index = 0
         try:
@@ -176,7 +176,7 @@ class Run:
                     # This loop runs once a chunk, which may be once a token: no layer, no timeout, no task in between.
                     pull, feed = stream.__anext__, completion.feed
                     while interruption.reason is None:
-                        interruption.waiting = current_task()
+                        interruption.waiting = find_task(loop)
                         try:
                             piece = await pull()
                         except StopAsyncIteration:
@@ -185,36 +185,36 @@ class Run:
                             if interruption.caught():
                                 break
                             raise
-                        if isinstance(piece, Finish):
-                            finish = piece
-                            break
-                        if completion.is_over:
-                            finish = _WENT_ON
-                            break
                         if isinstance(piece, Chunk):
+                            if completion.is_over:
+                                finish = _WENT_ON
+                                break
                             if piece.logprobs:
                                 yield LogprobsGiven(piece.logprobs)
                             tokens = piece.tokens
                             events = feed(tokens[0] if len(tokens) == 1 else tokens or piece.text)
+                        elif isinstance(piece, Finish):
+                            finish = piece
+                            break
                         else:
                             events = (piece,)
                         for event in events:
                             if event.__class__ in _ENDS:
                                 completion.note(cast("MessageEnded | TurnEnded", event))
                             yield event
-                    interruption.waiting = None
+                    interruption.end_wait()
                     await stream.aclose()
                     for event in completion.end(None if finish is None else finish.reason):
                         yield event
                     is_settled = True
                 except Exception:
-                    interruption.waiting = None
+                    interruption.end_wait()
                     # What came is kept, and whoever reads the stream sees where it broke.
                     for event in completion.end(None):
                         yield event
                     raise
                 finally:
-                    interruption.waiting = None
+                    interruption.end_wait()
                     if not is_settled:
                         await stream.aclose()
                         completion.end(None)
