@@ -49,7 +49,6 @@ ALLOWED_PACKAGES = {
     "mcp": ("run",),
     "torch": ("run",),
     "transformers": ("run",),
-    "rich": ("cli",),
     "prompt_toolkit": ("cli",),
 }
 

@@ -32,6 +32,8 @@ _HINTS = {
     ErrorCode.RENDER_AMBIGUOUS_TEXT: "use --output tokens for a model, or --escape to read it yourself",
     ErrorCode.RENDER_UNSAFE_HEADER: "names, channels and recipients are single words; put the text into the content",
     ErrorCode.MESSAGES_INVALID_JSON: 'the input is one JSON object: {"messages": [{"role": "user", "content": "Hi"}]}',
+    ErrorCode.INTERCHANGE_UNKNOWN_FORMAT: "--from says what the input is; --help lists the formats",
+    ErrorCode.ENGINE_UNREACHABLE: "see that the engine runs at that address, or name demo, which needs no model",
     ErrorCode.PARSE_INVALID_INPUT: "--as text|tokens|stripped|sse says what the input is; auto finds out",
     ErrorCode.VOCABULARY_WRONG_FILE: "leave --vocabulary out to use the vocabulary inside the package",
 }
@@ -60,7 +62,10 @@ class _Verbs(click.Group):
                 raise OSError("standard output is closed")
             sys.stdout.flush()
         except HarmonyError as error:
-            click.echo(f"error: {error}", err=True)
+            from harmonia.cli.display import readable  # not at the top, so that `harmonia --help` stays quick
+
+            # It may quote a model, a tool or a server.
+            click.echo(readable(f"error: {error}"), err=True)
             # Whoever raised it may know better what helps.
             hint = "; ".join(getattr(error, "__notes__", [])) or _HINTS.get(error.code)
             if hint:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 ELLIPSIS: Final = "…"
 
@@ -17,12 +17,25 @@ _INVISIBLE: Final = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
+# Controls but for line feed and tab, marks and overrides of direction, lines and paragraphs of Unicode's, tags.
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _SHORT: Final = {"\n": "⏎", "\t": "⇥", "\x7f": "␡", "\xa0": "⍽", "\u202f": "⍽"}
 
 
 def show(text: str) -> str:
     """The text on one line, with everything that would not be seen spelled out."""
     return text if text.isprintable() and text.isascii() else _INVISIBLE.sub(_spell, text)
+
+
+def readable(text: str, stream: TextIO | None = None) -> str:
+    """The text as it may be written to the stream, or to a terminal: what controls one is spelled out."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _SURROGATES.sub("\ufffd", text)  # of which no encoding knows
+    return text if stream is not None and not stream.isatty() else _UNSAFE.sub(lambda found: show(found.group()), text)
 
 
 def _spell(match: re.Match[str]) -> str:

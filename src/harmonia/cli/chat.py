@@ -1,0 +1,318 @@
+"""`harmonia chat`: a conversation in the terminal, or one question; the shell's `harmonia.run`."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import click
+import msgspec
+
+from harmonia.cli.chats.asking import Asker
+from harmonia.cli.chats.commands import Commands, Leave
+from harmonia.cli.chats.files import with_files
+from harmonia.cli.chats.opening import Approval, EngineOptions, Options, open_session
+from harmonia.cli.chats.saved import SavedChats, state_folder
+from harmonia.cli.chats.session import Session
+from harmonia.cli.descriptions import describe_diagnostic
+from harmonia.cli.display import readable, shorten, show
+from harmonia.cli.streams import echo_json_line
+from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.messages import Message, ReasoningEffort, Role
+from harmonia.parts import call_of, is_visible
+from harmonia.run.engines.engine import Sampling
+from harmonia.run.turn_events import RunEnded
+
+_INTERRUPTED: Final = 130
+_COLOURS: Final = {"always": True, "never": False}
+
+
+@click.command("chat")
+@click.argument("question", nargs=-1)
+@click.option(
+    "-m",
+    "--engine",
+    envvar="HARMONIA_ENGINE",
+    show_envvar=True,
+    default="auto",
+    show_default=True,
+    help="Who answers: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
+)
+@click.option("--model", metavar="NAME", help="The model, where the engine has several.")
+@click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's key.")
+@click.option("-s", "--system", "instructions", metavar="TEXT", help="Instructions for the model.")
+@click.option(
+    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="How long it thinks."
+)
+@click.option(
+    "-o",
+    "--option",
+    "settings",
+    type=(str, str),
+    multiple=True,
+    metavar="NAME VALUE",
+    help="A setting of the sampling, such as temperature 0.5, or of the engine, such as delay_s 0.02 of the demo.",
+)
+@click.option(
+    "-T",
+    "--tool",
+    "functions",
+    multiple=True,
+    metavar="MODULE:NAME|FILE.py[:NAME]",
+    help="A Python function that the model may call; without :NAME, all that are marked with @tool. It is imported, so "
+    "its code runs.",
+)
+@click.option(
+    "--mcp",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="MCP servers whose tools the model may call: JSON with mcpServers.",
+)
+@click.option(
+    "--approve",
+    "approval",
+    type=click.Choice(get_args(Approval)),
+    help="Who runs calls: ask me; certain ones run by themselves; all, also those read from text. "
+    "[default: ask in a terminal, otherwise certain]",
+)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A text file to ask about.",
+)
+@click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the last chat.")
+@click.option("--cid", "chat_id", metavar="ID", help="Go on with this chat.")
+@click.option("--fork", "forks", is_flag=True, help="Go on as another chat, and leave that one as it is.")
+@click.option("--list", "lists", is_flag=True, help="List the saved chats, the last one last; with --json, too.")
+@click.option("--save/--no-save", "saves", default=True, help="Keep the chat, to continue it later.  [default: save]")
+@click.option("-R", "--reasoning", is_flag=True, help="Show the model's thoughts, on stderr.")
+@click.option("-u", "--usage", is_flag=True, help="Say what it cost, on stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing but the answer, and what went wrong.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer, its calls and its costs as JSON.")
+@click.option("--time-limit", "time_s", type=click.FloatRange(min=0, min_open=True), help="Stop after these seconds.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="auto: in a terminal, unless NO_COLOR is set.",
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    question: tuple[str, ...],
+    lists: bool,
+    settings: tuple[tuple[str, str], ...],
+    color: str,
+    **options: Any,
+) -> None:
+    """Talk with a gpt-oss model. With a QUESTION, or with text on standard input, it is asked once.
+
+    The answer goes to stdout; thoughts, calls and costs go to stderr. Ctrl-C stops an answer and keeps what came. Exit
+    codes: 0 answered, 1 an error, or nothing to read, 4 no engine there, 130 stopped.
+    """
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    context.color = _COLOURS.get(color, False if is_plain else None)  # None leaves it to click: in a terminal
+    if lists:
+        _list_chats(as_json=options["as_json"])
+        return
+    sampling, engine_options = _read_settings(settings)
+    chosen = Options(sampling=sampling, engine_options=engine_options, **options)
+    asked = _question(question)
+    if asked is None and chosen.as_json:
+        raise click.UsageError("--json answers one question; give one")
+    try:
+        code = asyncio.run(_chat(chosen, asked))
+    except asyncio.CancelledError:  # Ctrl-C for the second time
+        code = _INTERRUPTED
+    if code:
+        sys.exit(code)
+
+
+async def _chat(options: Options, question: str | None) -> int:
+    async with AsyncExitStack() as stack:
+        asker = None
+        if _has_terminal():
+            asker = Asker(state_folder() / "questions" if options.saves and question is None else None)
+        session = await open_session(options, asker, stack)
+        if question is not None:
+            return await _ask_once(session, options, with_files(question, options.files))
+        assert asker is not None
+        return await _converse(session, options, asker)
+
+
+# ── one question ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _ask_once(session: Session, options: Options, question: str) -> int:
+    try:
+        ended = await session.ask(question)
+    except HarmonyError as error:
+        if options.as_json:
+            # What came before is part of it; the command says on stderr what happened.
+            failed = {"error": {"code": error.code.value, "message": error.message}}
+            echo_json_line(_describe(session, options) | failed)
+        raise
+    if options.as_json:
+        echo_json_line(_describe(session, options, ended))
+    elif options.usage:
+        session.screen.say_costs(session.usage)
+    match ended.reason:
+        case "stopped":
+            return _INTERRUPTED
+        case "limit":
+            return 1
+        case _:
+            return 0 if _answer(session) else 1
+
+
+def _describe(session: Session, options: Options, ended: RunEnded | None = None) -> dict[str, Any]:
+    """What came of the question. Without an end it failed."""
+    diagnostics = [describe_diagnostic(diagnostic) for diagnostic in session.screen.diagnostics]
+    if not options.reasoning:
+        # What was found may be a thought.
+        diagnostics = [{name: each[name] for name in each if name != "found"} for each in diagnostics]
+    return {
+        "text": _answer(session),
+        "reason": "error" if ended is None else ended.reason,
+        "limit": None if ended is None else ended.limit,
+        "hidden_because": None if ended is None else ended.hidden_because,
+        "error": None,
+        "engine": session.model.name,
+        "model": session.model.model,
+        "chat": session.chat_id,
+        "calls": [
+            {
+                "id": call.id,
+                "recipient": call.call.recipient,
+                "arguments": call.call.value if call.call.is_json else call.call.text,
+                "result": call.result.text,
+                "is_error": call.result.is_error,
+                "duration_s": round(call.duration_s, 3),
+            }
+            for call in session.screen.calls
+        ],
+        "usage": session.screen.costs(session.usage),
+        "diagnostics": diagnostics,
+        "messages": [
+            message.to_dict() for message in session.conversation if options.reasoning or not _is_hidden(message)
+        ],
+    }
+
+
+def _answer(session: Session) -> str:
+    """What was said on `final` since the last question."""
+    said = session.conversation[session.last_question() + 1 :]
+    finals = (message.text for message in said if message.channel == "final" and is_visible(message))
+    return "\n\n".join(text for text in finals if text.strip())
+
+
+def _is_hidden(message: Message) -> bool:
+    """Whether it is something that the user was not meant to see: a thought, or what may be one."""
+    if message.role is not Role.ASSISTANT:
+        return message.channel == "analysis"  # the result of a call that was made in a thought
+    is_call = message.channel == "commentary" and call_of(message) is not None
+    return not is_visible(message) and not is_call
+
+
+# ── a conversation ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _converse(session: Session, options: Options, asker: Asker) -> int:
+    commands = Commands(session)
+    session.screen.can_continue = True
+    click.echo(f"{session.model.name}, {show(session.model.model)}. /help lists what you can do.", err=True)
+    if options.files:
+        commands.add_files(options.files)
+    while True:
+        try:
+            typed = (await asker.line("> ")).strip()
+        except KeyboardInterrupt:
+            click.secho("Ctrl-D leaves", dim=True, err=True)
+            continue
+        except EOFError:
+            return 0
+        if not typed:
+            continue
+        try:
+            if typed.startswith("/") and not typed.startswith("//"):
+                ended = await commands.run(typed)
+            else:
+                ended = await session.ask(commands.question(typed.removeprefix("/")))
+        except Leave:
+            return 0
+        except HarmonyError as error:
+            # The question is in the history of the prompt, and what came is kept.
+            click.echo(readable(f"error: {error}"), err=True)
+            continue
+        if ended is not None and not options.quiet:
+            session.screen.say_costs(session.usage)
+
+
+# ── options ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _question(words: tuple[str, ...]) -> str | None:
+    """What was asked on the command line, behind what stands on standard input; None for a conversation."""
+    asked = "" if words == ("-",) else " ".join(words).strip()
+    question = "\n\n".join(part for part in (_read_piped(), asked) if part)
+    if question:
+        return question
+    if not _has_terminal():
+        raise click.UsageError("there is nothing to ask: give a question, or text on standard input")
+    return None
+
+
+def _read_piped() -> str:
+    stdin = sys.stdin
+    if stdin is None or stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] -- so Python says that it is closed
+        return ""
+    try:
+        text = stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            ErrorCode.VOCABULARY_INVALID_UTF8, f"standard input is no text: not UTF-8 at byte {error.start}"
+        ) from error
+    return text.strip("\r\n") if text.strip() else ""
+
+
+def _has_terminal() -> bool:
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
+
+
+def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, EngineOptions]:
+    values = dict(settings)
+    kinds = (Sampling, EngineOptions)
+    known = [name for kind in kinds for name in kind.__struct_fields__]
+    for name in values:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise click.BadParameter(f"{name!r} is no setting; {hint}", param_hint="--option")
+    try:
+        return tuple(  # pyright: ignore[reportReturnType] -- one of each kind
+            msgspec.convert(
+                {name: values[name] for name in kind.__struct_fields__ if name in values}, kind, strict=False
+            )
+            for kind in kinds
+        )
+    except msgspec.ValidationError as error:
+        raise click.BadParameter(str(error), param_hint="--option") from error
+
+
+def _list_chats(*, as_json: bool) -> None:
+    chats = SavedChats().list()
+    if not chats and not as_json:
+        click.echo("there is no saved chat", err=True)
+    for chat in chats:
+        if as_json:
+            echo_json_line(msgspec.to_builtins(chat))
+        else:
+            click.echo(f"{chat.id}  {chat.messages:>4}  {shorten(chat.model, 20)}  {shorten(chat.question, 80)}")

@@ -1,0 +1,147 @@
+"""What can be typed at the prompt of a chat beside a question: `/help` and its friends."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from harmonia.cli.chats.files import with_files
+from harmonia.cli.chats.session import Session
+from harmonia.cli.display import show
+from harmonia.cli.dumps import count
+from harmonia.errors import ErrorCode, InputError
+from harmonia.history import measure
+from harmonia.interchange import FORMATS, format_named
+from harmonia.messages import ReasoningEffort, Role
+from harmonia.run.turn_events import RunEnded
+
+HELP = """\
+/effort low|medium|high   how long the model thinks from now on
+/reasoning                show its thoughts, or hide them again
+/file PATH …              add text files to the next question
+/tools                    what the model may call
+/continue                 go on with an answer that was cut off
+/retry                    ask the last question again
+/undo                     take back the last question and its answer
+/fork                     go on as another chat; this one stays as it is
+/budget                   what the conversation costs in tokens, by part
+/save PATH                write it: .json, .md, .harmony, .tokens
+/exit                     leave (Ctrl-D does, too)
+//…                       a question that begins with a /
+Alt-Enter begins a new line; Ctrl-C stops an answer and keeps what came."""
+
+_BY_SUFFIX = {".json": "harmony-json", ".md": "markdown", ".harmony": "harmony", ".txt": "harmony", ".tokens": "tokens"}
+
+
+class Leave(Exception):
+    """Whoever typed it has had enough."""
+
+
+class Commands:
+    """Runs commands; `files` waits for the next question."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._files: list[Path] = []
+
+    def question(self, typed: str) -> str:
+        """What was typed, with the files that were added to it."""
+        files, self._files = self._files, []
+        return with_files(typed, files)
+
+    def add_files(self, paths: Sequence[Path]) -> None:
+        """Add files to the next question. What cannot be read is said now."""
+        with_files("", paths)
+        self._files += paths
+        click.echo(f"with the next question: {', '.join(show(str(path)) for path in self._files)}", err=True)
+
+    async def run(self, typed: str) -> RunEnded | None:
+        """Run a command; the end of a run where it was one that asks the model."""
+        session = self._session
+        name, _, rest = typed.strip().partition(" ")
+        rest = rest.strip()
+        match name:
+            case "/help":
+                click.echo(HELP, err=True)
+            case "/effort":
+                session.effort = _effort(rest)
+                click.echo(f"the effort is {session.effort}", err=True)
+            case "/reasoning":
+                session.screen.reasoning = not session.screen.reasoning
+                click.echo(f"thoughts are {'shown' if session.screen.reasoning else 'hidden'}", err=True)
+            case "/file" if rest:
+                self.add_files([Path(word).expanduser() for word in _words(rest)])
+            case "/tools":
+                for tool in session.tools:
+                    said = (tool.description or "").partition("\n")[0]
+                    click.echo(f"{show(session.tools.recipient_of(tool))}  {show(said)}", err=True)
+                if not len(session.tools):
+                    click.echo("there are no tools; -T and --mcp bring some", err=True)
+            case "/continue":
+                return await session.resume()
+            case "/retry":
+                return await session.retry()
+            case "/undo":
+                session.undo()
+                click.echo("the last question is taken back", err=True)
+            case "/fork":
+                click.echo(f"this is now {session.fork()}", err=True)
+            case "/budget":
+                _show_budget(session)
+            case "/save" if rest:
+                _export(session, Path(rest).expanduser())
+            case "/exit" | "/quit":
+                raise Leave
+            case _:
+                click.echo(
+                    f"{show(name)} is no command, or lacks something; /help lists them, and // asks what begins with /",
+                    err=True,
+                )
+        return None
+
+
+def _words(written: str) -> list[str]:
+    """Words as in a shell, so that a name may have spaces."""
+    try:
+        return shlex.split(written)
+    except ValueError as error:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"{written!r} cannot be read: {error}") from error
+
+
+def _effort(written: str) -> str:
+    try:
+        return ReasoningEffort(written).value
+    except ValueError as error:
+        raise InputError(
+            ErrorCode.RUN_INVALID_OPTION, f"{written!r} is no effort; there are low, medium and high"
+        ) from error
+
+
+def _show_budget(session: Session) -> None:
+    budget = measure(session.conversation)
+    for name, tokens in budget.parts.items():
+        if tokens:
+            click.echo(f"{tokens:>8,}  {name}", err=True)
+    click.echo(f"{budget.total:>8,}  in all", err=True)
+
+
+def _export(session: Session, path: Path) -> None:
+    name = _BY_SUFFIX.get(path.suffix)
+    if name is None:
+        raise InputError(
+            ErrorCode.INTERCHANGE_UNKNOWN_FORMAT,
+            f"{path.suffix or 'no suffix'} names no format; there are {', '.join(_BY_SUFFIX)}",
+        )
+    assert name in FORMATS
+    exported = format_named(name).write(session.conversation)
+    try:
+        path.write_text(exported.text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot write {path}: {error.strerror}") from error
+    for loss in exported.losses:
+        click.echo(f"note: {loss}", err=True)
+    questions = sum(message.role is Role.USER for message in session.conversation)
+    click.echo(f"wrote {path}: {count(questions, 'question')}", err=True)

@@ -1,0 +1,165 @@
+"""`harmonia` in a real terminal: a pseudo-terminal, keys, and what is on the screen; and engines with a script."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from harmonia import encode
+
+# No test may wait for ever; none measures time by this.
+WATCHDOG_S = 120.0
+CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+NEVER_S = 1e6  # a time of a script that does not come
+
+_HARMONIA = [sys.executable, "-c", "from harmonia.cli import main; main()"]
+# The terminal must be the process's own, so that Ctrl-C reaches it as a signal.
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()=>][0-9A-Za-z]?)")
+
+
+def environment(state: Path, **more: str) -> dict[str, str]:
+    """That of this process, but for the folders and settings of whoever runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARMONIA_", "XDG_"))}
+    kept.pop("NO_COLOR", None)
+    # A terminal that nobody plays does not say where its cursor is.
+    return kept | {"XDG_STATE_HOME": str(state), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"} | more
+
+
+def run(
+    arguments: Sequence[str], state: Path, stdin: str | bytes = "", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """`harmonia` without a terminal."""
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    ran = subprocess.run(
+        [*_HARMONIA, *arguments], input=data, capture_output=True, env=environment(state, **more), timeout=WATCHDOG_S
+    )
+    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+def start(arguments: Sequence[str], state: Path) -> subprocess.Popen[str]:
+    """`harmonia` without a terminal, while it runs."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [*_HARMONIA, *arguments], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment(state)
+    )
+
+
+class Terminal:
+    """`harmonia` in a terminal of its own. `with` ends it."""
+
+    def __init__(
+        self, arguments: Sequence[str], state: Path, stdout: IO[bytes] | None = None, without: str = "", **more: str
+    ) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        command = _HARMONIA
+        if without:  # an extra that is not installed
+            command = [sys.executable, "-c", f"import sys; sys.modules[{without!r}] = None; {_HARMONIA[2]}"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _TAKE_TERMINAL, *command, *arguments],
+            stdin=slave,
+            stdout=slave if stdout is None else stdout,
+            stderr=slave,
+            env=environment(state, **more),
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.raw = b""
+        self._seen = 0
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+    @property
+    def text(self) -> str:
+        """All that was written, without the terminal's own sequences."""
+        return _ESCAPE.sub("", self.raw.decode(errors="replace")).replace("\r", "")
+
+    def until(self, wanted: str) -> str:
+        """Wait for a text behind the last one that was waited for; what was written up to it."""
+        deadline = time.monotonic() + WATCHDOG_S
+        while (at := self.text.find(wanted, self._seen)) < 0:
+            assert self._read(deadline), f"no {wanted!r} behind {self.text[self._seen :]!r}; before: {self.text!r}"
+        found, self._seen = self.text[self._seen : at], at + len(wanted)
+        return found
+
+    def type(self, keys: str) -> None:
+        data = keys.encode()
+        while data:
+            data = data[os.write(self._master, data) :]
+
+    def ask(self, line: str) -> None:
+        """Type a line at the prompt."""
+        self.until_prompt()
+        self.type(line + ENTER)
+
+    def until_prompt(self) -> None:
+        """Wait for the prompt. The editor moves the cursor instead of writing the space behind it."""
+        self.until("\n>")
+
+    def end(self) -> int:
+        """Wait for the end; the exit code."""
+        deadline = time.monotonic() + WATCHDOG_S
+        while self._read(deadline):
+            pass
+        return self._process.wait(WATCHDOG_S)
+
+    def _read(self, deadline: float) -> bool:
+        readable, _, _ = select.select([self._master], [], [], max(deadline - time.monotonic(), 0))
+        if not readable:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # so Linux says that nobody has the other side any more
+            return False
+        self.raw += data
+        return bool(data)
+
+
+# ── scripts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Said = str | tuple[float, str]  # a text, and when it comes
+
+
+def script(path: Path, *runs: Sequence[Said], text: bool = False, error: Mapping[str, Any] | None = None) -> list[str]:
+    """The options that name an engine which says these completions, special tokens spelled out, whatever it is asked.
+
+    `text` is for an engine without token ids; `error` is how the last run ends.
+    """
+    traits = {"takes_tokens": not text, "gives_tokens": not text}
+    lines: list[dict[str, Any]] = [
+        {"type": "capture", "version": 1, "engine": "scripted", "model": "script", "traits": traits}
+    ]
+    for number, said in enumerate(runs):
+        lines.append({"type": "run", "run": number, "prompt": [], "request": {}})
+        at_s = 0.0
+        for each in said:
+            at_s, words = each if isinstance(each, tuple) else (at_s, each)
+            what = {"text": words} if text else {"tokens": encode(words, special="all")}
+            lines.append({"type": "chunk", "run": number, "at_s": at_s, **what})
+        if error is not None and number == len(runs) - 1:
+            lines.append({"type": "error", "run": number, "at_s": at_s, "at": {}, **error})
+        else:
+            lines.append({"type": "finish", "run": number, "at_s": at_s, "reason": "stop", "usage": None, "notes": []})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return ["-m", f"replay:{path}", "-o", "strict", "false", "-o", "timing", "recorded"]
