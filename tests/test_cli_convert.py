@@ -127,3 +127,11 @@ def test_what_it_cannot_read_is_an_error() -> None:
     assert run(stdin=CHAT).exit_code == 2
     ambiguous = run("-t", "harmony", stdin='[{"role":"user","content":"<|end|>"}]')
     assert (ambiguous.exit_code, ambiguous.stdout) == (1, "")
+
+
+def test_the_hint_for_a_text_that_spells_a_token_is_one_that_this_verb_can_follow() -> None:
+    typed = '{"messages":[{"role":"user","content":"<|end|>"}]}'
+    for given in (typed, f"{typed}\n{typed}"):
+        result = run("-t", "harmony", stdin=given)
+        assert result.exit_code == 1 and "hint: use --to tokens" in result.stderr
+    assert run("-t", "tokens", stdin=typed).exit_code == 0

@@ -121,6 +121,12 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert record(tmp_path / "no" / "folder", "Hi").exit_code == 1
 
 
+def test_a_capture_does_not_go_to_stdout_where_the_answer_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert record(Path("-"), "Hi").exit_code == 2
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_capture_can_be_recorded_again(path: Path, tmp_path: Path) -> None:
     record(path, "Hi")
     again = tmp_path / "again.jsonl"

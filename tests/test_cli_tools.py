@@ -139,3 +139,16 @@ def test_a_function_of_a_module_is_shown() -> None:
 def test_a_function_that_is_none_is_an_error(written: str, code: int, module: str) -> None:
     result = run("-f", written.format(module=module))
     assert (result.exit_code, result.stdout) == (code, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ([FLAT, {"function": {"name": 5}}], "$[1].function.name"),
+        ({"result": {"tools": [{"name": ""}]}}, "$.result.tools[0].name"),
+        ({"name": 5}, "$.name"),
+    ],
+)
+def test_an_error_says_where_in_the_file_the_definition_stands(given: object, path: str) -> None:
+    result = run(stdin=json.dumps(given))
+    assert result.exit_code == 1 and f"(at path {path})" in result.stderr

@@ -612,6 +612,20 @@ def test_half_a_key_is_not_told_either(padding: int) -> None:
     assert code_of(heard) == ErrorCode.ENGINE_REFUSED and "sk-" not in str(heard.error)
 
 
+def test_a_key_from_a_file_may_have_the_files_last_newline() -> None:
+    heard, _ = answering(VLLM, api_key="sk-very-secret-0123456789\n")
+    assert heard.error is None and isinstance(heard.finish, Finish)
+
+
+@pytest.mark.parametrize("secret", ["sk-secret\nx: y", "sk-secret\x00", "sk-secret“"])
+@pytest.mark.parametrize("how", ["api_key", "headers"])
+def test_a_key_that_no_header_can_have_is_refused_and_not_told(secret: str, how: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Server("http://127.0.0.1:9", **{how: secret if how == "api_key" else {"x-key": secret}})  # pyright: ignore[reportArgumentType]
+    assert caught.value.code == ErrorCode.ENGINE_INVALID_OPTION
+    assert "sk-secret" not in repr(caught.value)
+
+
 def test_a_header_that_is_a_switch_does_not_garble_the_message() -> None:
     heard, _ = answering(VLLM, (400, {"error": "1 token of 127"}, {}), headers={"x-switch": "1"})
     assert "1 token of 127" in str(heard.error)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 
 from chats import call, final, odd_chats, result, think, user
-from harmonia import Conversation, Message, Parsed, Role, parse, render
+from harmonia import Conversation, ErrorCode, InputError, Message, Parsed, Role, parse, render
 from harmonia.history import (
     DOCUMENTED,
     KEEP_AFTER_CALLS,
     KEEP_EVERYTHING,
     REFERENCE,
     VLLM,
+    Drop,
     LastTurns,
     Policy,
     join_results,
@@ -105,3 +109,12 @@ def test_a_conversation_is_not_needed_where_messages_will_do() -> None:
     messages = [user(), think(), call(), result(), final()]
     assert prepare(iter(messages)) == prepare(Conversation(messages))
     assert receive(iter(messages), [Message.assistant("Yes.")]).conversation[-1].channel == "final"
+
+
+def test_a_function_without_a_name_is_a_policy_too_and_its_mistakes_are_reported() -> None:
+    def beyond(messages: Sequence[Message]) -> list[Drop]:
+        return [(len(messages), "gone")]
+
+    with pytest.raises(InputError) as caught:
+        prepare([user()], cast("Any", beyond))
+    assert caught.value.code is ErrorCode.HISTORY_INVALID_OPTION

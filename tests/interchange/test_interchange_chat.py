@@ -20,6 +20,7 @@ from harmonia import (
     parse,
 )
 from harmonia.interchange import Imported, canonical, from_chat_messages, read_chat, to_chat_body, to_chat_messages
+from harmonia.messages import join_results
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
 
@@ -360,3 +361,29 @@ def test_a_result_goes_to_the_calls_that_came_last() -> None:
     written = to_chat_messages(conversation)
     assert written.value[-1]["tool_call_id"] == "call_2"
     assert (from_chat_messages(written.value).conversation, written.losses) == (conversation, ())
+
+
+def test_a_result_without_an_id_goes_to_the_latest_call_as_a_conversation_would_join_it() -> None:
+    def call(arguments: str) -> dict[str, Any]:
+        return assistant(content=None, function_call={"name": "f", "arguments": arguments})
+
+    user, result = {"role": "user", "content": "No, wait."}, {"role": "function", "name": "f", "content": "r"}
+    conversation = from_chat_messages([call("old"), user, call("new"), result]).conversation
+    read_again = Conversation.from_json(conversation.to_json())
+    for each in (conversation, read_again):
+        answered = [exchange.call.text for exchange in join_results(each) if exchange.result is not None]
+        assert answered == ["new"]
+
+
+def test_calls_that_came_together_are_answered_in_their_order_without_ids_and_with_the_same_one() -> None:
+    def calls(id_: str | None) -> dict[str, Any]:
+        named = {} if id_ is None else {"id": id_}
+        function = {"name": "f"}
+        return assistant(tool_calls=[{**named, "function": {**function, "arguments": text}} for text in "ab"])
+
+    for id_ in (None, "0"):
+        result = {"role": "tool", "tool_call_id": id_, "name": "f"}
+        turn = [calls(id_), {**result, "content": "of a"}, {**result, "content": "of b"}]
+        conversation = from_chat_messages([*turn, *turn]).conversation
+        joined = [(each.call.text, each.result and each.result.text) for each in join_results(conversation)]
+        assert joined == [("a", "of a"), ("b", "of b")] * 2

@@ -2,8 +2,9 @@
 
 `rename` gives the tools another description and says so; `rename_quietly` does not, and over HTTP ends all sessions. By
 its argument: `stall` never answers the handshake, `loop` gives the same page of tools for ever, `twice` has a tool
-twice, `noisy` prints lines that are no JSON, `stubborn` ignores everything but SIGKILL, `rude` does too and refuses the
-handshake, and `http clinging` never ends a session.
+twice, `boundless` has one whose schema has a number that no float holds, `noisy` prints lines that are no JSON,
+`stubborn` ignores everything but SIGKILL, `rude` does too and refuses the handshake, and `http clinging` never ends a
+session.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def answer(method: str, params: dict[str, Any]) -> tuple[dict[str, Any] | None, 
         if MODE == "twice":
             names = ["pid", "pid", "other"]
         page: dict[str, Any] = {"tools": [listed(name) for name in names]}
+        if MODE == "boundless":
+            page["tools"][0]["inputSchema"] = {"type": "object", "properties": {"n": {"maximum": float("inf")}}}
         if MODE == "loop":
             page["nextCursor"] = "again"
         return page, False
@@ -70,7 +73,7 @@ def serve_stdio() -> None:
         reply |= {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
         if has_changed:
             print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
-        print(json.dumps(reply), flush=True)
+        print(json.dumps(reply).replace("Infinity", "1e999"), flush=True)
     if MODE == "rude":
         Path(os.environ["STARTED"]).touch()  # tells a test that the server is being ended
     while MODE in ("stubborn", "rude"):

@@ -216,3 +216,15 @@ def test_pins_that_cannot_be_saved_stop_the_connection(tmp_path: Path) -> None:
         assert caught.value.code is ErrorCode.TOOL_INVALID_DEFINITION
 
     run(main)
+
+
+def test_a_definition_that_cannot_be_pinned_is_withheld_and_the_others_are_offered(tmp_path: Path) -> None:
+    pins = tmp_path / "pins.json"
+
+    async def main() -> None:
+        async with connect([legacy_server("boundless")], pins=pins, policy="trust_first") as mcp:
+            assert [tool.name for tool in mcp.tools] == ["old___rename_quietly", "old___pid"]
+            assert mcp.servers[0].withheld["rename"].code is ErrorCode.TOOL_INVALID_DEFINITION
+
+    run(main)
+    assert len(Pins(pins)) == 2

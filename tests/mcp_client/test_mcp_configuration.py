@@ -180,3 +180,16 @@ except InputError as error:
 def test_without_the_package_the_error_names_the_extra() -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT_MCP], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == ErrorCode.TOOL_MISSING_EXTRA
+
+
+def test_what_was_filled_in_is_in_no_repr() -> None:
+    servers = read_servers(
+        {
+            "mcpServers": {
+                "files": {"command": "npx", "args": ["--key=${TOKEN}"]},
+                "web": {"url": "https://example.com/mcp?key=${TOKEN}"},
+            }
+        },
+        VARIABLES,
+    )
+    assert "secret" not in repr(servers)

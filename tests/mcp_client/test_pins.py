@@ -201,3 +201,15 @@ def test_a_review_pins_what_was_agreed_to_and_nothing_else() -> None:
     asyncio.run(main())
     assert Change(WEATHER).refusal.code is ErrorCode.TOOL_REFUSED
     assert Change(changed, WEATHER).refusal.code is ErrorCode.TOOL_CHANGED
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_what_has_no_json_is_not_pinned_and_does_not_spoil_the_file(tmp_path: Path, number: float) -> None:
+    path = tmp_path / "pins.json"
+    pins = Pins(path)
+    pins.accept(Definition(server="s", tool="good"))
+    with pytest.raises(InputError) as caught:
+        pins.accept(Definition(server="s", tool="bad", input_schema={"maximum": number}))
+    assert caught.value.code is ErrorCode.TOOL_INVALID_DEFINITION
+    pins.save()
+    assert [pinned.tool for pinned in Pins(path)] == ["good"]

@@ -96,3 +96,27 @@ def test_a_namespace_gives_its_tools() -> None:
         ("browser", "find"),
     ]
     assert Tool.from_namespace(PYTHON) == [Tool("python", PYTHON.description, namespace=None, takes="text")]
+
+
+def test_converting_takes_one_definition_and_keeps_the_type_of_a_nested_custom_tool() -> None:
+    flat = {"type": "function", **NAMED, "parameters": SCHEMA}
+    assert convert_tools_for_harmony({**NAMED, "inputSchema": SCHEMA}) == [flat]
+    assert convert_tools_for_harmony({"function": {**NAMED, "parameters": SCHEMA}}) == [flat]
+    custom: Json = {"type": "custom", "custom": {"name": "shell", "format": {"type": "text"}}}
+    assert convert_tools_for_harmony([custom]) == [{"type": "custom", "name": "shell", "format": {"type": "text"}}]
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ([NAMED, {"function": {"name": 5}}], "$[1].function.name"),
+        ({"tools": [{"name": ""}]}, "$.tools[0].name"),
+        ({"name": ""}, "$.name"),
+        ({"tools": "weather"}, "$.tools"),
+        (None, "$"),
+    ],
+)
+def test_converting_says_where_the_wrong_definition_stands(given: Any, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        convert_tools_for_harmony(given)
+    assert (caught.value.code, caught.value.at) == (ErrorCode.TOOL_INVALID_DEFINITION, Position(path=path))

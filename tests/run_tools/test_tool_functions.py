@@ -416,3 +416,43 @@ def test_what_a_model_cannot_call_is_refused_by_the_name_of_the_parameter(functi
     with pytest.raises(InputError) as caught:
         Tool.from_function(function)
     assert (caught.value.code, caught.value.at) == (ErrorCode.TOOL_INVALID_DEFINITION, Position(path=path))
+
+
+def test_a_coroutine_that_a_decorator_made_synchronous_may_run_a_loop_of_its_own() -> None:
+    def synchronous(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(**arguments: Any) -> Any:
+            return asyncio.run(function(**arguments))
+
+        return wrapper
+
+    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(**arguments: Any) -> Any:
+            return function(**arguments)
+
+        return wrapper
+
+    async def double(x: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * x
+
+    for decorate in (synchronous, logged):
+        call = call_of(Message.call("functions.double", '{"x": 2}'))
+        assert call is not None
+        assert asyncio.run(ToolSet([decorate(double)]).run(call)).text == "4"
+
+
+def test_the_type_of_the_result_need_not_be_known() -> None:
+    def give(x: int) -> OnlyForTypeCheckers:  # noqa: F821 # pyright: ignore
+        return x
+
+    class Object:
+        def give(self, x: int) -> OnlyForTypeCheckers:  # noqa: F821 # pyright: ignore
+            return x
+
+    expected = {"x": {"type": "integer"}}
+    functions: list[Any] = [give, Object().give, functools.lru_cache(give), functools.partial(give)]  # pyright: ignore
+    for function in functions:
+        parameters = Tool.from_function(function).parameters
+        assert isinstance(parameters, dict) and parameters["properties"] == expected

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harmonia import ErrorCode, Message, Position, Role, ToolError, parse, render
@@ -187,7 +187,10 @@ def test_the_built_in_tools_answer_on_the_channel_of_the_call(
     assert message == Message.tool(author, "4", channel=result_channel)
 
 
-@given(ANY_TEXT)
+@given(ANY_TEXT | st.builds("{}{}".format, st.sampled_from(["system", "User", "TOOL", "final", "to="]), ANY_TEXT))
+@example("SYSTEM")
+@example("user_info")
+@example("Final")
 def test_an_answer_to_anything_can_be_rendered_and_read_back(recipient: str) -> None:
     message = result_message(recipient, ToolResult("4"), "analysis")
     read = parse(render([message], None).tokens, mode="strict").messages

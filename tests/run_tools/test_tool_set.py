@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from harmonia import BROWSER, PYTHON, Call, ErrorCode, InputError, Message, Position, ToolError, call_of
-from harmonia.messages import ToolDescription, ToolNamespace
+from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.run.tools import Tool, ToolResult, ToolSet, tool
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -463,3 +463,45 @@ def test_a_cancelled_task_stays_cancelled(in_thread: bool) -> None:
 def test_a_long_result_is_cut() -> None:
     result = run(lambda _: "x" * 1000, limit_chars=100)
     assert len(result.text) <= 100 and result.cut_chars > 900
+
+
+def test_a_custom_tool_of_a_namespace_takes_text() -> None:
+    shell = {"type": "custom", "name": "run", "description": "Runs it."}
+    (tool,) = ToolSet([{"type": "namespace", "name": "shell", "tools": [shell]}])
+    assert (tool.namespace, tool.name, tool.takes) == ("shell", "run", "text")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "path"),
+    [
+        ({"name": 5, "tools": []}, "$.name"),
+        ({"name": "", "tools": []}, "$.name"),
+        ({"name": "crm", "description": 5, "tools": []}, "$.description"),
+        ({"name": "crm", "tools": [{"name": "a"}, {"name": None}]}, "$.tools[1].name"),
+    ],
+)
+def test_what_is_wrong_in_a_namespace_is_said_with_its_path(namespace: Json, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ToolSet([namespace])
+    assert (caught.value.code, caught.value.at) == (ErrorCode.TOOL_INVALID_DEFINITION, Position(path=path))
+
+
+def test_an_error_that_cannot_say_what_it_is_and_a_result_that_has_no_json_are_the_tools_failures() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    class Model:
+        def model_dump(self, **_: object) -> object:
+            raise RuntimeError("not now")
+
+    def fail() -> None:
+        raise Mute
+
+    def give() -> Model:
+        return Model()
+
+    for function in (fail, give):
+        with pytest.raises(ToolError) as caught:
+            wait_for(ToolSet([function]).run(call_to(f"functions.{function.__name__}")))
+        assert caught.value.code is ErrorCode.TOOL_FAILED

@@ -217,3 +217,33 @@ def test_the_likest_name_comes_first() -> None:
 def test_a_path_can_be_read_back() -> None:
     assert json_path([]) == "$"
     assert json_path(["a", 0, "b c", "_d"]) == '$.a[0]["b c"]._d'
+
+
+@pytest.mark.parametrize(("value", "divisor"), [(19.99, 0.01), (0.3, 0.1), (1e308, 0.01), (-4.5, 1.5), (10**400, 10)])
+def test_a_multiple_is_one_as_it_is_written(value: float, divisor: float) -> None:
+    compile_schema("t", {"multipleOf": divisor})(value)
+
+
+@pytest.mark.parametrize(("value", "divisor"), [(19.995, 0.01), (0.35, 0.1), (10**400 + 1, 10)])
+def test_what_is_no_multiple_is_refused(value: float, divisor: float) -> None:
+    with pytest.raises(ToolError) as caught:
+        compile_schema("t", {"multipleOf": divisor})(value)
+    assert caught.value.code is ErrorCode.TOOL_INVALID_ARGUMENTS
+
+
+def test_of_members_that_a_literal_tells_apart_the_fault_is_in_the_one_that_was_meant() -> None:
+    def shape(kind: str, size: str) -> dict[str, Any]:
+        properties = {"kind": {"const": kind}, size: {"type": "number"}}
+        return {"type": "object", "properties": properties, "required": ["kind", size]}
+
+    schema = {"properties": {"shape": {"oneOf": [shape("circle", "radius"), shape("square", "side")]}}}
+    with pytest.raises(ToolError) as caught:
+        compile_schema("t", schema)({"shape": {"kind": "square", "side": "2"}})
+    assert caught.value.at == Position(path="$.shape.side")
+
+
+def test_a_property_that_fits_a_pattern_is_not_called_one_too_many() -> None:
+    schema = {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False}
+    with pytest.raises(ToolError) as caught:
+        compile_schema("t", schema)({"x-fine": "", "wrong": 1})
+    assert "wrong" in caught.value.message and "x-fine" not in caught.value.message and "^x-" in caught.value.message

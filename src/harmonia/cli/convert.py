@@ -57,7 +57,11 @@ class _Options:
     show_default=True,
     help="What a system message of chat or responses is: developer instructions, or a system message of that text.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1, and write nothing, if anything would be lost.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1, and write nothing, if anything would be lost; of JSON lines, nothing from that line on.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print an object with the output and the losses.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say on stderr what the input was taken for and what is lost.")
 def command(
@@ -107,7 +111,10 @@ def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write:
             read = read or _reader(text, from_, options)
             written = _convert(read, text, options)
         except HarmonyError as error:
-            raise type(error)(error.code, f"line {number}: {error.message}", error.at) from error
+            told = type(error)(error.code, f"line {number}: {error.message}", error.at)
+            for note in getattr(error, "__notes__", ()):
+                told.add_note(note)
+            raise told from error
         if _tell(written.losses, options, number):
             sys.exit(_LOST)
         value = {"output": written.value, "losses": _describe(written.losses)} if options.as_json else written.value
@@ -125,7 +132,12 @@ def _reader(text: str, from_: str, options: _Options) -> Format:
 
 def _convert(read: Format, text: str, options: _Options) -> Exported:
     imported = read.read(text)
-    written = options.to.write(imported.conversation, call_ids=imported.call_ids)
+    try:
+        written = options.to.write(imported.conversation, call_ids=imported.call_ids)
+    except InputError as error:
+        if error.code is ErrorCode.RENDER_AMBIGUOUS_TEXT:
+            error.add_note("use --to tokens, in which a text cannot be taken for a special token")
+        raise
     return Exported(written.value, (*imported.losses, *written.losses))
 
 

@@ -85,6 +85,8 @@ def command(
 
     `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the capture.
     """
+    if path == "-":
+        raise click.UsageError("a capture is a file: stdout has the answer")
     if raw and as_json:
         raise click.UsageError("--raw and --json both write to stdout; choose one")
     conversation = _read_conversation(prompt, effort)

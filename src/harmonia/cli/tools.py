@@ -18,8 +18,9 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.renderer import Renderer
 from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
+from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.functions import is_marked
-from harmonia.run.tools.tool_set import ToolLike, ToolSet
+from harmonia.run.tools.tool_set import ToolLike, ToolSet, as_tools
 from harmonia.vocabulary import Vocabulary
 
 # Where lists of definitions are found: in a request, in the old form of Chat Completions, in a server's answer.
@@ -67,34 +68,35 @@ def _read_definitions(text: str) -> list[ToolLike]:
         value: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise _refuse(f"not JSON: {error}", "$") from error
-    listed, path = _find_list(value)
     tools: list[ToolLike] = []
-    for index, definition in enumerate(listed):
+    for definition, path in _find_definitions(value, "$"):
         if not isinstance(definition, dict):
-            raise _refuse(f"{show(repr(definition)[:60])} is no definition of a tool", f"{path}[{index}]")
+            raise _refuse(f"{show(repr(definition)[:60])} is no definition of a tool", path)
         fields = cast("Json", definition)
         kind = fields.get("type", "function")
         if kind not in ("function", "custom") and "name" not in fields:
-            click.echo(f"left out: {path}[{index}] is of type {show(str(kind))}, which is the provider's own", err=True)
+            click.echo(f"left out: {path} is of type {show(str(kind))}, which is the provider's own", err=True)
             continue
+        with definition_at(path):
+            as_tools(fields, {})  # whether it is one: the set does not know where it stands
         tools.append(fields)
     return tools
 
 
-def _find_list(value: Any) -> tuple[list[Any], str]:
+def _find_definitions(value: Any, path: str) -> list[tuple[Any, str]]:
+    """What should be definitions, and where they stand."""
     if isinstance(value, list):
-        return cast("list[Any]", value), "$"
+        return [(each, f"{path}[{index}]") for index, each in enumerate(cast("list[Any]", value))]
     if isinstance(value, dict):
         fields = cast("Json", value)
         for name in _LISTS:
             if isinstance(fields.get(name), list) and "name" not in fields:
-                return fields[name], f"$.{name}"
+                return _find_definitions(fields[name], f"{path}.{name}")
         if isinstance(fields.get("result"), dict):  # JSON-RPC, as MCP servers answer
-            listed, path = _find_list(fields["result"])
-            return listed, f"$.result{path.removeprefix('$')}"
+            return _find_definitions(fields["result"], f"{path}.result")
         if "name" in fields or "function" in fields:
-            return [fields], "$"
-    raise _refuse("there are no definitions of tools in it", "$")
+            return [(fields, path)]
+    raise _refuse("there are no definitions of tools in it", path)
 
 
 def _refuse(message: str, path: str) -> InputError:

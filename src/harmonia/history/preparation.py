@@ -54,7 +54,7 @@ def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOC
         if not 0 <= index < len(messages):
             raise InputError(
                 ErrorCode.HISTORY_INVALID_OPTION,
-                f"the policy {policy.name} drops message {index} of {len(messages)}",
+                f"the policy {getattr(policy, 'name', policy)} drops message {index} of {len(messages)}",
             )
         reasons.setdefault(index, reason)
     return without(messages, reasons)

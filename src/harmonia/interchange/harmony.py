@@ -15,7 +15,7 @@ from typing import Final
 
 from harmonia.errors import Position
 from harmonia.interchange.canonical import differences, left_out
-from harmonia.interchange.losses import call_id_losses, sampled_losses, sort_losses
+from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
 from harmonia.interchange.values import CallIds, Exported, Format, Imported, Lossy
 from harmonia.messages import (
     ChannelConfig,
@@ -114,7 +114,7 @@ def _content_of(message: Message) -> str | SystemContent | DeveloperContent:
 def losses_of(
     conversation: Conversation, parsed: Parsed, schema_losses: Sequence[Loss], call_ids: CallIds | None
 ) -> tuple[Lossy, ...]:
-    losses = [*sampled_losses(conversation), *call_id_losses(call_ids)]
+    losses = [*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)]
     losses += [Lossy(loss.path, loss.keyword, loss.sentence) for loss in schema_losses]
     back = imported_from(parsed).conversation
     for index, message in enumerate(conversation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harmonia.interchange.documents import value_of
-from harmonia.interchange.losses import call_id_losses, sampled_losses, sort_losses
+from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
 from harmonia.interchange.values import CallIds, Exported, Format, Imported
 from harmonia.messages import Conversation
 
@@ -16,7 +16,7 @@ def read_harmony_json(given: Any) -> Imported:
 
 
 def write_harmony_json(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
-    losses = sort_losses([*sampled_losses(conversation), *call_id_losses(call_ids)])
+    losses = sort_losses([*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)])
     return Exported(conversation.to_dict(), losses)
 
 

@@ -2,13 +2,13 @@
 
 Writing: the call of message 3 is `call_3`, unless it came with an id; results are joined as messages/exchanges.py says.
 Reading: a result goes to the call with its id; an id that no earlier call has is an error, because the result would be
-taken for another's. Results of calls to the same tool that came together are put in the order of those calls, because
-that is all that the model sees.
+taken for another's. One without an id goes to the call to which a conversation would join it. Results of calls to the
+same tool that came together are put in the order of those calls, because that is all that the model sees.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -87,9 +87,9 @@ class ReadMessages:
         self.messages: list[Message] = []
         self.call_ids: dict[int, str] = {}
         self._report = report
-        self._by_id: dict[str, list[_Open]] = defaultdict(list)
-        self._calls: list[_Open] = []
-        self._first_open = 0
+        self._by_id: dict[str, deque[_Open]] = defaultdict(deque)
+        # By their tool, and under None all: the calls that came together, the latest at the end.
+        self._waiting: dict[str | None, list[deque[_Open]]] = defaultdict(list)
         self._batch = 0  # calls with no result and no user between them came together
         self._results: list[tuple[_Open | None, Message, str]] = []
 
@@ -102,7 +102,11 @@ class ReadMessages:
         """A call, and what it gave, where a server made the call itself and tells both at once."""
         self._settle()
         call = _Open(len(self.messages), message, self._batch)
-        self._calls.append(call)
+        for name in (call.recipient, None):
+            groups = self._waiting[name]
+            if not groups or groups[-1][0].batch != call.batch:
+                groups.append(deque())
+            groups[-1].append(call)
         if id_ is not None:
             self._by_id[id_].append(call)
             self.call_ids[call.index] = id_
@@ -143,15 +147,19 @@ class ReadMessages:
                 ErrorCode.INTERCHANGE_UNKNOWN_CALL, f"no earlier call has the id {id_!r}", Position(path=path)
             )
         # Some servers count their calls anew in every turn.
-        return next((call for call in calls if not call.is_answered), calls[-1])
+        while len(calls) > 1 and calls[0].is_answered:
+            calls.popleft()
+        return calls[0]
 
     def _call_of(self, name: str | None) -> _Open | None:
-        while self._first_open < len(self._calls) and self._calls[self._first_open].is_answered:
-            self._first_open += 1
-        for at in range(self._first_open, len(self._calls)):
-            call = self._calls[at]
-            if not call.is_answered and (name is None or call.recipient == name):
-                return call
+        """Of the calls that came last and wait, the first: as messages/exchanges.py joins them, too."""
+        groups = self._waiting.get(name)
+        while groups:
+            while groups[-1] and groups[-1][0].is_answered:
+                groups[-1].popleft()
+            if groups[-1]:
+                return groups[-1][0]
+            groups.pop()
         return None
 
     def _settle(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from harmonia.interchange.values import CallIds, Lossy
-from harmonia.messages import Conversation, call_id
+from harmonia.messages import Conversation, call_id, is_call
+from harmonia.provenance import Trust
 
 
 def sampled_losses(conversation: Conversation) -> Iterator[Lossy]:
@@ -14,6 +15,22 @@ def sampled_losses(conversation: Conversation) -> Iterator[Lossy]:
     if number:
         messages = "a message" if number == 1 else f"{number} messages"
         yield Lossy("$.messages", "sampled", f"the tokens that {messages} were sampled as are not exported")
+
+
+def origin_losses(conversation: Conversation) -> Iterator[Lossy]:
+    """Doubts about messages, for formats that write them like any other: who reads them back has none (laws 5, 7)."""
+    for index, message in enumerate(conversation):
+        origin = message.origin
+        if origin is None:
+            continue
+        if origin.forged:
+            role = message.role
+            why = f"that the model wrote it in the name of {role} is not kept; it comes back as the {role}'s"
+        elif origin.trust is Trust.GUESSED and not is_call(message):
+            why = "that its header was guessed is not kept; it comes back as if it were certain"
+        else:
+            continue
+        yield Lossy(f"$.messages[{index}]", "origin", why, index)
 
 
 def call_id_losses(call_ids: CallIds | None) -> Iterator[Lossy]:

@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.documents import Report
-from harmonia.interchange.losses import call_id_losses, sampled_losses, sort_losses
+from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
 from harmonia.interchange.values import CallIds, Exported, Format, Imported, encode_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.parser.arguments import read_json
@@ -60,7 +60,7 @@ def looks_like_markdown(text: str) -> bool:
 def write_markdown(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
     """The conversation as Markdown. Nothing of it is lost but sampled tokens and ids of calls."""
     text = "\n".join(f"{_write_heading(message)}\n{_write_contents(message)}" for message in conversation)
-    losses = sort_losses([*sampled_losses(conversation), *call_id_losses(call_ids)])
+    losses = sort_losses([*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)])
     return Exported(refuse_surrogates(text), losses)
 
 

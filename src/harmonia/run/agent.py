@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Coroutine, Iterable, Iterator
+from concurrent.futures import Future, wait
 from typing import Any, Self, TypeVar
 
 import msgspec
 
+from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat
 from harmonia.parts import visible_text
 from harmonia.run.approval import Approver
@@ -27,6 +30,9 @@ from harmonia.run.tools import ToolSet
 from harmonia.run.turn_events import CallEnded, RunEnd, RunEnded, TurnEvent
 
 T = TypeVar("T")
+
+# How long the end of a program waits for a function that holds the agent's thread.
+_LAST_WAIT_S = 1.0
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -76,9 +82,13 @@ class Agent:
             "approve": approve,
             "allow_unverified": allow_unverified,
         }
+        self._asking = threading.Lock()
+        self._run: Run | None = None  # the one that is being answered
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="harmonia-agent", daemon=True)
+        self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="harmonia-agent", daemon=True)
         self._thread.start()
+        # An agent that nobody closed ends with the last reference to it, or with the program.
+        self._end_thread = weakref.finalize(self, _end_thread, self._loop, self._thread)
         try:
             self.model: Model = self._wait(open_model(model)) if isinstance(model, str) else model
         except BaseException:
@@ -87,10 +97,21 @@ class Agent:
 
     def ask(self, question: str) -> AgentAnswer:
         """Ask, and wait for the answer; tools are called on the way."""
+        if not self._asking.acquire(blocking=False):
+            raise InputError(
+                ErrorCode.RUN_INVALID_OPTION, "the agent is answering another question; each thread needs its own"
+            )
+        try:
+            return self._ask(question)
+        finally:
+            self._asking.release()
+
+    def _ask(self, question: str) -> AgentAnswer:
         calls: list[CallEnded] = []
-        before = len(self.conversation)
+        run = self._begin(question)
+        before = len(run.conversation)
         ended: RunEnded | None = None
-        for event in self.stream(question):
+        for event in self._follow(run):
             if isinstance(event, CallEnded):
                 calls.append(event)
             elif isinstance(event, RunEnded):
@@ -102,22 +123,18 @@ class Agent:
         )
 
     def stream(self, question: str) -> Iterator[TurnEvent]:
-        """Ask, and see every event of the run as it happens."""
-        run = Run(self.model, self.conversation.add(Message.user(question)), tools=self.tools, **self._options)
-        events = aiter(run)
-        try:
-            while (event := self._wait(anext(events, None))) is not None:
-                yield event
-        finally:
-            self._wait(run.close())
-            self.conversation = run.conversation
+        """Ask, and see every event of the run as it happens. The next question ends a stream that was left behind."""
+        yield from self._follow(self._begin(question))
 
     def close(self) -> None:
         """Give back the engine's connection and end the thread."""
-        if self._loop.is_closed():
+        if not self._end_thread.alive:
             return
-        self._wait(self.model.close())
-        self._end_thread()
+        try:
+            self._leave()
+            self._wait(self.model.close())
+        finally:
+            self._end_thread()
 
     def __enter__(self) -> Self:
         return self
@@ -125,20 +142,94 @@ class Agent:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # An agent that nobody closed ends with the last reference to it.
-        if hasattr(self, "_thread") and not self._loop.is_closed():
-            self._end_thread()
+    def _begin(self, question: str) -> Run:
+        if not self._end_thread.alive:
+            raise InputError(ErrorCode.RUN_INVALID_OPTION, "the agent is closed")
+        if threading.current_thread() is self._thread:
+            raise InputError(
+                ErrorCode.RUN_INVALID_OPTION,
+                "an agent cannot be asked by its own approver or async tool, for which it waits",
+            )
+        self._leave()
+        self._run = Run(self.model, self.conversation.add(Message.user(question)), tools=self.tools, **self._options)
+        return self._run
+
+    def _follow(self, run: Run) -> Iterator[TurnEvent]:
+        events = aiter(run)
+        try:
+            while self._run is run and (event := self._wait(anext(events, None))) is not None:
+                yield event
+        finally:
+            if self._run is run:
+                self._leave()
+
+    def _leave(self) -> None:
+        """End the run, and keep what came of it."""
+        run = self._run
+        if run is None:
+            return
+        try:
+            if threading.current_thread() is self._thread:  # the garbage collector may be anywhere
+                self._loop.create_task(run.close())
+            elif self._end_thread.alive:
+                self._wait(run.close())
+        finally:
+            self.conversation = run.conversation
+        self._run = None
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        """What a coroutine gives. Ctrl-C cancels it, and it has ended before this goes on."""
+        outcome: Future[T] = Future()
+        tasks: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            task = self._loop.create_task(coroutine)
+            tasks.append(task)
+            task.add_done_callback(settle)
+
+        def settle(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                outcome.set_exception(asyncio.CancelledError())
+            elif (error := task.exception()) is not None:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(task.result())
+
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # it was interrupted before it could begin
+                coroutine.close()
+                outcome.set_exception(asyncio.CancelledError())
+
         try:
-            return future.result()
+            self._loop.call_soon_threadsafe(start)
+            return outcome.result()
         except BaseException:
-            future.cancel()
+            if not outcome.done():
+                self._loop.call_soon_threadsafe(cancel)
+                wait([outcome])
             raise
 
-    def _end_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(_end_tasks())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)
+    if threading.current_thread() is not thread:
+        thread.join(_LAST_WAIT_S)

@@ -42,6 +42,7 @@ class Calls:
     ) -> None:
         self.pending = list(pending)
         self.edited: dict[str, Message] = {}
+        self.count = 0  # of the calls that were taken up, whatever became of them
         self.hit_limit = False
         self._tools = tools
         self._approve = approve
@@ -51,20 +52,17 @@ class Calls:
         self._interruption = interruption
         self._results: dict[str, ToolResult] = {}
         self._handed_over: list[PendingCall] = []
+        self._is_finished = False
 
     @property
     def handed_over(self) -> tuple[PendingCall, ...]:
         """The calls to tools that are not run here."""
-        return tuple(self._handed_over)
-
-    @property
-    def count(self) -> int:
-        """How many calls were taken up."""
-        return len(self._results)
+        # Where the run is broken off, nobody takes them up.
+        return tuple(self._handed_over) if self._is_finished else ()
 
     def settle(self) -> list[Message]:
         """The results as messages, in the order of the calls. What has none yet was stopped."""
-        waiting = {pending.id for pending in self._handed_over}
+        waiting = {pending.id for pending in self.handed_over}
         return [
             result_message(
                 self._name_of(pending.call), self._results.get(pending.id, _STOPPED), pending.message.channel
@@ -84,12 +82,16 @@ class Calls:
                     return
                 if decided is None:
                     self._handed_over.append(pending)
-                elif isinstance(decided, ToolResult):
+                    continue
+                self.count += 1
+                if isinstance(decided, ToolResult):
                     yield self._ended(pending, decided, began)
                 else:
                     tool, pending = decided
                     self.pending[at] = pending
                     yield CallStarted(pending.id, pending.call, _arguments(pending.call, tool))
+                    if self._interruption.reason is not None:
+                        return
                     tasks[asyncio.create_task(self._invoke(pending.call))] = (pending, time.monotonic())
             while tasks:
                 done = await self._wait(tasks)
@@ -98,12 +100,17 @@ class Calls:
                 for task in [each for each in tasks if each in done]:
                     pending, began = tasks.pop(task)
                     yield self._ended(pending, task.result(), began)
+            self._is_finished = True
         finally:
-            self._interruption.waiting = None
+            self._interruption.end_wait()
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.gather(*tasks, return_exceptions=True)
+            for task, (pending, _) in tasks.items():
+                # It was done all the same, and what it did is not undone: whoever reads on should know.
+                if not task.cancelled() and task.exception() is None:
+                    self._results[pending.id] = task.result()
 
     async def _wait(self, tasks: dict[asyncio.Task[ToolResult], Any]) -> set[asyncio.Task[ToolResult]]:
         """The tasks that are done; none, if the run was interrupted first."""
@@ -116,7 +123,7 @@ class Calls:
             if self._interruption.caught():
                 return set()
             raise
-        self._interruption.waiting = None
+        self._interruption.end_wait()
         return done
 
     async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult | None:
@@ -171,7 +178,7 @@ class Calls:
                 if self._interruption.caught():
                     return None
                 raise
-            self._interruption.waiting = None
+            self._interruption.end_wait()
         if not isinstance(decision, Approve | Refuse | Edit | Answer):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             raise InputError(
                 ErrorCode.RUN_INVALID_OPTION, f"approve gave {decision!r}; it gives Approve, Refuse, Edit or Answer"
@@ -194,7 +201,10 @@ def _arguments(call: Call, tool: Tool) -> Any:
 
 
 def _with_arguments(pending: PendingCall, arguments: Any, tools: ToolSet) -> PendingCall:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    try:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"the edited arguments are no JSON: {error}") from None
     message = pending.message.replace(content=text)
     call = call_of(message, tools.declared)
     assert call is not None, "the recipient stays the same"

@@ -17,7 +17,10 @@ from harmonia.events import Event, MessageEnded, TurnEnded
 from harmonia.messages import Message, Role
 from harmonia.parser import Parser, Tools
 from harmonia.parser.tools import is_tool_address
+from harmonia.parts import visible_text
+from harmonia.provenance import Stop
 from harmonia.renderer import Renderer
+from harmonia.renderer.rendered import text_of
 from harmonia.run.engines.engine import FinishReason
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID
 
@@ -27,21 +30,24 @@ class Completion:
     through one.
 
     `given` are the tokens of a message that the prompt began, behind `<|start|>assistant`: the message goes on, and the
-    caller knows its beginning.
+    caller knows its beginning. An engine that gives text got them as text, too.
     """
 
-    __slots__ = ("_given", "_parser", "feed", "hidden_because", "is_over", "messages")
+    __slots__ = ("_given", "_is_upstream", "_parser", "feed", "hidden_because", "is_over", "messages")
 
-    def __init__(self, tools: Tools, given: Sequence[int] = ()) -> None:
+    def __init__(
+        self, tools: Tools, given: Sequence[int] = (), *, is_text: bool = False, is_upstream: bool = False
+    ) -> None:
         self._parser = Parser(Role.ASSISTANT, tools=tools)
         # The run calls it for every chunk, and hands the events on that `note` has to see.
         self.feed: Final = self._parser.feed
         self.messages: list[Message] = []
         self.hidden_because: str | None = None
         self.is_over = False
+        self._is_upstream = is_upstream
         self._given = len(given)
         if given:
-            self.feed(given)
+            self.feed(text_of(given, ambiguous="escape") if is_text else given)
 
     @property
     def sampled_tokens(self) -> int:
@@ -59,6 +65,14 @@ class Completion:
 
     def end(self, reason: FinishReason | None) -> list[Event]:
         """What happens because no more comes. `reason` is None where it was cut off on this side, or broke."""
+        if self.is_over:
+            return []  # what stands behind <|return|> in the same chunk is no part of the answer
+        if self._is_upstream:
+            # Its messages have ended; that the turn has, and what there is to see, is left to say.
+            self._is_upstream = False
+            event = TurnEnded(_stop_of(self.messages), why_hidden(self.messages))
+            self.note(event)
+            return [event]
         parser = self._parser
         events: list[Event] = []
         header = parser.header
@@ -70,6 +84,19 @@ class Completion:
             if isinstance(event, MessageEnded | TurnEnded):
                 self.note(event)
         return events
+
+
+def why_hidden(messages: Sequence[Message]) -> str | None:
+    """Why there is nothing to show and nothing to call in these; None where there is something."""
+    if visible_text(messages) or any(is_tool_address(message.recipient) for message in messages):
+        return None
+    channels = sorted({str(message.channel) for message in messages if message.text.strip()})
+    return f"there is only text on {', '.join(channels)}" if channels else "there is no text"
+
+
+def _stop_of(messages: Sequence[Message]) -> Stop | None:
+    origin = messages[-1].origin if messages else None
+    return None if origin is None else origin.stop
 
 
 def sort_out(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import weakref
+from collections.abc import Callable
 from types import AsyncGeneratorType
 from typing import Any, Final, Literal
 
@@ -28,7 +30,16 @@ class Interruption:
     handed out: while whoever consumes `interrupts` has the event, that generator does not run.
     """
 
-    __slots__ = ("_begun_by", "_cancelled", "_cancels_before", "_timer", "interrupts", "reason", "waiting")
+    __slots__ = (
+        "__weakref__",
+        "_begun_by",
+        "_cancelled",
+        "_cancels_before",
+        "_timer",
+        "interrupts",
+        "reason",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.reason: Interrupt | None = None
@@ -45,7 +56,8 @@ class Interruption:
         self._begun_by = asyncio.current_task()
         self._cancels_before = 0 if self._begun_by is None else self._begun_by.cancelling()
         if time_s is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(time_s, self.interrupt, "time")
+            # The timer must not keep a run alive that everybody has left.
+            self._timer = asyncio.get_running_loop().call_later(time_s, _interrupt, weakref.ref(self))
 
     def stop_timer(self) -> None:
         if self._timer is not None:
@@ -57,12 +69,15 @@ class Interruption:
         self.reason = reason
         if self.waiting is None:
             return
-        if self.waiting is asyncio.current_task():
-            # An engine or an approver calls this in the task that waits for it. To cancel a task that runs would hit
-            # whatever it waits for next, which may be outside of the run.
-            self.waiting.get_loop().call_soon(self._break_in)
-        else:
+        loop = self.waiting.get_loop()
+        if loop.is_closed():
+            return
+        if _running_loop() is loop and asyncio.current_task() is not self.waiting:
             self._break_in()
+        else:
+            # Another thread calls this, or an engine or an approver in the task that waits for it. To cancel a task
+            # while it runs would hit whatever it waits for next, which may be outside of the run.
+            loop.call_soon_threadsafe(self._break_in)
 
     def _break_in(self) -> None:
         if self.waiting is not None and self.interrupts is not None and self.interrupts.ag_running:
@@ -84,3 +99,15 @@ class Interruption:
             return False
         self._cancelled = False
         return task.uncancel() <= (self._cancels_before if task is self._begun_by else 0)
+
+
+def _interrupt(left: Callable[[], Interruption | None]) -> None:
+    if (interruption := left()) is not None:
+        interruption.interrupt("time")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

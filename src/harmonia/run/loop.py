@@ -32,7 +32,7 @@ from harmonia.run.completion import Completion, sort_out
 from harmonia.run.engines.engine import Chunk, Engine, Finish, Request, Sampling, ToolChoice, Usage
 from harmonia.run.interruption import Interruption, find_task
 from harmonia.run.limits import RunLimits
-from harmonia.run.prompt import Prompt, build, compose, shared_tokens, take_last
+from harmonia.run.prompt import Prompt, build, compose, known_effort, shared_tokens, take_last
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.turn_events import (
     LimitName,
@@ -99,7 +99,7 @@ class Run:
         self.conversation = compose(given, toolset, effort=effort, response_format=response_format)
         self.usage = Usage()
         self.ended: RunEnded | None = None
-        self._tools = toolset or ToolSet([])
+        self._tools = toolset if toolset is not None else ToolSet([])
         self._declared = toolset.declared if toolset is not None else _NO_TOOLS
         self._sampling = sampling or Sampling()
         self._request = Request(
@@ -107,8 +107,10 @@ class Run:
             self._tools.namespaces,
             _known_choice(tool_choice, self._tools),
             response_format,
-            None if effort is None else ReasoningEffort(effort),
+            None if effort is None else known_effort(effort),
         )
+        # An engine that constrains nothing lets the model call all the same; then the call is not run.
+        self._runnable = self._tools.allow([]) if self._request.tool_choice == "none" else self._tools
         self._policy = policy
         self._limits = limits or RunLimits()
         self._approve = approve
@@ -138,6 +140,10 @@ class Run:
     async def close(self) -> None:
         """Stop the engine and the tools, and leave the conversation consistent."""
         if self._events is not None:
+            if cast("AsyncGeneratorType[TurnEvent, None]", self._events).ag_running:
+                raise InputError(
+                    ErrorCode.RUN_INVALID_OPTION, "another task waits for this run; stop it, or cancel that"
+                )
             await self._events.aclose()
 
     def stop(self) -> None:
@@ -186,13 +192,14 @@ class Run:
                                 break
                             raise
                         if isinstance(piece, Chunk):
-                            if completion.is_over:
+                            tokens = piece.tokens
+                            count = len(tokens)
+                            if completion.is_over and (count or piece.text):
                                 finish = _WENT_ON
                                 break
                             if piece.logprobs:
                                 yield LogprobsGiven(piece.logprobs)
-                            tokens = piece.tokens
-                            events = feed(tokens[0] if len(tokens) == 1 else tokens or piece.text)
+                            events = feed(tokens[0] if count == 1 else tokens if count else piece.text)
                         elif isinstance(piece, Finish):
                             finish = piece
                             break
@@ -201,7 +208,13 @@ class Run:
                         for event in events:
                             if event.__class__ in _ENDS:
                                 completion.note(cast("MessageEnded | TurnEnded", event))
+                                if completion.is_over and event is not events[-1]:
+                                    finish = _WENT_ON  # in the same chunk
+                                    yield event
+                                    break
                             yield event
+                        if finish is not None:
+                            break
                     interruption.end_wait()
                     await stream.aclose()
                     for event in completion.end(None if finish is None else finish.reason):
@@ -216,9 +229,11 @@ class Run:
                 finally:
                     interruption.end_wait()
                     if not is_settled:
-                        await stream.aclose()
-                        completion.end(None)
-                        self._keep(completion, prompt, None)
+                        try:
+                            await stream.aclose()
+                        finally:
+                            completion.end(None)
+                            self._keep(completion, prompt, None)
                 index += 1
                 ended = self._keep(completion, prompt, finish)
                 yield ended
@@ -242,11 +257,14 @@ class Run:
                 finally:
                     self._answer(calls)
                 if interruption.reason is not None:
-                    yield self._end_interrupted()
+                    yield self._end_interrupted(calls.handed_over)
                     return
                 if calls.handed_over:
                     yield self._end("calls", pending=calls.handed_over)
                     return
+                # The call that was demanded has been made. Who demands it again gets no answer, but calls for ever.
+                if self._request.tool_choice not in ("auto", "none"):
+                    self._request = msgspec.structs.replace(self._request, tool_choice="auto")
                 limit = self._limit_reached(index, calls)
                 if limit is not None:
                     yield self._end("limit", limit=limit)
@@ -263,9 +281,10 @@ class Run:
             sampling = msgspec.structs.replace(self._sampling, max_tokens=left if most is None else min(left, most))
             request = msgspec.structs.replace(request, sampling=sampling)
         if self._upstream is not None:
-            return Completion(self._declared), self._upstream.respond(prompt.conversation, request)
+            return Completion(self._declared, is_upstream=True), self._upstream.respond(prompt.conversation, request)
         engine = cast("Engine", self.model)
-        return Completion(self._declared, prompt.given), engine.generate(prompt.tokens, request)
+        completion = Completion(self._declared, prompt.given, is_text=not engine.traits.gives_tokens)
+        return completion, engine.generate(prompt.tokens, request)
 
     def _keep(self, completion: Completion, prompt: Prompt, finish: Finish | None) -> SamplingEnded:
         """Take what was said into the conversation."""
@@ -302,7 +321,7 @@ class Run:
         most = self._limits.calls
         return Calls(
             pending,
-            self._tools,
+            self._runnable,
             approve=self._approve,
             allow_unverified=self._allow_unverified,
             time_s=self._limits.call_time_s,
@@ -346,11 +365,13 @@ class Run:
             return self._end("length")
         if visible_text(ended.messages).strip():
             return self._end("answered")
-        return self._end("silent", hidden_because=completion.hidden_because or "there is no text")
+        return self._end("silent", hidden_because=completion.hidden_because or _why_silent(ended))
 
-    def _end_interrupted(self) -> RunEnded:
+    def _end_interrupted(self, pending: tuple[PendingCall, ...] = ()) -> RunEnded:
         self._answer_open_calls()
-        return self._end("limit", limit="time") if self._interruption.reason == "time" else self._end("stopped")
+        if self._interruption.reason == "time":
+            return self._end("limit", limit="time", pending=pending)
+        return self._end("stopped", pending=pending)
 
     def _end(
         self,
@@ -389,6 +410,13 @@ def run(model: Model, conversation: SomeConversation, **options: Unpack[RunOptio
 def run_turn(model: Model, conversation: SomeConversation, **options: Unpack[RunOptions]) -> Run:
     """Ask the model once. Its calls are left to the caller: the run then ends with the reason "calls"."""
     return Run(model, conversation, calls_run_here=False, **options)
+
+
+def _why_silent(ended: SamplingEnded) -> str:
+    """Why there is nothing to read, where the completion had something to show or to call."""
+    if ended.left_out:
+        return "all that came was left out of the conversation, because it has no place in one"
+    return "there is no text"
 
 
 def _as_upstream(model: Model) -> Upstream | None:

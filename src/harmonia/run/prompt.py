@@ -51,7 +51,7 @@ def compose(
     system = _content_of(messages, Role.SYSTEM, SystemContent)
     changed = system or (0, SystemContent())
     if effort is not None:
-        changed = (changed[0], changed[1].replace(reasoning_effort=ReasoningEffort(effort)))
+        changed = (changed[0], changed[1].replace(reasoning_effort=known_effort(effort)))
     if tools is not None and tools.system_namespaces:
         changed = (changed[0], changed[1].with_tools(*tools.system_namespaces))
     if system is None and not any(message.role is Role.SYSTEM for message in messages):
@@ -81,6 +81,15 @@ def compose(
     return Conversation(freeze(message) if message.role in _HEAD else message for message in messages)
 
 
+def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:
+    """The effort under this name."""
+    try:
+        return ReasoningEffort(effort)
+    except ValueError:
+        known = ", ".join(each.value for each in ReasoningEffort)
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; it may be {known}") from None
+
+
 def build(conversation: Conversation, begun: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:
     """The prompt for the next message of the assistant, or for the rest of the one that was begun.
 
@@ -101,12 +110,18 @@ def build(conversation: Conversation, begun: Message | None, policy: Policy, ren
     return Prompt(prepared.conversation, before + begun_tokens, begun_tokens[len(opening) :], prepared.dropped)
 
 
-def take_last(conversation: Conversation) -> tuple[Conversation, Message]:
-    """The conversation without its last message, and that message, which the model is to go on with."""
+def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]:
+    """The conversation without its last message, and that message, which the model is to go on with.
+
+    Where the model was cut off behind the end of a message, or within one that was not kept, it goes on with the next.
+    """
     last = conversation[-1] if len(conversation) else None
     if last is None or last.role is not Role.ASSISTANT:
         raise InputError(ErrorCode.RUN_INVALID_OPTION, "there is no message of the assistant at the end to resume")
-    return conversation[:-1], last
+    stop = last.origin.stop if last.origin is not None else None
+    if stop == "call":
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, "the last message is a call, which waits for its result")
+    return (conversation, None) if stop == "end" else (conversation[:-1], last)
 
 
 def shared_tokens(before: Sequence[int] | None, after: list[int]) -> int:

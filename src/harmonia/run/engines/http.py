@@ -99,11 +99,15 @@ class Server:
         self.patience = patience or Patience()
         self._max_line_bytes = max_line_bytes
         # What must never be seen: the value of each header that was given, and the key without the word before it.
-        secret = {name.lower(): value for name, value in (headers or {}).items()}
+        # A key that was read from a file often has the file's last newline.
+        secret = {name.lower(): value.strip() for name, value in (headers or {}).items()}
+        api_key = api_key.strip() if api_key else None
         if login:
             secret["authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         if api_key:
             secret["authorization"] = f"Bearer {api_key}"
+        for name, value in secret.items():
+            _check_header(name, value)
         hidden = {part for value in secret.values() for part in (value, value.split(" ")[-1]) if len(part) > MAX_PUBLIC}
         hidden |= {part for part in (login, login.partition(":")[2], api_key) if part}
         self._hidden = sorted(hidden, key=len, reverse=True)
@@ -370,6 +374,15 @@ def _read_address(url: str) -> tuple[str, str]:
     clean = urlunsplit((parts.scheme, host + (f":{port}" if port else ""), parts.path.rstrip("/"), "", ""))
     login = "" if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return clean, login
+
+
+def _check_header(name: str, value: str) -> None:
+    """Here, and not by the HTTP client, whose errors repeat the value."""
+    if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION,
+            f"the value for the header {name!r} has a character that no header can have, such as a line break",
+        )
 
 
 class _ErrorBody(msgspec.Struct):

@@ -117,7 +117,7 @@ class LlamaCppEngine:
         cache_prompt: bool = True,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._server = Server(url, api_key=api_key, headers=headers, patience=patience)
+        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._model = model
         self._streaming = streaming
         self._extra = {"cache_prompt": cache_prompt, **(extra or {})}

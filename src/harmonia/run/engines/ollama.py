@@ -78,7 +78,7 @@ class OllamaEngine:
                 ErrorCode.ENGINE_INVALID_OPTION, "Ollama wants to know which of its models is meant: model=…"
             )
         check_ambiguous(ambiguous)
-        self._server = Server(url, api_key=api_key, headers=headers, patience=patience)
+        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous
         self._extra = extra or {}
         self.model = model

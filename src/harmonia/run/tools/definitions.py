@@ -11,8 +11,11 @@ A description may be missing, parameters may be missing or null, and fields that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, cast
+
+import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
@@ -41,18 +44,39 @@ def tool_of_definition(definition: object) -> Tool:
 def convert_tools_for_harmony(definitions: Iterable[object] | Json) -> list[Json]:
     """Definitions of any kind as flat ones: `type`, `name`, `description` where there is one, and `parameters`.
 
-    Takes a list, or an object with a list `tools`. Tools that a provider runs itself, such as `web_search`, have
-    nothing to flatten and stay as they are.
+    Takes a list, an object with a list `tools`, or one definition. Tools that a provider runs itself, such as
+    `web_search`, have nothing to flatten and stay as they are. A definition that is wrong is an InputError with its
+    path in what was given.
     """
+    path = "$"
     if isinstance(definitions, Mapping):
-        definitions = cast("list[object]", cast("Json", definitions).get("tools") or [])
-    return [_flatten(definition) for definition in definitions]
+        fields = cast("Json", definitions)
+        if "name" in fields or "function" in fields or "tools" not in fields:
+            return [_flatten(fields)]
+        definitions, path = cast("list[object]", fields["tools"] or []), "$.tools"
+    if not isinstance(definitions, Iterable) or isinstance(definitions, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        raise _invalid(f"{definitions!r} is no list of definitions", path)
+    flat: list[Json] = []
+    for index, definition in enumerate(definitions):
+        with definition_at(f"{path}[{index}]"):
+            flat.append(_flatten(definition))
+    return flat
+
+
+@contextmanager
+def definition_at(path: str) -> Generator[None]:
+    """Gives errors of one definition the path of that definition in a larger document."""
+    try:
+        yield
+    except InputError as error:
+        where = path + (error.at.path or "$").removeprefix("$")
+        raise InputError(error.code, error.message, msgspec.structs.replace(error.at, path=where)) from error
 
 
 def _flatten(definition: object) -> Json:
     kind, fields, _ = _unwrap(definition)
     if kind != "function":
-        return dict(fields)
+        return {"type": kind, **fields}
     tool = tool_of_definition(definition)
     flat: Json = {"type": "function", "name": tool.name}
     if tool.description is not None:

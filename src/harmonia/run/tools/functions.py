@@ -162,7 +162,7 @@ def _parameters_of(
         raise _invalid(f"the signature of {name} is not known: {error}") from error
     annotated = core if inspect.isroutine(core) else type(core).__call__
     try:
-        hints = get_type_hints(inspect.unwrap(annotated), include_extras=True)
+        hints = _hints_of(inspect.unwrap(annotated))
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise _invalid(f"an annotation of {name} cannot be read: {error}", _blamed(signature, error)) from error
     parameters: list[tuple[inspect.Parameter, Any]] = []
@@ -177,6 +177,16 @@ def _parameters_of(
             annotation = _optional(annotation)
         parameters.append((parameter, annotation))
     return parameters
+
+
+def _hints_of(function: Any) -> dict[str, Any]:
+    """The types of the parameters. That of the result may be known to type checkers only; nobody asks for it."""
+    annotations: dict[str, Any] = dict(getattr(function, "__annotations__", None) or {})
+    annotations.pop("return", None)
+    parameters = types.SimpleNamespace(
+        __annotations__=annotations, __type_params__=getattr(function, "__type_params__", ())
+    )
+    return get_type_hints(parameters, getattr(function, "__globals__", {}), include_extras=True)
 
 
 def _optional(annotation: Any) -> Any:
@@ -277,8 +287,10 @@ def _invoker(
                 ) from error
         return read
 
+    # Not what a decorator wraps, which it may have made synchronous: `asyncio.run` needs a thread without a loop.
+    # A coroutine that comes out of the thread is awaited all the same.
     called = core if inspect.isroutine(core) else type(core).__call__
-    if inspect.iscoroutinefunction(inspect.unwrap(called)) or inspect.iscoroutinefunction(called):
+    if inspect.iscoroutinefunction(called):
 
         async def invoke_async(arguments: Json) -> Any:
             return await function(**converted(arguments))

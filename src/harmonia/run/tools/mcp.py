@@ -317,7 +317,8 @@ class _Server:
             elif allowed is not None and tool.name not in allowed:
                 refusal = ToolError(ErrorCode.TOOL_NOT_ALLOWED, f"{readable_line(tool.name)!r} is not allowed")
             else:
-                change = await self._review.look_at(definition, ask_again=ask_again)
+                refusal = _refusal_of(definition)
+                change = None if refusal else await self._review.look_at(definition, ask_again=ask_again)
                 if change is not None:
                     listing.changes.append(change)
                     refusal = change.refusal
@@ -345,6 +346,15 @@ class _Server:
             # The server may have to be started again first. Each step has its own limit; this is no shorter than they.
             timeout_s=timeouts.connect_s + timeouts.list_s + timeouts.call_s,
         )
+
+
+def _refusal_of(definition: Definition) -> ToolError | None:
+    """The error of a definition that cannot be pinned, whoever agrees: what it says is not JSON."""
+    try:
+        _ = definition.sha256
+    except InputError as error:
+        return ToolError(error.code, error.message)
+    return None
 
 
 def _definition_of(server: str, tool: ListedTool) -> Definition:

@@ -48,7 +48,14 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def canonical(self) -> str:
         """All of it as canonical JSON: keys are sorted, and everything is ASCII."""
         whole = [self.server, self.tool, self.description, self.input_schema, self.annotations]
-        return json.dumps(whole, sort_keys=True, separators=(",", ":"))
+        try:
+            return json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            # A number such as 1e999 is read as infinity; written into the file, it would not come back.
+            shown = readable_line(f"{self.server} {self.tool}")
+            raise InputError(
+                ErrorCode.TOOL_INVALID_DEFINITION, f"the definition of {shown} cannot be written as JSON: {error}"
+            ) from error
 
     @property
     def sha256(self) -> str:
@@ -131,7 +138,8 @@ class Pins:
         return self._pinned.get((server, tool))
 
     def accept(self, definition: Definition) -> None:
-        """Pins the definition in the place of an earlier one, and saves."""
+        """Pins the definition in the place of an earlier one, and saves. One that has no JSON is an InputError."""
+        _ = definition.sha256
         self._pinned[definition.server, definition.tool] = definition
         self.save()
 

@@ -25,7 +25,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, HarmonyError, Position, ToolError
 from harmonia.messages import Message, Role
-from harmonia.parser.tools import is_builtin
+from harmonia.parser.tools import UNDECLARED, is_builtin
 from harmonia.run.tools.tool import FUNCTIONS, ToolResult
 
 # About ten thousand tokens of English.
@@ -33,7 +33,8 @@ DEFAULT_LIMIT_CHARS: Final = 40_000
 
 # What no word of a header may have; see renderer/segments.py.
 _UNSAFE: Final = re.compile(r"[\s<>|\x00-\x1f\x7f]+")
-_ROLES: Final = frozenset(role.value for role in Role)
+# A name that begins like a role, such as `user_info` or `SYSTEM`, or is a channel, would be read as that.
+_TAKEN: Final = re.compile(rf"(?:{'|'.join(Role)})|(?:analysis|commentary|final)$", re.IGNORECASE)
 
 
 def result_of(value: object, limit_chars: int | None = DEFAULT_LIMIT_CHARS) -> ToolResult:
@@ -62,7 +63,8 @@ def result_message(recipient: str, result: ToolResult, channel: str | None = Non
     """
     # A model may have written anything, and the answer has to be rendered all the same.
     name = _UNSAFE.sub("_", _without_lone_surrogates(recipient))
-    if not name or name.partition(":")[0] in _ROLES or name.startswith("to="):
+    is_taken = _TAKEN.match(name) is not None and not UNDECLARED.looks_like_one(name)
+    if not name or is_taken or name.startswith("to="):
         name = f"{FUNCTIONS}.{name}"
     # No other channel is a tool's to speak on, whatever the header of a call said.
     is_on_analysis = channel == "analysis" and is_builtin(name)
@@ -113,6 +115,17 @@ def _text_of(value: object) -> str:
         if path is not None:
             raise _no_json("JSON has neither NaN nor infinity", path) from error
         raise _no_json(str(error)) from error
+    except Exception as error:  # whatever a value raises that is asked for its JSON
+        raise _no_json(describe_error(error)) from error
+
+
+def describe_error(error: BaseException) -> str:
+    """The type of an error and what it says, if it says anything."""
+    try:
+        said = str(error)
+    except Exception:
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _builtins(value: object) -> Any:

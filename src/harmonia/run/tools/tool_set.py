@@ -20,6 +20,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, Self, cast
 
 from harmonia.builtin_tools import BROWSER, PYTHON
@@ -28,8 +29,9 @@ from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
 from harmonia.parser import Tools
 from harmonia.parser.arguments import json_fault
 from harmonia.parts import Call, split_name
+from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.names import legal_names
-from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, result_of
+from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, describe_error, result_of
 from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolResult
 from harmonia.run.tools.validation import Validate, compile_schema, list_names, nearest, shorten
 
@@ -240,7 +242,7 @@ def as_tools(given: ToolLike, described: dict[str, str | None]) -> list[Tool]:
         case Mapping():
             fields = given
             if isinstance(fields.get("tools"), list) and "name" in fields:
-                return as_tools(_namespace_of(fields), described)
+                return _tools_of_namespace(fields, described)
             return [Tool.from_definition(fields)]
         case _ if callable(given):
             return [Tool.from_function(given)]
@@ -251,12 +253,26 @@ def as_tools(given: ToolLike, described: dict[str, str | None]) -> list[Tool]:
             )
 
 
-def _namespace_of(fields: Json) -> ToolNamespace:
-    tools = tuple(
-        ToolDescription(tool.name, tool.description, tool.parameters)
-        for tool in map(Tool.from_definition, cast("list[Json]", fields["tools"]))
-    )
-    return ToolNamespace(fields["name"], fields.get("description"), tools)
+def _tools_of_namespace(fields: Json, described: dict[str, str | None]) -> list[Tool]:
+    name, description = fields["name"], fields.get("description")
+    for field, value, is_fit in (
+        ("name", name, isinstance(name, str) and name),
+        ("description", description, description is None or isinstance(description, str)),
+    ):
+        if not is_fit:
+            raise InputError(
+                ErrorCode.TOOL_INVALID_DEFINITION,
+                f"the {field} of a namespace is {value!r}; expected a text",
+                Position(path=f"$.{field}"),
+            )
+    if not fields["tools"]:
+        return as_tools(ToolNamespace(name, description), described)
+    described[name] = description
+    tools: list[Tool] = []
+    for index, definition in enumerate(cast("list[Json]", fields["tools"])):
+        with definition_at(f"$.tools[{index}]"):
+            tools.append(replace(Tool.from_definition(definition), namespace=name))
+    return tools
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -433,5 +449,4 @@ def _attempt(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
 
 
 def _failed(name: str, error: BaseException) -> ToolError:
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {said}")
+    return ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {describe_error(error)}")

@@ -11,6 +11,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -65,7 +66,7 @@ class _NoSchema(Exception):
 def _compile(document: str) -> Callable[[Any], list[Any]]:
     """What finds the faults of arguments, the most telling first."""
     try:
-        from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, FormatChecker
+        from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, FormatChecker, validators
         from jsonschema.exceptions import SchemaError, relevance
         from jsonschema.validators import validator_for
         from referencing import Registry
@@ -95,7 +96,8 @@ def _compile(document: str) -> Callable[[Any], list[Any]]:
         raise _NoSchema(faults[0].message, json_path(faults[0].absolute_path))
     # An empty registry of its own: without one, jsonschema would fetch what a `$ref` names.
     registry: Registry[Any] = Registry()
-    validator: Any = draft(schema, registry=registry)
+    kind: Any = cast("Any", validators).extend(draft, {"multipleOf": _find_no_multiple})
+    validator: Any = kind(schema, registry=registry)
 
     def find_faults(arguments: Any) -> list[Any]:
         try:
@@ -107,6 +109,18 @@ def _compile(document: str) -> Callable[[Any], list[Any]]:
         return [_best(error, relevance) for error in found]
 
     return find_faults
+
+
+def _find_no_multiple(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterable[Any]:
+    """Multiples as they are written: jsonschema divides floats, to which 19.99 is no multiple of 0.01."""
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(value, "number") and _exact(value) % _exact(divisor):
+        yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
+
+
+def _exact(number: int | float) -> Fraction:
+    return Fraction(number if isinstance(number, int) else repr(number))
 
 
 def json_path(steps: Iterable[str | int]) -> str:
@@ -157,6 +171,9 @@ def _best(error: Any, relevance: Callable[[Any], Any]) -> Any:
             members.setdefault(inner.schema_path[0], []).append(inner)
         # A member of another type is not what the model tried; what is left must be one.
         tried = [faults for faults in members.values() if not any(f.validator == "type" and not f.path for f in faults)]
+        if len(tried) > 1:
+            # Members are often told apart by a literal, such as `"kind": "circle"`.
+            tried = [faults for faults in tried if not any(f.validator in ("const", "enum") for f in faults)]
         if len(tried) != 1:
             break
         error = max(tried[0], key=relevance)
@@ -190,9 +207,15 @@ def _describe(fault: Any) -> str:
             return f"{path} is {show_value(value)}; expected {show_value(expected)}"
         case "additionalProperties" if expected is False:
             known = list(cast("dict[str, Any]", schema.get("properties", {})))
-            extra = [each for each in cast("dict[str, Any]", value) if each not in known]
-            names = list_names(nearest(extra[0], known)) if known and extra else "none"
-            return f"{path} has {list_names(extra)}, which it does not take; it takes {names}"
+            patterns = list(cast("dict[str, Any]", schema.get("patternProperties", {})))
+            extra = [
+                each
+                for each in cast("dict[str, Any]", value)
+                if each not in known and not any(re.search(pattern, each) for pattern in patterns)
+            ]
+            names = nearest(extra[0], known) if known and extra else []
+            names += [f"names that match {pattern}" for pattern in patterns]
+            return f"{path} has {list_names(extra)}, which it does not take; it takes {list_names(names) or 'none'}"
         case "anyOf" | "oneOf":
             return f"{path} is {show_value(value)}, which fits none of {show_value(expected)}"
         case False | None:

@@ -66,8 +66,9 @@ class StdioServer:
 
     name: str
     command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # may be secret, so no log has them
+    # What `${NAME}` may have filled in can be secret, so no log has it.
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     pass_env: tuple[str, ...] = ()
     cwd: str | None = None
     allowed_tools: frozenset[str] | None = None
@@ -84,7 +85,7 @@ class HttpServer:
     """A server that is reached over streamable HTTP. `headers` are sent with every request."""
 
     name: str
-    url: str
+    url: str = field(repr=False)  # its query may have a key
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     allowed_tools: frozenset[str] | None = None
     timeouts: Timeouts = Timeouts()
