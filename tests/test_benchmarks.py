@@ -55,7 +55,9 @@ def agree(rivals: dict[str, ScriptedWorker], **options: Any) -> tuple[list[list[
     return agree_on_case(Case("scripted", "cold", lambda _random: [], rounds=1, **options), rivals, quick=True)
 
 
-@pytest.mark.parametrize("name", ["start-20", "cold-5-tools", "parse-stream-16", "encode-short", "dropin-messages", "turn-eight"])
+@pytest.mark.parametrize(
+    "name", ["start-20", "cold-5-tools", "parse-stream-16", "encode-short", "dropin-messages", "turn-eight"]
+)
 def test_each_suite_runs_and_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--only", name, "--json", str(tmp_path / "out.json")]) == 0
     (row,) = select([name])

@@ -153,7 +153,10 @@ def test_standard_error_is_kept_for_errors_and_printed_nowhere(capfd: pytest.Cap
             with pytest.raises(ToolError) as died:
                 await mcp.call("sdk___die")
             assert died.value.code is ErrorCode.TOOL_SERVER_UNREACHABLE
-            assert died.value.message.endswith("the server starts\nout of memory, says ⟨U+001B⟩[31mthe server")
+            # The operator is told; the model, which gets the message, is not.
+            (note,) = died.value.__notes__
+            assert note.endswith("the server starts\nout of memory, says ⟨U+001B⟩[31mthe server")
+            assert "out of memory" not in died.value.message
 
     run(main)
     assert capfd.readouterr() == ("", "")
@@ -186,7 +189,7 @@ def test_a_server_that_cannot_be_started_does_not_take_the_others_down(tmp_path:
             assert one.error is not None and one.error.code is ErrorCode.TOOL_SERVER_UNREACHABLE
             assert two.error is None and two.is_connected and len(mcp.tools) == 3
             assert three.error is not None and three.error.code is ErrorCode.TOOL_SERVER_UNREACHABLE
-            assert three.error.message.endswith("no configuration")
+            assert three.error.__notes__ == ["it wrote to its standard error:\nno configuration"]
             assert await code_of(mcp, "missing___x") is ErrorCode.TOOL_SERVER_UNREACHABLE
             assert mcp.is_stale
 

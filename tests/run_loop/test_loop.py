@@ -18,6 +18,7 @@ from harmonia import (
     Repaired,
     Role,
     TextDelta,
+    ToolDescription,
     TurnEnded,
     render,
     visible_text,
@@ -235,6 +236,27 @@ def test_a_call_that_may_be_cut_off_is_not_run(reason: Any) -> None:
         ]
 
 
+def test_a_stream_that_ends_in_a_message_is_cut_off() -> None:
+    ended = end_of(collect(run(ScriptedEngine(["<|channel|>final<|message|>Once upon", Finish("unknown")]), "Story?")))
+    assert ended.reason == "cut_off"
+    assert ended.conversation[-1].text == "Once upon"
+
+
+def test_a_header_that_was_cut_off_is_no_text() -> None:
+    events = collect(run(ScriptedEngine([think("Hm.") + "<|channel|>fin", Finish("length")]), "Story?"))
+    assert end_of(events).reason == "length"
+    assert end_of(events).conversation[-1].text == "Hm."
+
+
+def test_an_engine_that_mixes_text_and_tokens_is_the_engines_fault() -> None:
+    engine = ScriptedEngine(["<|channel|>final<|message|>Once", Chunk(text=" upon")])
+    this = run(engine, "Story?")
+    with pytest.raises(EngineError) as caught:
+        collect(this)
+    assert caught.value.code is ErrorCode.ENGINE_BAD_ANSWER
+    assert this.conversation[-1].text == "Once"
+
+
 def test_running_out_of_tokens_keeps_what_came() -> None:
     engine = ScriptedEngine(["<|channel|>final<|message|>Once upon a", Finish("length")])
     ended = end_of(collect(run(engine, "Tell me a story.")))
@@ -355,6 +377,19 @@ def test_one_turn_leaves_its_calls_to_the_caller() -> None:
     ended = end_of(collect(run_turn(engine, "Weather?", tools=[get_weather])))
     assert ended.reason == "calls"
     assert [pending.call.value for pending in ended.pending] == [{"city": "Paris"}]
+
+
+def test_tools_that_only_the_conversation_declares_are_the_callers_to_run() -> None:
+    developer = Message.developer(functions=[ToolDescription("get_weather", "The weather.", {"type": "object"})])
+    engine = ScriptedEngine(calls("get_weather", '{"city": "Paris"}'))
+    ended = end_of(collect(run(engine, [developer, Message.user("Weather?")])))
+    assert ended.reason == "calls"
+    assert [pending.call.kind for pending in ended.pending] == ["declared"]
+
+
+def test_a_demanded_call_that_was_not_made_is_said() -> None:
+    events = collect(run(ScriptedEngine(final("No.")), "Weather?", tools=[get_weather], tool_choice="required"))
+    assert len(of_kind(events, SamplingEnded)[0].notes) == 1
 
 
 # ── law 5 ───────────────────────────────────────────────────────────────────────────────────────────────────────────

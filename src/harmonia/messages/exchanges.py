@@ -211,7 +211,8 @@ def _result(call: Message, text: str, name: str | None, channel: str | None) -> 
         # The built-in tools answer where they were called; functions answer on commentary.
         spoken = (call.channel or "").lower()
         channel = spoken if is_builtin(recipient) and spoken == "analysis" else "commentary"
-    return Message.tool(name or recipient, text, channel=channel).answering(call)
+    # With its namespace, which models leave out at times: a bare `user_info` would read as a user.
+    return Message.tool(name or _tool_name(recipient), text, channel=channel).answering(call)
 
 
 def _join_named(

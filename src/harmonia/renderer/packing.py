@@ -29,9 +29,10 @@ _FROZEN: Final[dict[int, tuple[weakref.ref[Any], bytes, bytes]]] = {}
 
 
 def freeze(message: Message) -> Message:
-    """A copy of a message that is cheap to render again: its contents are nobody else's, so they cannot change.
+    """A copy of a message that is cheap to render again: its contents are nobody else's, and are not to be changed.
 
-    It pays for a developer message with many tools. What was sampled, and text, is as cheap as it is.
+    Whoever changes a schema inside the copy itself changes nothing of what is rendered. It pays for a developer message
+    with many tools. What was sampled, and text, is as cheap as it is.
     """
     content = message.content
     if not isinstance(content, SystemContent | DeveloperContent) or id(content) in _FROZEN:

@@ -52,14 +52,17 @@ class AgentAnswer(msgspec.Struct, frozen=True):
 class Agent:
     """A model with instructions and tools, and the conversation with it so far.
 
-    `model` is an engine, or the name of one: "auto", "demo", "ollama:http://localhost:11434", as for the command. Use
-    it as a context manager, or `close` it, to give back its connection.
+    `model` is an engine, or the name of one: "auto", "demo", "ollama:http://localhost:11434", as for the command. A
+    server with several models, and every provider, wants to know which: `model_name`. Use the agent as a context
+    manager, or `close` it, to give back its connection.
     """
 
     def __init__(
         self,
         model: Model | str = "auto",
         *,
+        model_name: str | None = None,
+        api_key: str | None = None,
         instructions: str | None = None,
         tools: SomeTools = (),
         effort: ReasoningEffort | str | None = None,
@@ -90,7 +93,7 @@ class Agent:
         # An agent that nobody closed ends with the last reference to it, or with the program.
         self._end_thread = weakref.finalize(self, _end_thread, self._loop, self._thread)
         try:
-            self.model: Model = self._wait(open_model(model)) if isinstance(model, str) else model
+            self.model: Model = model if not isinstance(model, str) else self._wait(_open(model, model_name, api_key))
         except BaseException:
             self._end_thread()
             raise
@@ -233,3 +236,7 @@ def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> No
         loop.call_soon_threadsafe(loop.stop)
     if threading.current_thread() is not thread:
         thread.join(_LAST_WAIT_S)
+
+
+async def _open(name: str, model_name: str | None, api_key: str | None) -> Model:
+    return await open_model(name, model_name, **({} if api_key is None else {"api_key": api_key}))

@@ -115,7 +115,8 @@ def _may_stay(message: Message, renderer: Renderer, *, is_cut: bool) -> bool:
     if message.role is not Role.ASSISTANT or (origin is not None and origin.forged):
         return False
     is_whole = origin is None or origin.stop is not None
-    if is_cut and not is_whole and is_tool_address(message.recipient):
+    # A call that was cut off is no call, and a header that was cut off is no text.
+    if is_cut and not is_whole and (is_tool_address(message.recipient) or message.channel is None):
         return False
     if message.sampled is not None:
         return True  # it is rendered as it was sampled

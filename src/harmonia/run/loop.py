@@ -19,7 +19,7 @@ from typing import TypedDict, Unpack, cast
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import Event, MessageEnded, TurnEnded
 from harmonia.history import DOCUMENTED, Policy, call_id
 from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat
@@ -32,7 +32,7 @@ from harmonia.run.completion import Completion, sort_out
 from harmonia.run.engines.engine import Chunk, Engine, Finish, Request, Sampling, ToolChoice, Usage
 from harmonia.run.interruption import Interruption, find_task
 from harmonia.run.limits import RunLimits
-from harmonia.run.prompt import Prompt, build, compose, known_effort, shared_tokens, take_last
+from harmonia.run.prompt import Prompt, build, compose, declared_namespaces, known_effort, shared_tokens, take_last
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.turn_events import (
     LimitName,
@@ -88,6 +88,8 @@ class Run:
             conversation = [Message.user(conversation)]
         given = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         toolset = tools if isinstance(tools, ToolSet) or tools is None else ToolSet(tools)
+        # Tools that the conversation declares, and nobody brought, are the caller's to run.
+        known = toolset if toolset is not None else ToolSet(declared_namespaces(given))
         if resume:
             if begun is not None:
                 raise InputError(ErrorCode.RUN_INVALID_OPTION, "resume goes on with the last message; leave begun out")
@@ -99,8 +101,8 @@ class Run:
         self.conversation = compose(given, toolset, effort=effort, response_format=response_format)
         self.usage = Usage()
         self.ended: RunEnded | None = None
-        self._tools = toolset if toolset is not None else ToolSet([])
-        self._declared = toolset.declared if toolset is not None else _NO_TOOLS
+        self._tools = known
+        self._declared = known.declared if len(known) else _NO_TOOLS
         self._sampling = sampling or Sampling()
         self._request = Request(
             self._sampling,
@@ -220,11 +222,13 @@ class Run:
                     for event in completion.end(None if finish is None else finish.reason):
                         yield event
                     is_settled = True
-                except Exception:
+                except Exception as error:
                     interruption.end_wait()
                     # What came is kept, and whoever reads the stream sees where it broke.
                     for event in completion.end(None):
                         yield event
+                    if isinstance(error, InputError) and error.code is ErrorCode.PARSE_INVALID_CHUNK:
+                        raise EngineError(ErrorCode.ENGINE_BAD_ANSWER, error.message, error.at) from error
                     raise
                 finally:
                     interruption.end_wait()
@@ -303,8 +307,15 @@ class Run:
             usage,
             kept,
             left_out,
-            finish.notes if finish is not None else (),
+            (*(finish.notes if finish is not None else ()), *self._unmet_demand()),
         )
+
+    def _unmet_demand(self) -> tuple[str, ...]:
+        """What to say where a call was demanded, and the model made none."""
+        choice = self._request.tool_choice
+        if choice in ("auto", "none") or self._open_calls:
+            return ()
+        return (f"the tool choice is {choice}, and the model made no call; nothing here makes a model obey",)
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -363,6 +374,8 @@ class Run:
             if limits.tokens is not None and self.usage.completion_tokens >= limits.tokens:
                 return self._end("limit", limit="tokens")
             return self._end("length")
+        if ended.reason == "unknown" and _lacks_its_end(ended.messages):
+            return self._end("cut_off")
         if visible_text(ended.messages).strip():
             return self._end("answered")
         return self._end("silent", hidden_because=completion.hidden_because or _why_silent(ended))
@@ -417,6 +430,11 @@ def _why_silent(ended: SamplingEnded) -> str:
     if ended.left_out:
         return "all that came was left out of the conversation, because it has no place in one"
     return "there is no text"
+
+
+def _lacks_its_end(messages: tuple[Message, ...]) -> bool:
+    origin = messages[-1].origin if messages else None
+    return origin is not None and origin.stop is None
 
 
 def _as_upstream(model: Model) -> Upstream | None:

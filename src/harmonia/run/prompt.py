@@ -17,6 +17,7 @@ from harmonia.messages import (
     ResponseFormat,
     Role,
     SystemContent,
+    ToolNamespace,
 )
 from harmonia.renderer import Renderer, freeze
 from harmonia.run.tools import ToolSet
@@ -88,6 +89,16 @@ def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:
     except ValueError:
         known = ", ".join(each.value for each in ReasoningEffort)
         raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; it may be {known}") from None
+
+
+def declared_namespaces(conversation: Conversation) -> list[ToolNamespace]:
+    """The tools that the messages of a conversation declare."""
+    found: dict[str, ToolNamespace] = {}
+    for message in conversation:
+        for content in message.contents:
+            if isinstance(content, SystemContent | DeveloperContent):
+                found.update(content.tools or {})
+    return list(found.values())
 
 
 def build(conversation: Conversation, begun: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:

@@ -24,9 +24,10 @@ from harmonia.run.tools.tool import ToolResult
 # silent    it ended its turn, and there is nothing to read; `hidden_because` says why
 # calls     it waits for results of calls that are not run here
 # length    the tokens asked for, or the engine's context, are used up; what came is kept
+# cut_off   the stream ended in the middle of a message, and nobody said why; what came is kept
 # limit     a limit of the run was reached; `limit` says which
 # stopped   somebody called `stop`
-RunEnd = Literal["answered", "silent", "calls", "length", "limit", "stopped"]
+RunEnd = Literal["answered", "silent", "calls", "length", "cut_off", "limit", "stopped"]
 LimitName = Literal["samplings", "calls", "tokens", "time"]
 
 

@@ -193,6 +193,8 @@ def _say_errors(mcp: McpTools, screen: Screen) -> None:
     for status in mcp.servers:
         if status.error is not None:
             screen.say(f"note: {show(status.name)}: {status.error}")
+            for note in getattr(status.error, "__notes__", ()):
+                screen.say(note)
 
 
 # ── the conversation ────────────────────────────────────────────────────────────────────────────────────────────────

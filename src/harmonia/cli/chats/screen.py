@@ -162,6 +162,8 @@ class Screen:
                 pass
             case "silent":
                 self._warn(f"the model said nothing to you: {ended.hidden_because}")
+            case "cut_off":
+                self._warn("the answer is cut off, and the engine does not say why (/continue goes on)")
             case "length":
                 hint = " (/continue goes on)" if self.can_continue else ""
                 self._warn(f"the answer is cut off: the tokens are used up{hint}")

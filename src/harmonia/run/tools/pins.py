@@ -4,7 +4,7 @@ A description is part of the prompt, so a server that changes it changes what th
 to is therefore kept whole, and known by the SHA-256 of its canonical JSON: server, tool, description, input schema and
 annotations.
 
-1. A tool is offered only while its definition is, to the byte, the one that is pinned.
+1. A tool is offered only while its definition is the one that is pinned, but for the order of the keys in its schema.
 2. A first definition is pinned as the policy says; a changed one only with the operator's consent, each time.
 3. The file is replaced in one step and readable by its owner only.
 """

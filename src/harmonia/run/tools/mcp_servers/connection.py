@@ -236,7 +236,7 @@ class _Life:
         reason = self.failure.message if self.failure is not None else f"{self._server.name} ended before it answered"
         if self.failure is None and cause is not None:
             reason += f" ({_message_of(cause)})"
-        return ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, self._with_complaints(reason))
+        return self._unreachable(reason)
 
     async def subscribe(self) -> None:
         """Asks to be told when the tools change, where the protocol wants to be asked and the server can tell."""
@@ -295,12 +295,12 @@ class _Life:
                     self._ended.set()
                     await self._unsubscribe()
         except Exception as error:  # whatever goes wrong with a server is reported as that server's error
-            self.failure = ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, self._reason(error))
+            self.failure = self._unreachable(self._reason(error))
             self.failure.__cause__ = error
         except asyncio.CancelledError:
             if not self._is_late:
                 raise
-            self.failure = ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, self._reason(TimeoutError()))
+            self.failure = self._unreachable(self._reason(TimeoutError()))
         finally:
             too_late.cancel()
             self.client = None
@@ -371,11 +371,14 @@ class _Life:
         else:
             status = f" (HTTP {self._status})" if self._status is not None and self._status >= 400 else ""
             reason = f"{place} cannot be reached: {_message_of(error)}{status}"
-        return self._with_complaints(reason)
+        return reason
 
-    def _with_complaints(self, reason: str) -> str:
-        complaints = self.complaints
-        return f"{reason}\nit wrote to its standard error:\n{complaints}" if complaints else reason
+    def _unreachable(self, reason: str) -> ToolError:
+        """The error. What the server complained of is a note for the operator: the message goes to the model."""
+        error = ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, reason)
+        if self.complaints:
+            error.add_note(f"it wrote to its standard error:\n{self.complaints}")
+        return error
 
 
 @asynccontextmanager
