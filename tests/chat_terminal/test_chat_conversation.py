@@ -197,6 +197,7 @@ def test_ctrl_c_at_a_call_stops_the_answer_and_the_call_has_a_result(state: Path
         terminal.until("stopped")
         terminal.ask("And now?")
         terminal.until("Done.")
+        terminal.until_prompt()
     assert called(tools) == []
     assert [message.role.value for message in saved(state)[-4:]] == ["assistant", "tool", "user", "assistant"]
 
@@ -245,6 +246,7 @@ def test_a_call_is_run_refused_edited_or_answered_by_hand_as_the_person_says(
         terminal.until("answer:")
         terminal.type("snow" + ENTER)
         terminal.until("Done.")
+        terminal.until_prompt()
     assert called(tools) == ["Rome", "Graz"]
     first, second, third, fourth = results(state)
     assert (first, third, fourth) == ("rain in Rome", "rain in Graz", "snow")
@@ -260,6 +262,7 @@ def test_always_asks_no_more_about_that_tool(state: Path, tmp_path: Path, tools:
         terminal.until(CHOICES)
         terminal.type("a" + ENTER)
         terminal.until("Done.")
+        terminal.until_prompt()
         assert terminal.text.count("the model wants to call") == 1
     assert called(tools) == ["Rome", "Oslo"]
 
@@ -275,6 +278,7 @@ def test_always_does_not_hold_for_calls_that_nobody_is_sure_of(state: Path, tmp_
         terminal.until(CHOICES)
         terminal.type(CTRL_D)  # no answer is no
         terminal.until("Done.")
+        terminal.until_prompt()
     assert called(tools) == ["Rome"]
 
 
