@@ -22,12 +22,12 @@ from harmonia.messages import (
     ResponseFormat,
     Role,
     SystemContent,
-    ToolNamespace,
 )
 from harmonia.parser import Parser
 from harmonia.parts import is_visible_header
 from harmonia.renderer import render
 from harmonia.run.engines import Chunk, Engine, Request, Sampling
+from harmonia.run.prompt import declared_namespaces
 from harmonia.vocabulary import IncrementalDecoder
 
 
@@ -102,18 +102,16 @@ def command(
 
 def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str = "auto") -> Request:
     """What the conversation says to an engine: its tools, the form of the answer, the effort."""
-    tools: list[ToolNamespace] = []
     formats: list[ResponseFormat] = []
     effort: ReasoningEffort | None = None
     for message in conversation:
         for content in message.contents:
             if isinstance(content, SystemContent):
                 effort = content.reasoning_effort or effort
-                tools += (content.tools or {}).values()
             elif isinstance(content, DeveloperContent):
-                tools += (content.tools or {}).values()
                 formats += content.response_formats or ()
-    return Request(sampling, tuple(tools), tool_choice, formats[0] if len(formats) == 1 else None, effort)
+    tools = tuple(declared_namespaces(conversation))
+    return Request(sampling, tools, tool_choice, formats[0] if len(formats) == 1 else None, effort)
 
 
 def _read_conversation(given: str, effort: str | None) -> Conversation:

@@ -1,4 +1,4 @@
-"""The messages of `/v1/completions`, as far as they are read, with what vLLM and SGLang add to them."""
+"""The answer of `/v1/completions`, as far as it is read, with what vLLM and SGLang add to it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from harmonia.run.engines.answers import Answer
 from harmonia.run.engines.engine import Alternative, FinishReason, TokenLogprob, Usage
 
 REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
@@ -68,3 +69,31 @@ def logprobs_of(logprobs: WireLogprobs, read: Callable[[str], tuple[int | None, 
         token, text = read(written)
         found.append(TokenLogprob(token, text, float("-inf") if logprob is None else logprob, alternatives))
     return found
+
+
+class CompletionAnswer(Answer):
+    """Reads the lines of an answer; what becomes of a choice is left to `take_choice`."""
+
+    def take(self, line: bytes) -> None:
+        if line == b"[DONE]":
+            self.is_done = True
+            return
+        try:
+            message = decode_message(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.not_understood(line, error) from None
+        if message.is_error:
+            raise self.failed(line)
+        if message.usage is not None:
+            self.usage = usage_of(message.usage, self.sampled)
+        for choice in message.choices:
+            self.take_choice(choice)
+
+    def take_choice(self, choice: WireChoice) -> None:
+        raise NotImplementedError
+
+    def end_by(self, reason: str, who: str) -> None:
+        """The server said why it ends."""
+        self.reason = REASONS.get(reason, "unknown")
+        if self.reason == "unknown":
+            self.notes.append(f"{who} ended with the reason {reason}")

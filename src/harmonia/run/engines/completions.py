@@ -13,12 +13,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-import msgspec
-
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.rendered import Ambiguous
-from harmonia.run.engines.answers import STOP_SPELLINGS, Answer, check_ambiguous, name_parameters, safe_text, sample
-from harmonia.run.engines.completion_wire import REASONS, decode_message, logprobs_of, usage_of
+from harmonia.run.engines.answers import STOP_SPELLINGS, check_ambiguous, name_parameters, safe_text, sample
+from harmonia.run.engines.completion_wire import CompletionAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
 from harmonia.run.engines.http import Patience, Server, ServerError
 
@@ -103,31 +101,17 @@ class CompletionsEngine:
         await self._server.close()
 
 
-class _Answer(Answer):
+class _Answer(CompletionAnswer):
     def __init__(self, server: Server, notes: Sequence[str], name: str) -> None:
         super().__init__(server, notes)
         self._name = name
 
-    def take(self, line: bytes) -> None:
-        if line == b"[DONE]":
-            self.is_done = True
-            return
-        try:
-            message = decode_message(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self.not_understood(line, error) from None
-        if message.is_error:
-            raise self.failed(line)
-        if message.usage is not None:
-            self.usage = usage_of(message.usage, self.sampled)
-        for choice in message.choices:
-            self.add_text(choice.text or "")
-            if choice.logprobs is not None:
-                self.logprobs += logprobs_of(choice.logprobs, _read_token)
-            if (reason := choice.finish_reason) is not None:
-                self.reason = REASONS.get(reason, "unknown")
-                if self.reason == "unknown":
-                    self.notes.append(f"{self._name} ended with the reason {reason}")
+    def take_choice(self, choice: WireChoice) -> None:
+        self.add_text(choice.text or "")
+        if choice.logprobs is not None:
+            self.logprobs += logprobs_of(choice.logprobs, _read_token)
+        if choice.finish_reason is not None:
+            self.end_by(choice.finish_reason, self._name)
 
 
 def _is_about_words(words: str) -> bool:

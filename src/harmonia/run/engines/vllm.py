@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.answers import STOP_TOKENS, Answer, name_parameters, sample
-from harmonia.run.engines.completion_wire import REASONS, WireChoice, decode_message, logprobs_of, usage_of
+from harmonia.run.engines.answers import STOP_TOKENS, name_parameters, sample
+from harmonia.run.engines.completion_wire import CompletionAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
 from harmonia.run.engines.http import Patience, Server
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
@@ -81,27 +79,12 @@ class VllmEngine:
         await self._server.close()
 
 
-class _Answer(Answer):
+class _Answer(CompletionAnswer):
     def __init__(self, server: Server, notes: Sequence[str]) -> None:
         super().__init__(server, notes)
         self._last: int | None = None
 
-    def take(self, line: bytes) -> None:
-        if line == b"[DONE]":
-            self.is_done = True
-            return
-        try:
-            message = decode_message(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self.not_understood(line, error) from None
-        if message.is_error:
-            raise self.failed(line)
-        if message.usage is not None:
-            self.usage = usage_of(message.usage, self.sampled)
-        for choice in message.choices:
-            self._take_choice(choice)
-
-    def _take_choice(self, choice: WireChoice) -> None:
+    def take_choice(self, choice: WireChoice) -> None:
         if choice.token_ids:
             self.add_tokens(choice.token_ids)
             self._last = choice.token_ids[-1]
@@ -116,9 +99,7 @@ class _Answer(Answer):
         stop = choice.stop_reason
         if reason == "stop" and isinstance(stop, int) and stop != self._last:
             self.add_tokens([stop])
-        self.reason = REASONS.get(reason, "unknown")
-        if self.reason == "unknown":
-            self.notes.append(f"vLLM ended with the reason {reason}")
+        self.end_by(reason, "vLLM")
 
 
 def _read_token(spelled: str) -> tuple[int | None, str]:
