@@ -402,6 +402,15 @@ def test_a_call_that_was_read_from_text_is_not_run() -> None:
     assert "tool.not_certain" in of_kind(events, CallEnded)[0].result.text
 
 
+def test_nor_is_it_handed_to_whoever_would_run_it() -> None:
+    outside = Tool("get_weather", parameters={"type": "object"})
+    script = (calls("get_weather", '{"city": "Paris"}'), final("Hm."))
+    ended = end_of(collect(run(ScriptedEngine(*script, is_text=True), "Weather?", tools=[outside])))
+    assert ended.reason == "answered"
+    allowed = run(ScriptedEngine(*script, is_text=True), "Weather?", tools=[outside], allow_unverified=True)
+    assert end_of(collect(allowed)).reason == "calls"
+
+
 def test_an_operator_may_allow_calls_that_were_read_from_text() -> None:
     engine = ScriptedEngine(calls("get_weather", '{"city": "Paris"}'), final("Hm."), is_text=True, chunk=4)
     events = collect(run(engine, "Weather?", tools=[get_weather], allow_unverified=True))

@@ -80,15 +80,16 @@ class Calls:
                 decided = await self._decide(pending)
                 if self._interruption.reason is not None:
                     return
-                if decided is None:
-                    self._handed_over.append(pending)
-                    continue
-                self.count += 1
                 if isinstance(decided, ToolResult):
+                    self.count += 1
                     yield self._ended(pending, decided, began)
+                    continue
+                tool, pending = decided
+                self.pending[at] = pending
+                if tool.invoke is None:
+                    self._handed_over.append(pending)
                 else:
-                    tool, pending = decided
-                    self.pending[at] = pending
+                    self.count += 1
                     yield CallStarted(pending.id, pending.call, _arguments(pending.call, tool))
                     if self._interruption.reason is not None:
                         return
@@ -126,17 +127,18 @@ class Calls:
         self._interruption.end_wait()
         return done
 
-    async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult | None:
-        """The tool to run and the call to run it with, or the result at once, or None for a call handed over."""
+    async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult:
+        """The tool, and the call to run it with or to hand over; or the result at once."""
         try:
             tool = self._tools.check(pending.call)
-            if tool.invoke is None:
-                return None
-            if self._most is not None and self.count >= self._most:
+            may_run = self._may_run(pending.call)
+            if tool.invoke is None and may_run:
+                return tool, pending  # whoever runs it asks, or does not
+            if tool.invoke is not None and self._most is not None and self.count >= self._most:
                 self.hit_limit = True
                 raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run may not make any more calls")
             if self._approve is None:
-                if not self._may_run(pending.call):
+                if not may_run:
                     raise ToolError(
                         ErrorCode.TOOL_NOT_CERTAIN,
                         "it was not run: nobody can say that it was meant as a call; make it again in the usual form",
