@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chats import SYSTEM, call, final, odd_chats, result, think, user
-from harmonia import Conversation, Message, decode, render
+from harmonia import Conversation, ErrorCode, InputError, Message, decode, render
 from harmonia.history import KEEP_EVERYTHING, REFERENCE, LastTurns, compare, fit, prepare
 
 tokens = st.lists(st.integers(0, 3), max_size=12)
@@ -108,3 +110,16 @@ def test_what_went_lies_at_or_behind_where_the_prompts_part(chat: Conversation) 
     if last.dropped:
         assert change.before_message is not None
         assert change.before_message >= last.dropped[0].index
+
+
+def test_conversations_are_prepared_and_rendered_first() -> None:
+    before = Conversation([Message.user("1?"), Message.assistant("Hm.", channel="analysis"), Message.assistant("One.")])
+    after = before.add(Message.user("2?"))
+    assert compare(before, after) == compare(prepare(before), prepare(after))
+
+
+@pytest.mark.parametrize("wrong", ["text", [Message.user("1?")], ["a"]])
+def test_what_is_no_prompt_is_refused(wrong: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        compare(wrong, [1, 2])
+    assert caught.value.code is ErrorCode.HISTORY_INVALID_OPTION

@@ -8,12 +8,15 @@ from typing import Final
 
 import msgspec
 
+from harmonia.errors import ErrorCode, InputError
 from harmonia.history.budgets import RenderConversation
-from harmonia.history.preparation import Dropped, Prepared
+from harmonia.history.preparation import Dropped, Prepared, prepare
+from harmonia.messages import Conversation
 from harmonia.renderer import Rendered, render
 
-# The more is given, the more is said: token ids, a rendered prompt (which messages), or a prepared one (and why).
-Prompt = Prepared | Rendered | Sequence[int]
+# The more is given, the more is said: token ids, a rendered prompt (which messages), or a prepared one (and why). A
+# conversation is prepared by the documented rule.
+Prompt = Prepared | Rendered | Conversation | Sequence[int]
 
 # Lists are compared in blocks, because that is quick and a loop is not.
 _BLOCK: Final = 1024
@@ -47,6 +50,7 @@ class PromptChange(msgspec.Struct, frozen=True):
 
 def compare(before: Prompt, after: Prompt, *, render: RenderConversation = render) -> PromptChange:
     """Where the prompt `after` parts from the prompt `before`. `render` is how prepared ones are rendered."""
+    before, after = _prepared(before), _prepared(after)
     old = render(before.conversation) if isinstance(before, Prepared) else before
     new = render(after.conversation) if isinstance(after, Prepared) else after
     old_tokens, new_tokens = _tokens_of(old), _tokens_of(new)
@@ -73,11 +77,26 @@ def shared_prefix(before: Sequence[int], after: Sequence[int]) -> int:
     return end
 
 
+_Known = Prepared | Rendered | Sequence[int]
+
+
+def _prepared(prompt: Prompt) -> _Known:
+    return prepare(prompt) if isinstance(prompt, Conversation) else prompt
+
+
 def _tokens_of(prompt: Rendered | Sequence[int]) -> list[int]:
-    return prompt.tokens if isinstance(prompt, Rendered) else list(prompt)
+    if isinstance(prompt, Rendered):
+        return prompt.tokens
+    tokens = [] if isinstance(prompt, str) else list(prompt)
+    if not all(isinstance(token, int) for token in tokens) or isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        raise InputError(
+            ErrorCode.HISTORY_INVALID_OPTION,
+            "prompts are compared as token ids, rendered, prepared, or as conversations",
+        )
+    return tokens
 
 
-def _message_at(token: int, prompt: Prompt, rendered: Rendered | Sequence[int]) -> int | None:
+def _message_at(token: int, prompt: _Known, rendered: Rendered | Sequence[int]) -> int | None:
     if not isinstance(rendered, Rendered):
         return None
     spans = rendered.spans
@@ -87,7 +106,7 @@ def _message_at(token: int, prompt: Prompt, rendered: Rendered | Sequence[int]) 
     return prompt.kept[found] if isinstance(prompt, Prepared) else found
 
 
-def _newly_dropped(before: Prompt, after: Prompt) -> tuple[Dropped, ...]:
+def _newly_dropped(before: _Known, after: _Known) -> tuple[Dropped, ...]:
     if not isinstance(after, Prepared):
         return ()
     if not isinstance(before, Prepared):

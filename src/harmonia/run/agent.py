@@ -12,22 +12,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, wait
 from typing import Any, Self, TypeVar
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat
+from harmonia.history import DOCUMENTED, Policy
+from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat, Role
 from harmonia.parts import visible_text
 from harmonia.run.approval import Approver
 from harmonia.run.engines.discovery import open_model
-from harmonia.run.engines.engine import Sampling, Usage
+from harmonia.run.engines.engine import Sampling, ToolChoice, Usage
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Model, Run, SomeTools
 from harmonia.run.tools import ToolSet
-from harmonia.run.turn_events import CallEnded, RunEnd, RunEnded, TurnEvent
+from harmonia.run.turn_events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent
 
 T = TypeVar("T")
 
@@ -44,9 +45,15 @@ class AgentAnswer(msgspec.Struct, frozen=True):
     conversation: Conversation
     usage: Usage
     hidden_because: str | None = None
+    limit: LimitName | None = None
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        # The conversation would fill the screen.
+        calls = ", ".join(f"{call.call.name}({call.call.text})" for call in self.calls)
+        return f"<AgentAnswer {self.reason}: {self.text!r}{f', calls: {calls}' if calls else ''}>"
 
 
 class Agent:
@@ -71,6 +78,7 @@ class Agent:
         limits: RunLimits | None = None,
         approve: Approver | None = None,
         allow_unverified: bool = False,
+        policy: Policy = DOCUMENTED,
         conversation: Conversation | Iterable[Message] = (),
     ) -> None:
         self.tools = tools if isinstance(tools, ToolSet) else ToolSet(tools)
@@ -84,6 +92,7 @@ class Agent:
             "limits": limits,
             "approve": approve,
             "allow_unverified": allow_unverified,
+            "policy": policy,
         }
         self._asking = threading.Lock()
         self._run: Run | None = None  # the one that is being answered
@@ -98,20 +107,32 @@ class Agent:
             self._end_thread()
             raise
 
-    def ask(self, question: str) -> AgentAnswer:
+    def ask(self, question: str, *, tool_choice: ToolChoice = "auto") -> AgentAnswer:
         """Ask, and wait for the answer; tools are called on the way."""
+        return self._answer(lambda: self._begin(question, tool_choice=tool_choice))
+
+    def resume(self) -> AgentAnswer:
+        """Go on with an answer that was cut off: by a limit, by `stop`, or by an error."""
+        return self._answer(self._begin)
+
+    def stop(self) -> None:
+        """End the answer soon, from another thread or an approver; what came is kept."""
+        run = self._run
+        if run is not None:
+            run.stop()
+
+    def _answer(self, begin: Callable[[], Run]) -> AgentAnswer:
         if not self._asking.acquire(blocking=False):
             raise InputError(
                 ErrorCode.RUN_INVALID_OPTION, "the agent is answering another question; each thread needs its own"
             )
         try:
-            return self._ask(question)
+            return self._read(begin())
         finally:
             self._asking.release()
 
-    def _ask(self, question: str) -> AgentAnswer:
+    def _read(self, run: Run) -> AgentAnswer:
         calls: list[CallEnded] = []
-        run = self._begin(question)
         before = len(run.conversation)
         ended: RunEnded | None = None
         for event in self._follow(run):
@@ -122,7 +143,13 @@ class Agent:
         assert ended is not None
         said = ended.conversation[before:]
         return AgentAnswer(
-            visible_text(said), tuple(calls), ended.reason, ended.conversation, ended.usage, ended.hidden_because
+            visible_text(said),
+            tuple(calls),
+            ended.reason,
+            ended.conversation,
+            ended.usage,
+            ended.hidden_because,
+            ended.limit,
         )
 
     def stream(self, question: str) -> Iterator[TurnEvent]:
@@ -145,7 +172,8 @@ class Agent:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _begin(self, question: str) -> Run:
+    def _begin(self, question: str | None = None, **options: Any) -> Run:
+        """A run that answers the question, or that goes on where the conversation ends."""
         if not self._end_thread.alive:
             raise InputError(ErrorCode.RUN_INVALID_OPTION, "the agent is closed")
         if threading.current_thread() is self._thread:
@@ -154,7 +182,12 @@ class Agent:
                 "an agent cannot be asked by its own approver or async tool, for which it waits",
             )
         self._leave()
-        self._run = Run(self.model, self.conversation.add(Message.user(question)), tools=self.tools, **self._options)
+        conversation = self.conversation
+        if question is not None:
+            conversation = conversation.add(Message.user(question))
+        else:
+            options["resume"] = len(conversation) > 0 and conversation[-1].role is Role.ASSISTANT
+        self._run = Run(self.model, conversation, tools=self.tools, **self._options, **options)
         return self._run
 
     def _follow(self, run: Run) -> Iterator[TurnEvent]:

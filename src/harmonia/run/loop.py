@@ -12,10 +12,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from types import AsyncGeneratorType
-from typing import TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
 
@@ -84,6 +84,7 @@ class Run:
         calls_run_here: bool = True,
         renderer: Renderer | None = None,
     ) -> None:
+        _check_kinds(model, sampling, limits, approve, tools)
         if isinstance(conversation, str):
             conversation = [Message.user(conversation)]
         given = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
@@ -441,7 +442,13 @@ def _as_upstream(model: Model) -> Upstream | None:
     return cast("Upstream", model) if hasattr(model, "respond") else None
 
 
-def _known_choice(choice: ToolChoice, tools: ToolSet) -> ToolChoice:
+def _known_choice(choice: object, tools: ToolSet) -> ToolChoice:
+    if isinstance(choice, Mapping):
+        # OpenAI's form, {"type": "function", "function": {"name": "x"}}, or flat.
+        named = cast("Mapping[str, Any]", choice)
+        choice = cast("Mapping[str, Any]", named.get("function") or named).get("name")
+    if not isinstance(choice, str):
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}; expected {_choices(tools)}")
     if choice in ("auto", "none"):
         return choice
     if choice == "required":
@@ -450,5 +457,26 @@ def _known_choice(choice: ToolChoice, tools: ToolSet) -> ToolChoice:
         return choice
     tool = tools.find(choice)
     if tool is None:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}, which is no declared tool")
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}; expected {_choices(tools)}")
     return tools.recipient_of(tool)
+
+
+def _choices(tools: ToolSet) -> str:
+    return ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
+
+
+def _check_kinds(model: object, sampling: object, limits: object, approve: object, tools: object) -> None:
+    """Callers without types get an error here, not in the middle of a run."""
+    wrong = None
+    if not hasattr(model, "generate") and not hasattr(model, "respond"):
+        wrong = f"{model!r} is no engine; `await open_model(name)` opens one by its name, and Agent takes the name"
+    elif sampling is not None and not isinstance(sampling, Sampling):
+        wrong = f"sampling is {sampling!r}; expected a Sampling, such as Sampling(temperature=0.5)"
+    elif limits is not None and not isinstance(limits, RunLimits):
+        wrong = f"limits is {limits!r}; expected a RunLimits, such as RunLimits(calls=8)"
+    elif approve is not None and not callable(approve):
+        wrong = f"approve is {approve!r}; expected a function that gets a PendingCall and gives a decision"
+    elif tools is not None and (isinstance(tools, str | Mapping) or not isinstance(tools, Iterable)):
+        wrong = f"tools is {tools!r}; expected a list of functions, Tools or definitions"
+    if wrong is not None:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, wrong)

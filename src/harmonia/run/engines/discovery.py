@@ -44,7 +44,10 @@ USUAL_HOST = "127.0.0.1"
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _UPSTREAMS = ("responses", "chat")
-_NAMES = ("demo", "replay:FILE", "auto", "http://…", *(f"{kind}:URL" for kind in _KINDS), "transformers:PATH")
+_NAMES = (
+    *("demo", "replay:FILE", "auto", "http://…", *(f"{kind}:URL" for kind in _KINDS), "transformers:PATH"),
+    *(f"{kind}:URL" for kind in _UPSTREAMS),
+)
 
 _HOW_TO_START = (
     "start one, such as `vllm serve openai/gpt-oss-20b`, `llama-server -hf ggml-org/gpt-oss-20b-GGUF` or "

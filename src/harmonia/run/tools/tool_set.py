@@ -58,6 +58,8 @@ class ToolSet:
     )
 
     def __init__(self, tools: Iterable[ToolLike] = ()) -> None:
+        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"tools is {tools!r}; expected a list of them")
         described: dict[str, str | None] = {}
         self._tools = tuple(each for tool in tools for each in as_tools(tool, described))
         self._recipients = _recipients_of(self._tools)

@@ -88,7 +88,7 @@ def _text_after_stop(_: Request) -> Script:
 
 
 def _cut_off(_: Request) -> Script:
-    return Script(iter([*_thought(), *_begin(), *_final("This ends in the middle of a")[:-1]]))
+    return Script(iter([*_thought(), *_begin(), *_final("This ends in the middle of a")[:-1]]), "unknown")
 
 
 def _broken_json(request: Request) -> Script:
