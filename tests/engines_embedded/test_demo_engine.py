@@ -31,6 +31,8 @@ from harmonia.messages import Message, ReasoningEffort, ResponseFormat, Role, Sy
 from harmonia.parser import parse
 from harmonia.run.engines import Chunk, Finish, Request, Sampling, Usage
 from harmonia.run.engines.demo import MISBEHAVIOURS, DemoEngine
+from harmonia.run.engines.demo.hints import Hints
+from harmonia.run.engines.demo.instances import make_instance
 from harmonia.vocabulary import CALL, FIRST_SPECIAL, RETURN, START
 
 ASKING = Request(tools=TOOLS)
@@ -202,10 +204,15 @@ def test_a_tool_whose_name_cannot_be_written_is_not_called() -> None:
     assert calls_of(answer("use a b<|end|>".replace("<|end|>", ""), request=Request(tools=tools))) == []
 
 
+def nothing_fits(schema: Any) -> bool:
+    """Some schemas have no value: `oneOf` with two equal members, for one. The engine says so in its notes."""
+    return "oneOf" in json.dumps(schema) and not make_instance(schema, Hints("")).fits
+
+
 @settings(deadline=None, max_examples=150)
 @given(schema_strategies.lossless_objects, sentences)
 def test_arguments_fit_the_schema(schema: Any, text: str) -> None:
-    assume(not is_a_fault(text))
+    assume(not is_a_fault(text) and not nothing_fits(schema))
     request = Request(tools=functions(do_it=schema), tool_choice="functions.do_it")
     (call,) = [call for message in read(say(prompt_of(text), request), request) if (call := call_of(message))]
     assert call.is_executable
@@ -224,6 +231,7 @@ def test_a_response_format_makes_the_answer_json_of_that_form() -> None:
 @settings(deadline=None, max_examples=60)
 @given(schema_strategies.lossless_objects, sentences)
 def test_answers_fit_the_response_format(schema: Any, text: str) -> None:
+    assume(not nothing_fits(schema))
     request = Request(response_format=ResponseFormat("form", schema))
     final = list(read(say(prompt_of(text + "!"), request)))[-1]
     assert_valid(json.loads(final.text), schema)
@@ -457,7 +465,7 @@ def test_the_engine_dies_where_it_is_asked_to() -> None:
     assert chunks and isinstance(end, EngineError) and end.code is ErrorCode.ENGINE_DIED
 
 
-@pytest.mark.parametrize(("name", "reason"), [("endless", "length"), ("cut-off", "stop")])
+@pytest.mark.parametrize(("name", "reason"), [("endless", "length"), ("cut-off", "unknown")])
 def test_a_misbehaving_stream_ends_as_it_says(name: str, reason: str) -> None:
     _, end = misbehave(name)
     assert isinstance(end, Finish) and end.reason == reason
