@@ -37,6 +37,7 @@ def test_a_fault_exits_with_1_and_json_says_which() -> None:
     assert found == {
         "reachable": "ok",
         "engine": "ok",
+        "apis": "ok",
         "models": "ok",
         "chat.answers": "ok",
         "chat.developer": "fail",
@@ -61,3 +62,28 @@ def test_wrong_usage_is_told_apart_from_a_provider_that_fails() -> None:
     assert run("http://127.0.0.1:1", "--kind", "toaster").returncode == 2
     assert run("http://127.0.0.1:1", "--only", "toast").returncode == 1
     assert run("ftp://nowhere").returncode == 1
+
+
+def test_what_is_skipped_for_one_reason_has_one_line_and_all_lines_in_json() -> None:
+    with provider_in_a_thread("has_no_chat") as url:
+        ran, told, why = run(url, "--only", "chat"), run(url, "--only", "chat", "--json"), run(url, "--why")
+    names = [name for name in NAMES if name.startswith("chat.")]
+    lines = [line.split()[:2] for line in ran.stdout.splitlines()]
+    assert lines[-2:] == [["skip", "chat.answers"], ["skip", "chat.stop"]] and len(lines) == 4 + 2
+    assert f"{len(names) - 1} checks: see chat.answers" in ran.stdout
+    assert ran.stderr == f"{4 + len(names)} checks: 4 ok, {len(names)} skip\n"
+    assert [outcome["name"] for outcome in json.loads(told.stdout)["outcomes"]][4:] == names
+    assert [line.split()[1] for line in why.stdout.splitlines() if not line.startswith(" ")] == list(NAMES)
+
+
+def test_a_wrong_path_exits_with_1() -> None:
+    with provider_in_a_thread() as url:
+        ran = run(f"{url}/wrong")
+    assert ran.returncode == 1
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["ok", "unknown", "fail", "warn", "skip"]
+
+
+def test_an_address_without_a_scheme_is_one() -> None:
+    with provider_in_a_thread() as url:
+        ran = run(url.removeprefix("http://"), "--only", "chat.answers")
+    assert ran.returncode == 0, ran.stdout

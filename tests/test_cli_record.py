@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,8 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harmonia.cli import main
+from harmonia.cli.record import Printer
+from harmonia.interchange import format_named
 from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat, ToolDescription
 from harmonia.renderer import render
+from harmonia.run.engines import Chunk
 from harmonia.run.engines.recording import read_capture
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -72,6 +76,86 @@ def test_a_response_format_of_the_conversation_is_part_of_the_request(path: Path
     result = record(path, "-", stdin=conversation.to_json())
     assert read_capture(path).runs[0].request.response_format == form
     assert "city" in json.loads(result.stdout)
+
+
+TOOL: dict[str, Any] = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
+ITEMS = [{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+
+
+def test_a_body_of_chat_completions_is_read_with_its_tools(path: Path) -> None:
+    body = {"model": "gpt-oss-20b", "messages": ITEMS, "tools": [TOOL]}
+    result = record(path, "-", stdin=json.dumps(body))
+    tool = ToolDescription("get_weather", parameters=SCHEMA)
+    expected = [Message.system(), Message.developer("Be kind.", functions=[tool]), Message.user("Hi")]
+    assert (result.exit_code, result.stdout) == (0, ANSWER)
+    assert result.stderr.startswith("took the input for chat\nnote: $: model")
+    run = read_capture(path).runs[0]
+    assert run.prompt == render(expected).tokens
+    assert [each.name for namespace in run.request.tools for each in namespace.tools] == ["get_weather"]
+
+
+def test_the_effort_of_a_body_and_of_the_command_both_count(path: Path) -> None:
+    record(path, "-", stdin=json.dumps({"model": "m", "input": ITEMS, "reasoning": {"effort": "low"}}))
+    assert read_capture(path).runs[0].request.reasoning_effort is ReasoningEffort.LOW
+    record(path, "-", "-r", "high", stdin=json.dumps({"model": "m", "input": ITEMS}))
+    assert read_capture(path).runs[0].request.reasoning_effort is ReasoningEffort.HIGH
+
+
+@pytest.mark.parametrize("form", ["harmony", "tokens", "markdown", "harmony-json"])
+def test_what_convert_writes_is_read(path: Path, form: str) -> None:
+    conversation = Conversation([Message.system(), Message.user("Hi")])
+    result = record(path, "-", stdin=format_named(form).write(conversation).text)
+    assert (result.exit_code, result.stdout) == (0, ANSWER)
+    assert result.stderr.startswith(f"took the input for {form}\n")
+    assert read_capture(path).runs[0].prompt == render(conversation).tokens
+
+
+def test_a_rendered_prompt_is_captured_as_it_is(path: Path) -> None:
+    prompt = render([Message.system(), Message.user("Hi")])
+    result = record(path, "-", stdin=prompt.text + "\n")
+    assert "note: " not in result.stderr
+    assert read_capture(path).runs[0].prompt == prompt.tokens
+
+
+@pytest.mark.parametrize("text", ["42", "What is <|end|> for?", "# Title\n\n## user\n\nIs this good?", "1, 2, 3"])
+def test_a_text_that_only_looks_like_a_format_stays_a_text(path: Path, text: str) -> None:
+    record(path, "-", stdin=text)
+    assert read_capture(path).runs[0].prompt == render([Message.system(), Message.user(text)]).tokens
+
+
+@pytest.mark.parametrize("text", ["{}", "[[]", '{"city": "Rome"}'])
+def test_json_that_is_no_conversation_is_an_error(path: Path, text: str) -> None:
+    assert record(path, "-", stdin=text).exit_code == 1
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        (("Hi",), ""),
+        (("it's $HOME",), ""),
+        (("Hi", "-r", "high"), ""),
+        (("-",), "Hi\n"),
+        (("x" * 500,), ""),
+        (("-", "-r", "low"), json.dumps({"model": "m", "messages": ITEMS, "tools": [TOOL]})),
+    ],
+)
+def test_the_hint_replays_the_capture(tmp_path: Path, arguments: tuple[str, ...], stdin: str) -> None:
+    path = tmp_path / "a capture.jsonl"
+    result = record(path, *arguments, stdin=stdin)
+    hint = result.stderr.splitlines()[-1].removeprefix("hint: harmonia ").partition(" replays it")[0]
+    words = shlex.split(hint)
+    said = ["anything"] if "strict" in words else []
+    replayed = CliRunner().invoke(main, [*words, *said])
+    assert (replayed.exit_code, replayed.stdout) == (0, result.stdout), replayed.stderr
+
+
+@pytest.mark.parametrize("text", ["Hello", "Hello\n"])
+def test_an_answer_ends_with_one_line_break(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer("visible")
+    printer.take(Chunk(text=f"<|channel|>final<|message|>{text}<|return|>"))
+    printer.close()
+    assert capsys.readouterr().out == "Hello\n"
 
 
 def test_standard_input_may_be_a_text(path: Path) -> None:
@@ -147,7 +231,8 @@ def test_parse_and_inspect_read_a_capture(path: Path) -> None:
     record(path, "Hi")
     parsed = json.loads(CliRunner().invoke(main, ["parse", "--role", "assistant", str(path)]).stdout)
     assert [message["channel"] for message in parsed["messages"]] == ["analysis", "final"]
-    assert CliRunner().invoke(main, ["inspect", "--check", "--role", "assistant", str(path)]).exit_code == 0
+    inspected = CliRunner().invoke(main, ["inspect", "--check", "--role", "assistant", str(path)])
+    assert inspected.exit_code == 0 and inspected.stdout.startswith("dump: 2 messages")
 
 
 def test_of_several_runs_parse_reads_the_first_and_says_so(path: Path) -> None:

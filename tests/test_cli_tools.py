@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harmonia import DeveloperContent, Message, ToolDescription, render
+from harmonia import PYTHON, Conversation, DeveloperContent, Message, SystemContent, ToolDescription, render
 from harmonia.cli import main
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -74,6 +74,16 @@ def test_definitions_are_found_wherever_they_are(value: object) -> None:
     ]
 
 
+def test_the_tools_that_a_conversation_declares_are_shown() -> None:
+    weather = ToolDescription("get_weather", "The weather.", CITY)
+    content = DeveloperContent(instructions="Be kind.").with_functions(weather)
+    conversation = Conversation([Message.system(SystemContent().with_tools(PYTHON)), Message("developer", content)])
+    found = told(stdin=conversation.to_json())
+    assert [tool["recipient"] for tool in found["tools"]] == ["python", "functions.get_weather"]
+    assert found["namespaces"][1]["text"] in render(conversation).text
+    assert run(stdin=Conversation([Message.system(), Message.user("Hi")]).to_json()).exit_code == 1
+
+
 def test_the_cost_is_that_of_the_prompt() -> None:
     content = DeveloperContent().with_functions(ToolDescription("get_weather", "The weather.", CITY))
     messages = [Message.system(), Message("developer", content)]
@@ -84,12 +94,13 @@ def test_the_cost_is_that_of_the_prompt() -> None:
 
 
 def test_people_see_the_declaration_the_names_and_the_losses() -> None:
-    lossy: dict[str, Any] = {**FLAT, "parameters": {**CITY, "if": {}}}
+    lossy: dict[str, Any] = {**FLAT, "parameters": {**CITY, "if": {}, "then": {}, "else": {}}}
     result = run(stdin=json.dumps([lossy]))
     assert result.exit_code == 0
     assert "type get_weather = (_: {\ncity: string,\n}) => any;" in result.stdout
     assert "functions.get_weather, renamed from 'get-weather'" in result.stdout
-    assert "The model is not told:\n  functions.get_weather $.parameters: " in result.stdout
+    (loss,) = result.stdout.partition("The model is not told:\n")[2].splitlines()
+    assert loss.startswith("  functions.get_weather $.parameters: ")
 
 
 def test_no_control_character_reaches_the_terminal() -> None:
@@ -147,6 +158,7 @@ def test_a_function_that_is_none_is_an_error(written: str, code: int, module: st
         ([FLAT, {"function": {"name": 5}}], "$[1].function.name"),
         ({"result": {"tools": [{"name": ""}]}}, "$.result.tools[0].name"),
         ({"name": 5}, "$.name"),
+        ([{"name": 5}], "$[0].name"),
     ],
 )
 def test_an_error_says_where_in_the_file_the_definition_stands(given: object, path: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.check import NAMES, Report, Verdict, check
 from harmony_provider import MODEL, HarmonyProvider
-from wire_servers import SHORT, Asked, Wire, serving, unused_port
+from wire_servers import SHORT, Asked, Handler, Wire, serving, unused_port
 
 APIS = ("chat", "responses")
 
@@ -112,7 +112,8 @@ def test_where_nothing_is_answered_one_check_fails_and_the_others_are_skipped(ap
 
 def test_the_asked_for_checks_are_made_and_no_others() -> None:
     names = [outcome.name for outcome in examine(only=["chat.call", "tokens.in"]).outcomes]
-    assert names == ["reachable", "engine", "models", "tokens.in", "chat.call"]
+    assert names == ["reachable", "engine", "apis", "models", "tokens.in", "chat.call"]
+    assert [outcome.name for outcome in examine(only=["engine"]).outcomes] == ["reachable", "engine", "models"]
 
 
 def test_a_model_that_is_not_listed_is_asked_all_the_same() -> None:
@@ -145,7 +146,9 @@ def test_a_kind_or_a_check_that_is_none_is_refused(options: dict[str, Any]) -> N
     [
         ("/props", {"default_generation_settings": {}, "build_info": "b1"}, "llama.cpp b1"),
         ("/api/version", {"version": "0.12"}, "ollama 0.12"),
-        ("/api/v0/models", {"data": []}, "lmstudio"),
+        ("/api/v0/models", {"data": [{"id": "m", "state": "loaded"}]}, "lmstudio"),
+        ("/api/v0/models", {"data": [{"id": "m"}]}, "openai"),
+        ("/v1/models", {"data": [{"id": "m"}]}, "openai"),
         ("/version", {"version": "0.32"}, "vllm 0.32"),
         ("/v1/models", {"data": [{"id": "m", "owned_by": "sglang"}]}, "sglang"),
         ("/nowhere", {}, "openai"),
@@ -181,3 +184,106 @@ def test_a_server_that_dies_in_every_answer_fails_and_the_check_goes_on() -> Non
     assert [outcome.name for outcome in report.outcomes] == list(NAMES)
     assert report["chat.answers"].verdict == "fail"
     assert report["tokens.in"].verdict == "fail"
+
+
+# ── servers that cannot be used ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def examine_server(handle: Handler, *, only: Sequence[str] = (), **options: Any) -> tuple[Report, list[Asked]]:
+    asked_for: list[Asked] = []
+
+    async def note(asked: Asked, wire: Wire) -> None:
+        asked_for.append(asked)
+        await handle(asked, wire)
+
+    async def run() -> Report:
+        async with serving(note) as served:
+            return await check(served.url, only=only, patience=SHORT, **options)
+
+    return asyncio.run(run()), asked_for
+
+
+def answer_always(status: int, body: Any, *, models: int | None = None) -> Handler:
+    async def handle(asked: Asked, wire: Wire) -> None:
+        if asked.path.endswith("/models") and models is not None:
+            await wire.answer(models, {"data": [{"id": MODEL}]})
+        else:
+            await wire.answer(status, body)
+
+    return handle
+
+
+@pytest.mark.parametrize("only", [[], ["chat"], ["tokens.in"], ["apis"]])
+@pytest.mark.parametrize(
+    "handle",
+    [
+        answer_always(404, b"nothing here"),
+        answer_always(404, {"detail": "Not Found"}, models=200),
+        answer_always(405, {}),
+        answer_always(200, b"\x00\xff<html>garbage"),
+        answer_always(200, b"<html>\n<body>a page for people\n</html>\n"),
+        answer_always(200, {"status": "fine"}),
+        answer_always(200, {"data": [{"id": MODEL}]}),
+    ],
+)
+def test_a_server_with_none_of_the_apis_fails_and_is_no_known_engine(handle: Handler, only: Sequence[str]) -> None:
+    report, _ = examine_server(handle, only=only)
+    assert report["apis"].verdict == "fail" and not report.is_good and report.is_reachable
+    assert report["engine"].verdict == "unknown"
+    rest = [outcome for outcome in report.outcomes if outcome.name not in ("reachable", "engine", "apis", "models")]
+    assert {outcome.verdict for outcome in rest} <= {"skip"}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_api_that_was_not_asked_for_is_enough_to_be_a_provider(api: str) -> None:
+    other = {"chat": "responses", "responses": "chat"}[api]
+    report = examine("has_no_completions", f"has_no_{api}", only=[api])
+    assert report["apis"].verdict == "ok" and f"/v1/{other}" in report["apis"].seen
+
+
+@pytest.mark.parametrize("key", [None, "wrong"])
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("models", [None, 200])
+def test_a_server_that_wants_a_key_says_so_once_and_is_not_asked_again(
+    status: int, models: int | None, key: str | None
+) -> None:
+    report, asked = examine_server(answer_always(status, {"error": "who are you?"}, models=models), api_key=key)
+    assert [outcome.name for outcome in report.outcomes] == list(NAMES)
+    assert [outcome.name for outcome in report.outcomes if str(status) in outcome.seen] == ["apis"]
+    assert report["apis"].verdict == "fail"
+    assert ("HARMONIA_API_KEY" in report["apis"].seen) == (key is None)
+    assert {outcome.verdict for outcome in report.outcomes[4:]} == {"skip"}
+    assert len([each for each in asked if each.method == "POST"]) == 3
+
+
+def test_a_list_of_models_that_is_closed_does_not_close_the_rest() -> None:
+    provider = HarmonyProvider()
+
+    async def handle(asked: Asked, wire: Wire) -> None:
+        await (wire.answer(403, {}) if asked.path == "/v1/models" else provider.handle(asked, wire))
+
+    report, _ = examine_server(handle, only=["chat.answers"])
+    assert not_ok(report) == {"models": "warn"}
+
+
+def test_one_api_that_is_closed_fails_once() -> None:
+    provider = HarmonyProvider()
+
+    async def handle(asked: Asked, wire: Wire) -> None:
+        is_closed = asked.path in ("/v1/completions", "/v1/responses")
+        await (wire.answer(401, {}) if is_closed else provider.handle(asked, wire))
+
+    report, _ = examine_server(handle)
+    found = not_ok(report)
+    assert [name for name, verdict in found.items() if verdict == "fail"] == ["tokens.in", "responses.answers"]
+    assert {verdict for name, verdict in found.items() if name not in ("tokens.in", "responses.answers")} == {"skip"}
+
+
+@pytest.mark.parametrize("address", ["{host}:{port}", "{host}:{port}/v1", "localhost:{port}/v1/chat/completions"])
+def test_an_address_needs_no_scheme(address: str) -> None:
+    async def run() -> Report:
+        async with serving(HarmonyProvider().handle) as served:
+            written = address.format(host="127.0.0.1", port=served.url.rpartition(":")[2])
+            return await check(written, only=["chat.answers"], patience=SHORT)
+
+    assert not_ok(asyncio.run(run())) == {}

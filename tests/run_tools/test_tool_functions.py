@@ -9,6 +9,7 @@ import enum
 import functools
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
@@ -182,6 +183,49 @@ def test_a_default_without_json_makes_the_parameter_optional_only(default: objec
     schema = schema_of(take)
     assert schema["properties"] == {"value": {}}
     assert "required" not in schema
+
+
+class Size(enum.Enum):
+    SMALL = "small"
+    MEDIUM = "medium"
+    LARGE = "large"
+
+
+class Order(msgspec.Struct):
+    size: Size
+    speed: Literal["slow", "fast"] = "slow"
+    stars: list[Literal[3, 1, 2]] = []
+
+
+class Reversed(TypedDict):
+    speed: Literal["fast", "slow"]
+
+
+@dataclasses.dataclass
+class Node:
+    side: Literal["right", "left"]
+    next: Node | None = None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "declared"),
+    [
+        (Literal["en", "de"], [["en", "de"]]),
+        (Literal["z", "a"] | None, [["z", "a"]]),
+        (dict[str, list[Annotated[Literal["z", "a"], "what"]]], [["z", "a"]]),
+        (Size, [["small", "medium", "large"]]),
+        (Order, [["small", "medium", "large"], ["slow", "fast"], [3, 1, 2]]),
+        (Node, [["right", "left"]]),
+        # The same values in two orders: nobody knows which is meant where.
+        (tuple[Order, Reversed], [["fast", "slow"], [3, 1, 2]]),
+    ],
+)
+def test_values_stay_in_the_order_in_which_they_were_declared(annotation: Any, declared: list[Any]) -> None:
+    def choose(given: Any) -> None: ...
+
+    choose.__annotations__["given"] = annotation
+    found = [json.loads(each) for each in re.findall(r'"enum": (\[.*?\])', json.dumps(schema_of(choose)))]
+    assert [each for each in declared if each not in found] == []
 
 
 def test_two_models_of_one_name_stay_two() -> None:

@@ -44,6 +44,9 @@ def command(
 ) -> None:
     """Test a provider at URL: does it take and give token ids, does it keep special tokens, does it handle Harmony?
 
+    URL may lack http://, as in localhost:8000. Checks that are skipped for the same reason have one line; with --json
+    or --why, each has its own.
+
     ok: as it should be. warn: missing or odd, and Harmonia can work with it. fail: answers will be misread or lost.
     skip: nothing to check. unknown: the model may be the cause. Exit codes: 0 nothing failed, 1 something did,
     4 nobody answers.
@@ -68,16 +71,33 @@ async def _echo_each(
 ) -> Report:
     """Print each outcome as soon as it is there: a slow model takes minutes for all of them."""
     outcomes: list[Outcome] = []
+    alike: list[Outcome] = []  # skipped for the same reason, and not printed yet
     async with aclosing(check_each(url, model=model, kind=kind, only=only, api_key=api_key)) as found:
         async for outcome in found:
             outcomes.append(outcome)
-            _echo(outcome, why=why)
+            if alike and (outcome.verdict, outcome.seen) != ("skip", alike[0].seen):
+                _echo_alike(alike)
+                alike = []
+            if outcome.verdict == "skip" and not why:
+                alike.append(outcome)
+            else:
+                _echo(outcome, why=why)
+    _echo_alike(alike)
     return Report(url, kind, model, tuple(outcomes))
+
+
+def _echo_alike(skipped: list[Outcome]) -> None:
+    """One line for all that were skipped for one reason."""
+    if len(skipped) > 1:
+        first = skipped[0]
+        skipped = [Outcome(f"{first.name} …", "skip", f"{len(skipped)} checks: {first.seen}", first.why)]
+    for outcome in skipped:
+        _echo(outcome, why=False)
 
 
 def _echo(outcome: Outcome, *, why: bool) -> None:
     indent = _VERDICT_WIDTH + 2 + _NAME_WIDTH + 2
-    # What goes into a file or another program has one line for each check.
+    # What goes into a file or another program has one line for each outcome.
     width = max(shutil.get_terminal_size().columns - indent, 40) if sys.stdout.isatty() else _ONE_LINE
     lines = wrap_words(show(outcome.seen), width)
     if why:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import click
 import msgspec
@@ -13,7 +15,9 @@ import msgspec
 from harmonia.cli.display import show
 from harmonia.cli.dumps import count
 from harmonia.cli.options import echo_json
+from harmonia.errors import InputError
 from harmonia.events import Event, MessageStarted, TextDelta
+from harmonia.interchange import format_named, recognise
 from harmonia.messages import (
     Conversation,
     DeveloperContent,
@@ -29,6 +33,12 @@ from harmonia.renderer import render
 from harmonia.run.engines import Chunk, Engine, Request, Sampling
 from harmonia.run.prompt import declared_namespaces
 from harmonia.vocabulary import IncrementalDecoder
+
+_HARMONY: Final = "harmony"
+_APIS: Final = ("chat", "responses")
+# Of Harmony text, of its token ids, and of the Markdown that `harmonia convert` writes.
+_BEGINNINGS: Final = ("<|start|>", "200006", "## ")
+_LONG_CHARS: Final = 80  # a prompt that is longer is not repeated in a hint
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -80,8 +90,8 @@ def command(
     """Capture one run of a model: what it was asked, and what it sampled, with its timing.
 
     PROMPT is what the user says. If it is the name of a file, or - for standard input, that is read: a conversation
-    as JSON, with its tools, or a text. Tools are offered to the model and not run. The answer is printed on stdout, a
-    summary on stderr. What was sampled before an error, or before Ctrl-C, is kept.
+    in any format that `harmonia convert` reads, with its tools, or a text. Tools are offered to the model and not run.
+    The answer is printed on stdout, a summary on stderr. What was sampled before an error, or before Ctrl-C, is kept.
 
     `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the capture.
     """
@@ -89,7 +99,7 @@ def command(
         raise click.UsageError("a capture is a file: stdout has the answer")
     if raw and as_json:
         raise click.UsageError("--raw and --json both write to stdout; choose one")
-    conversation = _read_conversation(prompt, effort)
+    conversation, said = _read_conversation(prompt, effort)
     sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed, logprobs=logprobs)
     request = request_for(conversation, sampling, tool_choice)
     shown = "nothing" if as_json else "everything" if raw else "visible"
@@ -97,7 +107,7 @@ def command(
     if as_json:
         echo_json(msgspec.to_builtins(summary))
     else:
-        click.echo(_describe(summary), err=True)
+        click.echo(_describe(summary, _hint(path, said, effort)), err=True)
 
 
 def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str = "auto") -> Request:
@@ -114,33 +124,78 @@ def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str
     return Request(sampling, tools, tool_choice, formats[0] if len(formats) == 1 else None, effort)
 
 
-def _read_conversation(given: str, effort: str | None) -> Conversation:
+class Given(NamedTuple):
+    """What to say to the model. `prompt` is what `harmonia chat` has to be given to say the same; None if it cannot."""
+
+    conversation: Conversation
+    prompt: str | None = None
+
+
+def _read_conversation(given: str, effort: str | None) -> Given:
+    is_read = True
     if given == "-":
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    elif (file := Path(given)).is_file():
-        text = file.read_bytes().decode("utf-8-sig", "replace")
+    elif _is_file(given):
+        text = Path(given).read_bytes().decode("utf-8-sig", "replace")
     elif given.endswith(".json"):
         raise click.BadParameter(f"there is no file {given}", param_hint="PROMPT")
     else:
-        text = given
+        text, is_read = given, False
     system = SystemContent(reasoning_effort=ReasoningEffort(effort)) if effort else SystemContent()
-    if given != text and _looks_like_json(text):
-        conversation = Conversation.from_json(text)
-        if effort is None:
-            return conversation
-        if any(isinstance(content, SystemContent) for message in conversation for content in message.contents):
+    if is_read and (name := _format_of(text)) is not None:
+        conversation = _import(text, name)
+        has_system = any(isinstance(content, SystemContent) for message in conversation for content in message.contents)
+        if effort is not None and has_system:
             raise click.UsageError("the conversation has a system message; set its reasoning effort there")
-        return Conversation([Message.system(system), *conversation])
+        # Of the APIs' conversations, the system message is the provider's part.
+        if effort is not None or (name in _APIS and not has_system):
+            conversation = Conversation([Message.system(system), *conversation])
+        return Given(conversation)
     if not text.strip():
         raise click.UsageError("there is nothing to say: give a prompt, or a conversation")
-    return Conversation([Message.system(system), Message.user(text.removesuffix("\n") if given != text else text)])
+    said = text.removesuffix("\n") if is_read else text
+    return Given(Conversation([Message.system(system), Message.user(said)]), None if is_read else text)
+
+
+def _is_file(given: str) -> bool:
+    try:
+        return Path(given).is_file()
+    except OSError:  # words that are too long for a name
+        return False
+
+
+def _format_of(text: str) -> str | None:
+    """The format of a conversation; None for a text, which may mention special tokens, have headings, or be a number.
+
+    So the text must begin as a conversation does.
+    """
+    beginning = text.lstrip()
+    is_json = _looks_like_json(beginning)
+    if not is_json and not beginning.startswith(_BEGINNINGS):
+        return None
+    try:
+        return recognise(text)
+    except InputError:
+        if is_json:
+            raise
+        return None
+
+
+def _import(text: str, name: str) -> Conversation:
+    if name == _HARMONY:  # a prompt ends where the answer begins
+        text = text.rstrip().removesuffix("<|start|>assistant")
+    imported = format_named(name).read(text)
+    click.echo(f"took the input for {name}", err=True)
+    for loss in imported.losses:
+        click.echo(f"note: {show(str(loss))}", err=True)
+    return imported.conversation
 
 
 def _looks_like_json(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict | list)
     except (ValueError, RecursionError):
-        return text.lstrip().startswith(("{", "["))
+        return text.startswith(("{", "["))
 
 
 async def _record(
@@ -215,7 +270,7 @@ class Printer:
             self._print_visible(self._parser.close())
         elif self._shown == "everything":
             self._print(self._decoder.close())
-        if self._last:
+        if self._last and not self._last.endswith("\n"):
             click.echo()
 
     def _print_visible(self, events: list[Event]) -> None:
@@ -235,12 +290,20 @@ class Printer:
         click.echo("\n".join(map(show, text.split("\n"))) if is_terminal else text, nl=False)
 
 
-def _describe(summary: Summary) -> str:
+def _describe(summary: Summary, hint: str) -> str:
     sampled = "text" if summary.sampled_tokens is None else count(summary.sampled_tokens, "token")
     lines = [
         f"captured {summary.engine} ({summary.model}): {count(summary.prompt_tokens, 'token')} of prompt, {sampled} in "
         f"{count(summary.chunks, 'chunk')}, ended by {summary.reason}",
         *(f"note: {note}" for note in summary.notes),
-        f"hint: harmonia chat -m replay:{summary.file} replays it",
+        hint,
     ]
     return "\n".join(lines)
+
+
+def _hint(path: str, prompt: str | None, effort: str | None) -> str:
+    """How to replay the capture. A replay compares prompts, so only the same words with the same effort will do."""
+    command = ["harmonia", "chat", "-m", f"replay:{path}"]
+    if prompt is None or len(prompt) > _LONG_CHARS or show(prompt) != prompt or prompt.startswith("-"):
+        return f"hint: {shlex.join([*command, '-o', 'strict', 'false'])} replays it, whatever is said"
+    return f"hint: {shlex.join([*command, *(('-r', effort) if effort else ()), prompt])} replays it"

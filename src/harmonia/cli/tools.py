@@ -15,8 +15,10 @@ import msgspec
 from harmonia.cli.display import show
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.messages import Json
+from harmonia.interchange import recognise_value
+from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
+from harmonia.run.prompt import declared_namespaces
 from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
 from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.functions import is_marked
@@ -25,8 +27,10 @@ from harmonia.vocabulary import Vocabulary
 
 # Where lists of definitions are found: in a request, in the old form of Chat Completions, in a server's answer.
 _LISTS: Final = ("tools", "functions")
+_HARMONY_JSON: Final = "harmony-json"
 _EXPECTED: Final = (
-    'the input is a list of definitions, {"tools": […]}, the answer to MCP\'s tools/list, or the body of a request'
+    'the input is a list of definitions, {"tools": […]}, the answer to MCP\'s tools/list, the body of a request, or a '
+    "conversation that declares tools"
 )
 
 
@@ -45,7 +49,8 @@ _EXPECTED: Final = (
 def command(file: BinaryIO, functions: tuple[str, ...], as_json: bool, vocabulary: Vocabulary) -> None:
     """Show how tools will be declared to the model, what each costs in tokens, and what their schemas lose.
 
-    FILE has definitions as JSON: a list, {"tools": […]}, the answer to MCP's tools/list, or the body of a request.
+    FILE has definitions as JSON: a list, {"tools": […]}, the answer to MCP's tools/list, the body of a request, or a
+    conversation that declares tools.
     Tools that a provider runs by itself, such as web_search, are left out.
     """
     tools: list[ToolLike] = []
@@ -69,6 +74,11 @@ def _read_definitions(text: str) -> list[ToolLike]:
     except (msgspec.DecodeError, RecursionError) as error:
         raise _refuse(f"not JSON: {error}", "$") from error
     tools: list[ToolLike] = []
+    if _is_conversation(value):
+        tools += declared_namespaces(Conversation.from_json(text))
+        if not tools:
+            raise _refuse("the conversation declares no tools", "$")
+        return tools
     for definition, path in _find_definitions(value, "$"):
         if not isinstance(definition, dict):
             raise _refuse(f"{show(repr(definition)[:60])} is no definition of a tool", path)
@@ -81,6 +91,16 @@ def _read_definitions(text: str) -> list[ToolLike]:
             as_tools(fields, {})  # whether it is one: the set does not know where it stands
         tools.append(fields)
     return tools
+
+
+def _is_conversation(value: Any) -> bool:
+    """Whether it is a conversation as Harmonia writes it, which has its tools in its messages."""
+    if not isinstance(value, dict) or any(name in value for name in _LISTS):
+        return False
+    try:
+        return recognise_value(cast("Json", value)) == _HARMONY_JSON
+    except InputError:
+        return False
 
 
 def _find_definitions(value: Any, path: str) -> list[tuple[Any, str]]:
@@ -175,8 +195,11 @@ def _show(cost: SetCost) -> None:
     losses = [(tool.recipient, loss) for tool in cost.tools for loss in tool.losses]
     if losses:
         click.echo("\nThe model is not told:")
-        for recipient, loss in losses:
-            click.echo(f"  {recipient} {show(loss.path)}: {show(loss.sentence)}")
+        # Several keywords may be one loss to people, as if, then and else are.
+        for line in dict.fromkeys(
+            f"{recipient} {show(loss.path)}: {show(loss.sentence)}" for recipient, loss in losses
+        ):
+            click.echo(f"  {line}")
 
 
 def _owner_name(tool: ToolCost) -> str:

@@ -78,9 +78,11 @@ class View(msgspec.Struct, frozen=True):
 
     @staticmethod
     def _summary(trace: Trace) -> str:
+        # A capture and JSON lines are no event streams, though --as has one name for them all.
+        kind = "dump" if trace.kind == "sse" else trace.kind
         return ", ".join(
             [
-                f"{trace.kind}: {count(len(trace.messages), 'message')}",
+                f"{kind}: {count(len(trace.messages), 'message')}",
                 f"{_about(trace)}{count(trace.tokens, 'token')}",
                 count(len(trace.text), "character"),
                 count(len(trace.diagnostics), "fault"),

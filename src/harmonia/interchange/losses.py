@@ -37,7 +37,7 @@ def call_id_losses(call_ids: CallIds | None) -> Iterator[Lossy]:
     """Ids of calls, for formats that have none; those that we would make again are no loss."""
     lost = [id_ for index, id_ in (call_ids or {}).items() if id_ != call_id(index)]
     if lost:
-        others = f" and {len(lost) - 1} others" if len(lost) > 1 else ""
+        others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         yield Lossy("$.messages", "call_id", f"the ids of calls are not kept: {lost[0]}{others}")
 
 

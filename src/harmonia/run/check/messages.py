@@ -89,9 +89,9 @@ async def _ask_for_a_call(session: Session, api: Api, *, stream: bool) -> Heard:
 async def check_answers(session: Session, api: Api) -> Found:
     heard = await plain(session, api)
     if heard.is_absent:
-        return Found("skip", f"there is no {PATHS[api]}")
+        return Found("skip", f"there is no {session.base}{PATHS[api]}")
     if heard.error is not None:
-        return Found("fail", heard.error.message)
+        return Found("fail", session.explain(heard.error))
     if not heard.messages:
         return Found("fail", f"{_QUESTION!r} was answered with nothing at all")
     if not heard.text.strip():

@@ -9,9 +9,10 @@ from typing import Final, get_args
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.run.check import messages, tokens
-from harmonia.run.check.identity import KINDS, Identity, choose_model, identify
+from harmonia.run.check.apis import ALL, Asked, find_apis
+from harmonia.run.check.identity import KINDS, choose_model, identify
 from harmonia.run.check.outcomes import Found, Outcome, Report
-from harmonia.run.check.session import Api, Session
+from harmonia.run.check.session import Api, Session, is_denied
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.upstreams.addresses import api_address
 
@@ -74,8 +75,10 @@ CHECKS: Final = (
 _FIRST: Final = {
     "reachable": "nothing can be checked where nobody answers",
     "engine": "each engine has its own way to speak tokens",
+    "apis": "a model can only be asked at an endpoint that is there",
     "models": "a request names the model that it is for",
 }
+_NOTHING: Final = Found("skip", "see apis")
 NAMES: Final = (*_FIRST, *(check.name for check in CHECKS))
 
 
@@ -112,9 +115,9 @@ async def check_each(
     api_key: str | None = None,
     patience: Patience | None = None,
 ) -> AsyncGenerator[Outcome, None]:
-    """The same, one outcome at a time."""
+    """The same, one outcome at a time. An address without a scheme is completed."""
     _refuse_unknown(kind, only)
-    api = Server(api_address(url), api_key=api_key, patience=patience or PATIENCE)
+    api = Server(api_address(_with_scheme(url)), api_key=api_key, patience=patience or PATIENCE)
     root = Server(_root_of(api.url), api_key=api_key, patience=patience or PATIENCE)
     try:
         try:
@@ -125,14 +128,25 @@ async def check_each(
         yield _outcome("reachable", Found("ok", f"{root.url} answers"))
         yield _outcome("engine", Found("ok" if identity.kind != "openai" else "unknown", identity.engine))
         chosen = model or choose_model(identity.models)
-        yield _outcome("models", _judge_models(identity, chosen, model))
-        session = Session(root, api, identity, chosen or "gpt-oss-20b")
-        for each in CHECKS:
-            if not only or any(each.name == name or each.name.startswith(f"{name}.") for name in only):
-                yield Outcome(each.name, *await _run(each, session), each.why)
+        session = Session(root, api, identity, chosen or "gpt-oss-20b", has_key=bool(api_key))
+        checks = [each for each in CHECKS if _is_wanted(each.name, only)]
+        wanted: list[Asked] = [name for name in ALL if any(each.name.startswith(f"{name}.") for each in checks)]
+        is_usable, is_refused = True, False
+        if wanted or "apis" in only:
+            found, is_refused = await find_apis(session, wanted)
+            is_usable = found.verdict == "ok"
+            yield _outcome("apis", found)
+        # What stops everything is told once.
+        yield _outcome("models", _NOTHING if is_refused else _judge_models(session, chosen, model))
+        for each in checks:
+            yield Outcome(each.name, *(await _run(each, session) if is_usable else _NOTHING), each.why)
     finally:
         await root.close()
         await api.close()
+
+
+def _is_wanted(name: str, only: Sequence[str]) -> bool:
+    return not only or any(name == each or name.startswith(f"{each}.") for each in only)
 
 
 async def _run(check: Check, session: Session) -> Found:
@@ -142,7 +156,11 @@ async def _run(check: Check, session: Session) -> Found:
         return Found("fail", error.message)
 
 
-def _judge_models(identity: Identity, chosen: str | None, wanted: str | None) -> Found:
+def _judge_models(session: Session, chosen: str | None, wanted: str | None) -> Found:
+    identity = session.identity
+    if is_denied(identity.refusal):
+        assert identity.refusal is not None
+        return Found("warn", f"it does not list its models: {session.explain(identity.refusal)}")
     if identity.models is None:
         return Found("warn", "it lists no models")
     if not identity.models:
@@ -155,6 +173,15 @@ def _judge_models(identity: Identity, chosen: str | None, wanted: str | None) ->
 
 def _outcome(name: str, found: Found) -> Outcome:
     return Outcome(name, found.verdict, found.seen, _FIRST[name])
+
+
+def _with_scheme(url: str) -> str:
+    """The address as people mean it. A key goes into the open only where they name a port, or a host without a dot."""
+    if "://" in url:
+        return url
+    host = url.partition("/")[0]
+    is_public = "." in host and ":" not in host and not host.replace(".", "").isdigit()
+    return f"{'https' if is_public else 'http'}://{url}"
 
 
 def _root_of(api_url: str) -> str:

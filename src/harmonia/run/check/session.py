@@ -35,6 +35,21 @@ LEAK: Final = re.compile(
 )
 
 
+def is_absent(error: EngineError | None) -> bool:
+    """Whether a server has no such endpoint. Some say the same of a model that they do not have."""
+    return isinstance(error, ServerError) and error.status in (404, 405, 501)
+
+
+def is_denied(error: EngineError | None) -> bool:
+    """Whether a server wants a key, or another one."""
+    return isinstance(error, ServerError) and error.status in (401, 403)
+
+
+def is_there(error: EngineError | None, *, has_said: bool) -> bool:
+    is_refusal = isinstance(error, ServerError) and not is_absent(error) and not is_denied(error)
+    return error is None or has_said or is_refusal
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """An answer. `pieces` is the number of parts in which its text came; `error` is what ended it, if anything did."""
@@ -66,7 +81,12 @@ class Heard:
     @property
     def is_absent(self) -> bool:
         """Whether there is no such endpoint."""
-        return isinstance(self.error, ServerError) and self.error.status in (404, 405, 501)
+        return is_absent(self.error)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such an endpoint for whoever asks, which says something that can be read."""
+        return is_there(self.error, has_said=bool(self.pieces or self.messages))
 
     @property
     def is_refused(self) -> bool:
@@ -81,7 +101,20 @@ class Session:
     api: Server
     identity: Identity
     model: str
+    has_key: bool = False
     _heard: dict[object, Any] = field(default_factory=dict[object, Any])
+
+    @property
+    def base(self) -> str:
+        """What stands between the address of the engine and the paths of its APIs."""
+        return self.api.url.removeprefix(self.root.url)
+
+    def explain(self, error: EngineError) -> str:
+        """What an error says and, where whoever asks is turned away, what to do about it."""
+        if not is_denied(error):
+            return error.message
+        wants = "it does not take the key" if self.has_key else "it wants a key: --api-key or HARMONIA_API_KEY"
+        return f"{error.message}; {wants}"
 
     async def once(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:
         """The answer to a question, which is asked the first time only."""

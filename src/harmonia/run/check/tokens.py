@@ -14,7 +14,7 @@ from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import Json, Message, ReasoningEffort, SystemContent
 from harmonia.renderer import render
 from harmonia.run.check.outcomes import Found
-from harmonia.run.check.session import Session
+from harmonia.run.check.session import Session, is_absent, is_denied, is_there
 from harmonia.run.engines.answers import STOP_SPELLINGS, STOP_TOKENS
 from harmonia.run.engines.http import ServerError
 from harmonia.run.upstreams.exchange import decode_line
@@ -42,7 +42,11 @@ class Sampled:
 
     @property
     def is_absent(self) -> bool:
-        return isinstance(self.error, ServerError) and self.error.status in (404, 405, 501)
+        return is_absent(self.error)
+
+    @property
+    def is_there(self) -> bool:
+        return is_there(self.error, has_said=self.pieces > 0)
 
 
 def prompt_tokens() -> list[int]:
@@ -51,20 +55,20 @@ def prompt_tokens() -> list[int]:
     return list(render([Message.system(system), Message.user("Say hello.")]).tokens)
 
 
-async def _with_ids(session: Session) -> Sampled:
+async def with_ids(session: Session) -> Sampled:
     return await session.once("ids", lambda: _sample(session, prompt_tokens(), _MAX_TOKENS, stream=False))
 
 
 async def _with_what_it_takes(session: Session) -> Sampled:
     """The answer to token ids, or else to text."""
-    sampled = await _with_ids(session)
-    if sampled.error is None or sampled.is_absent:
+    sampled = await with_ids(session)
+    if sampled.error is None or sampled.is_absent or is_denied(sampled.error):
         return sampled
     return await session.once("text", lambda: _sample(session, _prompt_text(), _MAX_TOKENS, stream=False))
 
 
 async def _streamed(session: Session) -> Sampled:
-    prompt = prompt_tokens() if (await _with_ids(session)).error is None else _prompt_text()
+    prompt = prompt_tokens() if (await with_ids(session)).error is None else _prompt_text()
     return await session.once("tokens streamed", lambda: _sample(session, prompt, _MAX_TOKENS, stream=True))
 
 
@@ -76,14 +80,19 @@ def _prompt_text() -> str:
 # ── the checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def path_of(session: Session) -> str:
+    """Where a prompt is continued."""
+    return _body(session, "", 1, stream=False)[0]
+
+
 async def check_in(session: Session) -> Found:
-    sampled = await _with_ids(session)
+    sampled = await with_ids(session)
     if sampled.is_absent:
         return Found("skip", "there is no endpoint that continues a prompt")
     if sampled.error is not None:
-        if isinstance(sampled.error, ServerError):
+        if isinstance(sampled.error, ServerError) and not is_denied(sampled.error):
             return Found("warn", f"it takes no token ids: {sampled.error.message}")
-        return Found("fail", sampled.error.message)
+        return Found("fail", session.explain(sampled.error))
     sent = len(prompt_tokens())
     if sampled.prompt_tokens and sampled.prompt_tokens != sent:
         return Found("fail", f"{sent} token ids were sent, and it counts a prompt of {sampled.prompt_tokens}")
@@ -93,7 +102,7 @@ async def check_in(session: Session) -> Found:
 
 async def check_out(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if (missing := _missing(sampled)) is not None:
+    if (missing := await _missing(session, sampled)) is not None:
         return missing
     if sampled.tokens is None:
         return Found("warn", "it gives text only, where an echo of typed control tokens looks like the real ones")
@@ -104,7 +113,7 @@ async def check_out(session: Session) -> Found:
 
 async def check_special(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if (missing := _missing(sampled)) is not None:
+    if (missing := await _missing(session, sampled)) is not None:
         return missing
     kept = [SPELLING_BY_ID[token] for token in sampled.tokens or () if token in _STRUCTURE]
     spelled = [spelling for spelling in _SPELLED if spelling in sampled.text]
@@ -118,7 +127,7 @@ async def check_special(session: Session) -> Found:
 
 async def check_stop(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if (missing := _missing(sampled)) is not None:
+    if (missing := await _missing(session, sampled)) is not None:
         return missing
     if sampled.reason == "length":
         return Found("unknown", f"the model did not end within {_MAX_TOKENS} tokens")
@@ -132,9 +141,9 @@ async def check_stop(session: Session) -> Found:
 
 
 async def check_length(session: Session) -> Found:
-    prompt = prompt_tokens() if (await _with_ids(session)).error is None else _prompt_text()
+    prompt = prompt_tokens() if (await with_ids(session)).error is None else _prompt_text()
     sampled = await _sample(session, prompt, 2, stream=False)
-    if (missing := _missing(sampled)) is not None:
+    if (missing := await _missing(session, sampled)) is not None:
         return missing
     if sampled.reason == "length":
         return Found("ok", "an answer that is cut off says so")
@@ -147,7 +156,7 @@ async def check_length(session: Session) -> Found:
 
 async def check_stream(session: Session) -> Found:
     whole, sampled = await _with_what_it_takes(session), await _streamed(session)
-    if (missing := _missing(sampled)) is not None:
+    if (missing := await _missing(session, sampled)) is not None:
         return missing
     if sampled.pieces < 2:
         return Found("warn", "what is sampled comes in one piece")
@@ -156,9 +165,10 @@ async def check_stream(session: Session) -> Found:
     return Found("ok", f"what is sampled came in {sampled.pieces} pieces")
 
 
-def _missing(sampled: Sampled) -> Found | None:
-    if sampled.is_absent:
-        return Found("skip", "there is no endpoint that continues a prompt")
+async def _missing(session: Session, sampled: Sampled) -> Found | None:
+    """Why nothing can be said of an answer: there is none. One that `tokens.in` tells of is not told of again."""
+    if not sampled.is_there and not (await with_ids(session)).is_there:
+        return Found("skip", "see tokens.in")
     return None if sampled.error is None else Found("fail", sampled.error.message)
 
 
@@ -171,6 +181,7 @@ async def _sample(session: Session, prompt: list[int] | str, max_tokens: int, *,
     texts: list[str] = []
     tokens: list[int] | None = None
     counted, reason, stop, pieces = 0, "", None, 0
+    is_understood = False
     error: EngineError | None = None
     framing = "ndjson" if session.identity.kind == "ollama" else "either"
     try:
@@ -181,13 +192,17 @@ async def _sample(session: Session, prompt: list[int] | str, max_tokens: int, *,
                 value = decode_line(server, line)
                 if value.get("error"):
                     raise server.died(f"gave up: {value['error']}")
-                piece = _read(value)
+                if (piece := _read(value)) is None:
+                    continue
+                is_understood = True
                 texts.append(piece.text)
                 if piece.tokens is not None:
                     tokens = [*(tokens or ()), *piece.tokens]
                 pieces += bool(piece.text or piece.tokens)
                 counted = piece.prompt_tokens or counted
                 reason, stop = piece.reason or reason, piece.stop or stop
+        if not is_understood:
+            raise server.bad_answer(f"{path} sent nothing that is an answer to a prompt")
     except EngineError as caught:
         if caught.code is ErrorCode.ENGINE_UNREACHABLE and not pieces:
             raise
@@ -212,11 +227,10 @@ def _body(session: Session, prompt: list[int] | str, max_tokens: int, *, stream:
                 "options": options,
             }
         case _:
-            base = session.api.url.removeprefix(session.root.url)
             known = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
             if session.identity.kind in ("vllm", "sglang"):
                 known |= {"return_token_ids": True, "stop_token_ids": STOP_TOKENS, "include_stop_str_in_output": True}
-            return f"{base}/completions", {
+            return f"{session.base}/completions", {
                 "model": session.model,
                 "prompt": prompt,
                 "stream": stream,
@@ -226,8 +240,8 @@ def _body(session: Session, prompt: list[int] | str, max_tokens: int, *, stream:
             }
 
 
-def _read(value: Fields) -> Sampled:
-    """One piece of an answer, or a whole one, of any of the three protocols."""
+def _read(value: Fields) -> Sampled | None:
+    """One piece of an answer, or a whole one, of any of the three protocols; None where it is of none."""
     choice = next(iter(objects_of(value.get("choices"))), None)
     if choice is not None or "usage" in value:
         choice = choice or {}
@@ -238,6 +252,8 @@ def _read(value: Fields) -> Sampled:
     if "response" in value:  # Ollama
         reason = text_of(value.get("done_reason"))
         return Sampled(text_of(value.get("response")), None, count_of(value.get("prompt_eval_count")), reason)
+    if "content" not in value and "tokens" not in value:
+        return None
     reason = {"eos": "stop", "word": "stop", "limit": "length"}.get(text_of(value.get("stop_type")), "")
     ids = _ids_of(value.get("tokens"))
     return Sampled(text_of(value.get("content")), ids, count_of(value.get("tokens_evaluated")), reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -89,8 +90,9 @@ class CompletionAnswer(Answer):
         for choice in message.choices:
             self.take_choice(choice)
 
+    @abstractmethod
     def take_choice(self, choice: WireChoice) -> None:
-        raise NotImplementedError
+        """Read a choice; there is one, or none, in a line."""
 
     def end_by(self, reason: str, who: str) -> None:
         """The server said why it ends."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import types
-from collections.abc import Callable
-from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from enum import Enum, EnumType
+from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -54,6 +56,7 @@ def read_annotation(annotation: Any) -> Reader:
 def _msgspec_reader(annotation: Any) -> Reader:
     described: Any = _with_meta(annotation)
     (schema,), definitions = msgspec.json.schema_components([described], ref_template="#/$defs/{name}")
+    orders = list(_declared_values(annotation, {}))
 
     def convert(value: Any) -> Any:
         converted = msgspec.convert(value, described, str_keys=True)
@@ -71,7 +74,7 @@ def _msgspec_reader(annotation: Any) -> Reader:
                 reason, _, path = str(error).partition(" - at `")
                 raise Unfit(reason, path.rstrip("`") or "$") from error
 
-    return Reader(_tidy(schema), {name: _tidy(each) for name, each in definitions.items()}, read)
+    return Reader(_tidy(schema, orders), {name: _tidy(each, orders) for name, each in definitions.items()}, read)
 
 
 def _pydantic_reader(annotation: Any) -> Reader:
@@ -143,6 +146,28 @@ def _with_meta(annotation: Any) -> Any:
     return annotation
 
 
+def _declared_values(annotation: Any, seen: dict[int, Any]) -> Iterator[list[Any]]:
+    """The values of each Literal and each enum in a type, in the order in which people wrote them."""
+    if id(annotation) in seen:
+        return
+    seen[id(annotation)] = annotation  # kept, so that no other object gets its id
+    if get_origin(annotation) is Literal:
+        yield list(get_args(annotation))
+        return
+    if isinstance(annotation, EnumType):
+        yield [member.value for member in cast("Iterable[Enum]", annotation)]
+        return
+    parts: list[Any] = [each for each in get_args(annotation) if not isinstance(each, str)]
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and hasattr(kind, "__annotations__"):
+        # A name that cannot be resolved is msgspec's to refuse; here it only costs the order.
+        with suppress(NameError, TypeError, AttributeError):
+            parts += get_type_hints(kind, include_extras=True).values()
+    for each in (*parts, getattr(annotation, "__supertype__", None), getattr(annotation, "__value__", None)):
+        if each is not None:
+            yield from _declared_values(each, seen)
+
+
 # ── values and schemas ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -184,18 +209,29 @@ def _fill_defaults(value: Any) -> None:
             pass
 
 
-def _tidy(schema: Any) -> Any:
-    """The schema without what costs tokens and tells nothing: titles, which repeat names, and defaults of null."""
+def _tidy(schema: Any, orders: Sequence[list[Any]] = ()) -> Any:
+    """The schema without what costs tokens and tells nothing: titles, which repeat names, and defaults of null.
+
+    msgspec sorts the values of an enum. People put the usual one first, or give an order that means something.
+    """
     if not isinstance(schema, dict):
         return schema
     tidy: Json = {}
     for keyword, value in cast("Json", schema).items():
         if keyword in ("properties", "patternProperties", "$defs") and isinstance(value, dict):
-            tidy[keyword] = {name: _tidy(each) for name, each in cast("Json", value).items()}
+            tidy[keyword] = {name: _tidy(each, orders) for name, each in cast("Json", value).items()}
         elif keyword in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
-            tidy[keyword] = [_tidy(each) for each in cast("list[Any]", value)]
+            tidy[keyword] = [_tidy(each, orders) for each in cast("list[Any]", value)]
         elif keyword in ("items", "additionalProperties"):
-            tidy[keyword] = _tidy(value)
+            tidy[keyword] = _tidy(value, orders)
+        elif keyword == "enum":
+            tidy[keyword] = _in_order(value, orders)
         elif keyword != "title" and not (keyword == "default" and value is None):
             tidy[keyword] = value
     return tidy
+
+
+def _in_order(values: list[Any], orders: Sequence[list[Any]]) -> list[Any]:
+    """The values as they were declared; as they are where two types declare the same values in different orders."""
+    found = [[each for each in order if each in values] for order in orders if all(each in order for each in values)]
+    return found[0] if found and all(each == found[0] for each in found) else values

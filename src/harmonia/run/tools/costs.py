@@ -1,7 +1,8 @@
 """What tools cost in a prompt, and what their schemas lose there. Measured by rendering, so the numbers are exact.
 
-The cost of a tool is how many tokens the prompt loses when the tool is left out. What is left of the whole when the
-costs of all tools are taken off are the headings, which they share.
+The cost of a tool is how many tokens the prompt loses when the tool is left out and others of its namespace stay; a
+tool that is alone there is measured beside another. What is left of the whole when the costs of all tools are taken off
+are the headings, which they share.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Final
 
 import msgspec
 
-from harmonia.messages import DeveloperContent, Message, Role, SystemContent, ToolNamespace
+from harmonia.messages import DeveloperContent, Message, Role, SystemContent, ToolDescription, ToolNamespace
 from harmonia.renderer import Renderer
 from harmonia.run.tools.tool_set import ToolSet
 from harmonia.schema import Loss, declare_namespace
 
+# What a tool that is alone in its namespace is measured beside.
+_OTHER: Final = ToolDescription("other")
 _INDEX: Final = re.compile(r"\$\.tools\[(\d+)\]")
 
 
@@ -64,17 +67,27 @@ def cost_of(tools: ToolSet, renderer: Renderer | None = None) -> SetCost:
         declared = declare_namespace(namespace.name, namespace.description, namespace.tools)
         texts.append(NamespaceText(namespace.name, Role.SYSTEM if is_system else Role.DEVELOPER, declared.text))
         for index, recipient in enumerate(_recipients_in(namespace)):
-            rest = _without(tools.namespaces, namespace, index)
-            without = _count(
-                [each for each in rest if each.name in {space.name for space in tools.system_namespaces}],
-                [each for each in rest if each.name in {space.name for space in tools.developer_namespaces}],
-                renderer,
-            )
+            with_it = whole
+            if len(namespace.tools) == 1:
+                beside = msgspec.structs.replace(namespace, tools=(*namespace.tools, _OTHER))
+                with_it = _count_set(tools, _replace(tools.namespaces, namespace, beside), renderer)
+            without = _count_set(tools, _replace(tools.namespaces, namespace, _without(namespace, index)), renderer)
             losses = tuple(_losses_of(index, declared.losses))
-            costs[recipient] = ToolCost(owners[recipient].name, recipient, whole - without, losses)
+            costs[recipient] = ToolCost(owners[recipient].name, recipient, with_it - without, losses)
     listed = tuple(costs[tools.recipient_of(tool)] for tool in tools)
     total = whole - bare
     return SetCost(total, total - sum(cost.tokens for cost in listed), listed, tuple(texts))
+
+
+def _count_set(tools: ToolSet, namespaces: Iterable[ToolNamespace], renderer: Renderer) -> int:
+    """The same for namespaces that stand in place of a set's."""
+    system = {space.name for space in tools.system_namespaces}
+    namespaces = tuple(namespaces)
+    return _count(
+        [each for each in namespaces if each.name in system],
+        [each for each in namespaces if each.name not in system],
+        renderer,
+    )
 
 
 def _count(system: Iterable[ToolNamespace], developer: Iterable[ToolNamespace], renderer: Renderer) -> int:
@@ -89,16 +102,19 @@ def _recipients_in(namespace: ToolNamespace) -> list[str]:
     return [f"{namespace.name}.{tool.name}" for tool in namespace.tools] or [namespace.name]
 
 
-def _without(namespaces: Iterable[ToolNamespace], namespace: ToolNamespace, index: int) -> list[ToolNamespace]:
-    """The namespaces without one tool. A namespace that would have none is left out, as it would be in a set."""
-    rest: list[ToolNamespace] = []
-    for each in namespaces:
-        if each is not namespace:
-            rest.append(each)
-        elif len(each.tools) > 1:
-            tools = (*each.tools[:index], *each.tools[index + 1 :])
-            rest.append(msgspec.structs.replace(each, tools=tools))
-    return rest
+def _without(namespace: ToolNamespace, index: int) -> ToolNamespace | None:
+    """The namespace without one tool. One without tools, such as python, is a tool itself, and goes as a whole."""
+    if not namespace.tools:
+        return None
+    tools = (*namespace.tools[:index], *namespace.tools[index + 1 :])
+    return msgspec.structs.replace(namespace, tools=tools or (_OTHER,))
+
+
+def _replace(
+    namespaces: Iterable[ToolNamespace], namespace: ToolNamespace, other: ToolNamespace | None
+) -> list[ToolNamespace]:
+    replaced = [other if each is namespace else each for each in namespaces]
+    return [each for each in replaced if each is not None]
 
 
 def _losses_of(index: int, losses: Iterable[Loss]) -> Iterable[Loss]:
