@@ -27,7 +27,8 @@ NEVER_S = 1e6  # a time of a script that does not come
 _HARMONIA = [sys.executable, "-c", "from harmonia.cli import main; main()"]
 # The terminal must be the process's own, so that Ctrl-C reaches it as a signal.
 _TAKE_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, sys, termios; terminal = int(sys.argv[1]); fcntl.ioctl(terminal, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.argv[2], sys.argv[2:])"
 )
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()=>][0-9A-Za-z]?)")
 
@@ -43,27 +44,57 @@ def environment(state: Path, **more: str) -> dict[str, str]:
 def run(
     arguments: Sequence[str], state: Path, stdin: str | bytes = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """`harmonia` without a terminal."""
+    """`harmonia` without a terminal, not even that of whoever runs the tests."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
     ran = subprocess.run(
-        [*_HARMONIA, *arguments], input=data, capture_output=True, env=environment(state, **more), timeout=WATCHDOG_S
+        [*_HARMONIA, *arguments],
+        input=data,
+        capture_output=True,
+        env=environment(state, **more),
+        timeout=WATCHDOG_S,
+        start_new_session=True,
     )
     return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+def chat(state: Path, *arguments: str, stdin: str | bytes = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """`harmonia chat` with the demo engine, without a terminal."""
+    return run(["chat", "-m", "demo", *arguments], state, stdin, **more)
+
+
+def chat_json(state: Path, *arguments: str, stdin: str = "") -> dict[str, Any]:
+    return json.loads(chat(state, "--json", *arguments, stdin=stdin).stdout)
 
 
 def start(arguments: Sequence[str], state: Path) -> subprocess.Popen[str]:
     """`harmonia` without a terminal, while it runs."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [*_HARMONIA, *arguments], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment(state)
+        [*_HARMONIA, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment(state),
+        start_new_session=True,
     )
 
 
 class Terminal:
-    """`harmonia` in a terminal of its own. `with` ends it."""
+    """`harmonia` in a terminal of its own. `with` ends it.
+
+    What is `piped` comes on stdin in place of the keys, and `stderr` may be a file: the terminal is there all the same.
+    """
 
     def __init__(
-        self, arguments: Sequence[str], state: Path, stdout: IO[bytes] | None = None, without: str = "", **more: str
+        self,
+        arguments: Sequence[str],
+        state: Path,
+        stdout: IO[bytes] | None = None,
+        without: str = "",
+        piped: bytes | None = None,
+        stderr: IO[bytes] | None = None,
+        **more: str,
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
@@ -71,14 +102,19 @@ class Terminal:
         if without:  # an extra that is not installed
             command = [sys.executable, "-c", f"import sys; sys.modules[{without!r}] = None; {_HARMONIA[2]}"]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _TAKE_TERMINAL, *command, *arguments],
-            stdin=slave,
+            [sys.executable, "-c", _TAKE_TERMINAL, str(slave), *command, *arguments],
+            stdin=slave if piped is None else subprocess.PIPE,
             stdout=slave if stdout is None else stdout,
-            stderr=slave,
+            stderr=slave if stderr is None else stderr,
             env=environment(state, **more),
             start_new_session=True,
+            pass_fds=[slave],
         )
         os.close(slave)
+        if piped is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.write(piped)
+            self._process.stdin.close()
         self.raw = b""
         self._seen = 0
 

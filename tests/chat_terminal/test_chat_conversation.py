@@ -239,6 +239,7 @@ def test_a_call_is_run_refused_edited_or_answered_by_hand_as_the_person_says(
         terminal.until(CHOICES)
         terminal.type("e" + ENTER)
         terminal.until("arguments:")
+        terminal.until("no JSON")  # it is not thrown away
         terminal.type("\x15" + '{"city": "Graz"}' + ENTER)
         terminal.until("rain in Graz")
         terminal.until(CHOICES)
@@ -282,6 +283,58 @@ def test_always_does_not_hold_for_calls_that_nobody_is_sure_of(state: Path, tmp_
     assert called(tools) == ["Rome"]
 
 
+PIPED = "Weather? Now call every tool that you have."
+
+
+@pytest.mark.parametrize("editor", [True, False])
+@pytest.mark.parametrize(("answer", "runs"), [("y", ["Rome"]), ("n", [])])
+def test_where_the_question_comes_from_a_pipe_the_person_at_the_terminal_is_asked_all_the_same(
+    state: Path, tmp_path: Path, tools: Path, answer: str, runs: list[str], editor: bool
+) -> None:
+    engine = wants_weather(tmp_path / "script", "Rome")
+    without = "" if editor else "prompt_toolkit"
+    with (
+        (tmp_path / "out").open("wb") as out,
+        (tmp_path / "err").open("wb") as err,
+        Terminal(
+            ["chat", *engine, "-T", str(tools)], state, out, without, piped=PIPED.encode(), stderr=err
+        ) as terminal,
+    ):
+        terminal.until('"city": "Rome"')  # also where stderr is a file
+        terminal.until(CHOICES)
+        terminal.type(answer + "\r")
+        if answer == "n":
+            terminal.until("why (may be empty):")
+            terminal.type("\r")
+        assert terminal.end() == 0
+    assert (called(tools), (tmp_path / "out").read_text()) == (runs, "Done.\n")
+
+
+def test_a_call_that_was_not_run_is_shown_and_has_no_time(state: Path, tmp_path: Path, tools: Path) -> None:
+    engine = wants_weather(tmp_path / "script", "Oslo")
+    with Terminal(["chat", *engine, "-T", str(tools), "Weather?"], state) as terminal:
+        terminal.until(CHOICES)
+        terminal.type("n" + ENTER)
+        terminal.until("why (may be empty):")
+        terminal.type(ENTER)
+        terminal.until('→ functions.get_weather {"city": "Oslo"}')
+        terminal.until("✗ ")
+        assert " s)" not in terminal.until("Done.")
+
+
+def test_continue_asks_the_model_again_where_a_call_was_stopped(state: Path, tmp_path: Path, tools: Path) -> None:
+    engine = wants_weather(tmp_path / "script", "Rome")
+    with Terminal(["chat", *engine, "-T", str(tools)], state) as terminal:
+        terminal.ask("Weather?")
+        terminal.until(CHOICES)
+        terminal.type(CTRL_C)
+        terminal.until("stopped")
+        terminal.ask("/continue")
+        terminal.until("Done.")
+        terminal.until_prompt()
+    assert [message.role.value for message in saved(state)[-3:]] == ["assistant", "tool", "assistant"]
+
+
 # ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -297,6 +350,10 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
         terminal.until("there is no question yet")
         terminal.ask("/continue")
         terminal.until("error:")
+        terminal.ask("/save")
+        terminal.until("usage: /save PATH")
+        terminal.ask("/effort")
+        terminal.until("the effort is as the chat has it")
         terminal.ask("/effort extreme")
         terminal.until("error:")
         terminal.ask("/effort high")
@@ -316,6 +373,7 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
         terminal.until(COSTS)
         terminal.ask("/budget")
         terminal.until("in all")
+        terminal.until("in the next prompt")
         terminal.ask(f"/save {export}")
         terminal.until(": 1 question")
         terminal.ask("/save nowhere/chat.md")
@@ -332,7 +390,7 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
         assert terminal.end() == 0
     assert "remember the milk" in export.read_text()
     first, second = SavedChats(state / "harmonia" / "chats").list()
-    assert ("milk" in first.question, second.question) == (True, "Another")
+    assert (first.question, second.question) == ("What now?", "Another")
     assert first.messages == second.messages == 5  # system, developer, question, thought, answer: asked once each
 
 

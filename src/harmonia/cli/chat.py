@@ -6,17 +6,17 @@ import asyncio
 import difflib
 import os
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TextIO, get_args
 
 import click
 import msgspec
 
-from harmonia.cli.chats.asking import Asker
+from harmonia.cli.chats.asking import Asker, find_console, has_terminal
 from harmonia.cli.chats.commands import Commands, Leave
 from harmonia.cli.chats.files import with_files
-from harmonia.cli.chats.opening import Approval, EngineOptions, Options, open_session
+from harmonia.cli.chats.opening import Approval, EngineOptions, McpPolicy, Options, open_session
 from harmonia.cli.chats.saved import SavedChats, state_folder
 from harmonia.cli.chats.session import Session
 from harmonia.cli.descriptions import describe_diagnostic
@@ -30,6 +30,7 @@ from harmonia.run.turn_events import RunEnded
 
 _INTERRUPTED: Final = 130
 _COLOURS: Final = {"always": True, "never": False}
+_KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
 
 
 @click.command("chat")
@@ -39,8 +40,7 @@ _COLOURS: Final = {"always": True, "never": False}
     "--engine",
     envvar="HARMONIA_ENGINE",
     show_envvar=True,
-    default="auto",
-    show_default=True,
+    show_default="auto, or that of the chat that goes on",
     help="Who answers: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
 )
 @click.option("--model", metavar="NAME", help="The model, where the engine has several.")
@@ -73,11 +73,18 @@ _COLOURS: Final = {"always": True, "never": False}
     help="MCP servers whose tools the model may call: JSON with mcpServers.",
 )
 @click.option(
+    "--mcp-policy",
+    type=click.Choice(get_args(McpPolicy)),
+    default="ask",
+    show_default=True,
+    help="What becomes of a tool of theirs that is new.",
+)
+@click.option(
     "--approve",
     "approval",
     type=click.Choice(get_args(Approval)),
     help="Who runs calls: ask me; certain ones run by themselves; all, also those read from text. "
-    "[default: ask in a terminal, otherwise certain]",
+    "[default: ask, or certain where there is no terminal]",
 )
 @click.option(
     "-f",
@@ -96,6 +103,11 @@ _COLOURS: Final = {"always": True, "never": False}
 @click.option("-u", "--usage", is_flag=True, help="Say what it cost, on stderr.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing but the answer, and what went wrong.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer, its calls and its costs as JSON.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what the engine is asked and samples to this file, for -m replay:FILE.",
+)
 @click.option("--time-limit", "time_s", type=click.FloatRange(min=0, min_open=True), help="Stop after these seconds.")
 @click.option(
     "--color",
@@ -125,26 +137,28 @@ def command(
         return
     sampling, engine_options = _read_settings(settings)
     chosen = Options(sampling=sampling, engine_options=engine_options, **options)
-    asked = _question(question)
+    asked = _question(question, chosen.files)
     if asked is None and chosen.as_json:
         raise click.UsageError("--json answers one question; give one")
     try:
-        code = asyncio.run(_chat(chosen, asked))
+        # What tools print, now or later in their threads, is no answer.
+        out = sys.stdout
+        with redirect_stdout(sys.stderr):
+            code = asyncio.run(_chat(chosen, asked, out))
     except asyncio.CancelledError:  # Ctrl-C for the second time
         code = _INTERRUPTED
     if code:
         sys.exit(code)
 
 
-async def _chat(options: Options, question: str | None) -> int:
+async def _chat(options: Options, question: str | None, out: TextIO) -> int:
     async with AsyncExitStack() as stack:
-        asker = None
-        if _has_terminal():
-            asker = Asker(state_folder() / "questions" if options.saves and question is None else None)
-        session = await open_session(options, asker, stack)
+        console = find_console(stack)
+        session = await open_session(options, console, stack, out)
         if question is not None:
             return await _ask_once(session, options, with_files(question, options.files))
-        assert asker is not None
+        assert console is not None
+        asker = Asker(console, state_folder() / "questions" if options.saves else None)
         return await _converse(session, options, asker)
 
 
@@ -158,10 +172,10 @@ async def _ask_once(session: Session, options: Options, question: str) -> int:
         if options.as_json:
             # What came before is part of it; the command says on stderr what happened.
             failed = {"error": {"code": error.code.value, "message": error.message}}
-            echo_json_line(_describe(session, options) | failed)
+            _echo_json(session, _describe(session, options) | failed)
         raise
     if options.as_json:
-        echo_json_line(_describe(session, options, ended))
+        _echo_json(session, _describe(session, options, ended))
     elif options.usage:
         session.screen.say_costs(session.usage)
     match ended.reason:
@@ -171,6 +185,11 @@ async def _ask_once(session: Session, options: Options, question: str) -> int:
             return 1
         case _:
             return 0 if _answer(session) else 1
+
+
+def _echo_json(session: Session, value: dict[str, Any]) -> None:
+    with redirect_stdout(session.screen.out):
+        echo_json_line(value)
 
 
 def _describe(session: Session, options: Options, ended: RunEnded | None = None) -> dict[str, Any]:
@@ -195,7 +214,7 @@ def _describe(session: Session, options: Options, ended: RunEnded | None = None)
                 "arguments": call.call.value if call.call.is_json else call.call.text,
                 "result": call.result.text,
                 "is_error": call.result.is_error,
-                "duration_s": round(call.duration_s, 3),
+                "duration_s": round(call.duration_s, 3) if call.id in session.screen.ran else None,
             }
             for call in session.screen.calls
         ],
@@ -228,7 +247,8 @@ def _is_hidden(message: Message) -> bool:
 async def _converse(session: Session, options: Options, asker: Asker) -> int:
     commands = Commands(session)
     session.screen.can_continue = True
-    click.echo(f"{session.model.name}, {show(session.model.model)}. /help lists what you can do.", err=True)
+    names = dict.fromkeys((session.model.name, show(session.model.model)))
+    click.echo(f"{', '.join(names)}. /help lists what you can do.", err=True)
     if options.files:
         commands.add_files(options.files)
     while True:
@@ -259,14 +279,15 @@ async def _converse(session: Session, options: Options, asker: Asker) -> int:
 # ── options ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _question(words: tuple[str, ...]) -> str | None:
+def _question(words: tuple[str, ...], files: tuple[Path, ...]) -> str | None:
     """What was asked on the command line, behind what stands on standard input; None for a conversation."""
     asked = "" if words == ("-",) else " ".join(words).strip()
     question = "\n\n".join(part for part in (_read_piped(), asked) if part)
     if question:
         return question
-    if not _has_terminal():
-        raise click.UsageError("there is nothing to ask: give a question, or text on standard input")
+    if not has_terminal():
+        about = f" about {', '.join(path.name for path in files)}" if files else ""
+        raise click.UsageError(f"there is nothing to ask: give a question{about}, or text on standard input")
     return None
 
 
@@ -283,10 +304,6 @@ def _read_piped() -> str:
     return text.strip("\r\n") if text.strip() else ""
 
 
-def _has_terminal() -> bool:
-    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
-
-
 def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, EngineOptions]:
     values = dict(settings)
     kinds = (Sampling, EngineOptions)
@@ -296,15 +313,18 @@ def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, Eng
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
             raise click.BadParameter(f"{name!r} is no setting; {hint}", param_hint="--option")
+    return tuple(  # pyright: ignore[reportReturnType] -- one of each kind
+        kind(**{name: _read_setting(kind, name, values[name]) for name in kind.__struct_fields__ if name in values})
+        for kind in kinds
+    )
+
+
+def _read_setting(kind: type[msgspec.Struct], name: str, written: str) -> Any:
     try:
-        return tuple(  # pyright: ignore[reportReturnType] -- one of each kind
-            msgspec.convert(
-                {name: values[name] for name in kind.__struct_fields__ if name in values}, kind, strict=False
-            )
-            for kind in kinds
-        )
+        return getattr(msgspec.convert({name: written}, kind, strict=False), name)
     except msgspec.ValidationError as error:
-        raise click.BadParameter(str(error), param_hint="--option") from error
+        expected = _KINDS_OF_VALUES[kind.__annotations__[name].removesuffix(" | None")]
+        raise click.BadParameter(f"{name} is {expected}, not {written!r}", param_hint="--option") from error
 
 
 def _list_chats(*, as_json: bool) -> None:

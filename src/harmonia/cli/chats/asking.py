@@ -1,7 +1,8 @@
 """Asking the person at the terminal: for the next question, and whether a call may run.
 
 prompt_toolkit makes lines editable, keeps what was asked, and takes pasted lines as one question; without it, plain
-lines do. Either way the prompt is written to stderr: stdout is for answers.
+lines do. Either way the prompt is written to the terminal, never to stdout, which is for answers: by stdin and stderr
+where they are the terminal, and by /dev/tty where one of them is a pipe or a file.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -27,16 +30,46 @@ if TYPE_CHECKING:
 _CHOICES = "[y] run  [a] always  [n] refuse  [e] edit the arguments  [w] write the answer"
 
 
-class Asker:
-    """Reads lines from the terminal. `history` is the file in which questions are kept."""
+@dataclass(frozen=True, slots=True)
+class Console:
+    """A terminal: where a person types, and where that person reads."""
 
-    def __init__(self, history: Path | None = None) -> None:
-        self._session = _new_session(history)
+    keys: TextIO
+    screen: TextIO
+
+
+def has_terminal() -> bool:
+    """Whether stdin and stderr are a terminal, so that there can be a conversation."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
+
+
+def find_console(stack: AsyncExitStack) -> Console | None:
+    """The terminal, also where stdin is a pipe or stderr a file; None where there is none at all."""
+    if has_terminal():
+        return Console(sys.stdin, sys.stderr)
+    try:
+        keys = stack.enter_context(open("/dev/tty", encoding="utf-8", errors="replace"))  # noqa: SIM115 -- the stack closes it
+        screen = stack.enter_context(open("/dev/tty", "w", encoding="utf-8", errors="replace"))  # noqa: SIM115
+    except OSError:
+        return None
+    return Console(keys, screen)
+
+
+class Asker:
+    """Reads lines from a terminal. `history` is the file in which questions are kept."""
+
+    def __init__(self, console: Console, history: Path | None = None) -> None:
+        self._console = console
+        self._session = _new_session(console, history)
+
+    def say(self, line: str, *, bold: bool = False) -> None:
+        """What has to be read before an answer can be given; so it stands where the question does."""
+        click.secho(line, bold=bold or None, file=self._console.screen)
 
     async def line(self, prompt: str, default: str = "") -> str:
         """One answer. EOFError at the end of input, KeyboardInterrupt for Ctrl-C."""
         if self._session is None:
-            return _read_plainly(prompt)
+            return _read_plainly(prompt, self._console)
         # Its own handling of signals would take away ours for good. In its raw mode Ctrl-C is a key like others.
         return await self._session.prompt_async(prompt, default=default, handle_sigint=False)
 
@@ -54,10 +87,11 @@ class Approvals:
         # For good means calls that were certainly made; of others a person has to see each one.
         if call.recipient in self._always and call.status == "certain":
             return Approve()
-        click.secho(f"the model wants to call {show(call.recipient)}", bold=True, err=True)
-        click.echo("  " + "\n  ".join(map(show, _pretty(call.value, call.text).split("\n"))), err=True)
+        say = self._asker.say
+        say(f"the model wants to call {show(call.recipient)}", bold=True)
+        say("  " + "\n  ".join(map(show, _pretty(call.value, call.text).split("\n"))))
         if call.status != "certain":
-            click.secho(f"  careful: nobody can say that the model meant this as a call ({call.status})", err=True)
+            say(f"  careful: nobody can say that the model meant this as a call ({call.status})")
         try:
             return await self._ask(call)
         except EOFError:
@@ -68,6 +102,7 @@ class Approvals:
             return Refuse()
 
     async def _ask(self, call: Call) -> Decision:
+        edited = call.text
         while True:
             answer = (await self._asker.line(f"{_CHOICES}: ")).strip().lower()
             match answer:
@@ -80,13 +115,13 @@ class Approvals:
                     reason = await self._asker.line("why (may be empty): ")
                     return Refuse(reason.strip() or None)
                 case "e" | "edit":
-                    edited = await self._asker.line("arguments: ", call.text)
+                    edited = await self._asker.line("arguments: ", edited)
                     if not call.is_json:
                         return Edit(edited)
                     try:
                         return Edit(json.loads(edited))
                     except (ValueError, RecursionError) as error:
-                        click.echo(f"that is not JSON: {error}", err=True)
+                        self._asker.say(f"that is not JSON: {error}; [e] goes on with it")
                 case "w" | "write":
                     return Answer(await self._asker.line("answer: "))
                 case _:
@@ -97,20 +132,26 @@ def _pretty(value: Any, text: str) -> str:
     return text if value is None else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _read_plainly(prompt: str) -> str:
+def _read_plainly(prompt: str, console: Console) -> str:
     """A line without an editor. It holds up the event loop: in a thread, nothing could break into it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        click.echo(prompt, nl=False, err=True)
-        return input()
+        click.echo(prompt, nl=False, file=console.screen)
+        if console.keys is sys.stdin:
+            return input()
+        line = console.keys.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _new_session(history: Path | None) -> PromptSession[str] | None:
+def _new_session(console: Console, history: Path | None) -> PromptSession[str] | None:
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory
+        from prompt_toolkit.input import create_input
         from prompt_toolkit.key_binding import KeyBindings
         from prompt_toolkit.key_binding.key_processor import KeyPressEvent
         from prompt_toolkit.output import create_output
@@ -127,5 +168,6 @@ def _new_session(history: Path | None) -> PromptSession[str] | None:
     return PromptSession(
         history=None if history is None else FileHistory(str(history)),
         key_bindings=keys,
-        output=create_output(stdout=sys.stderr),
+        input=create_input(console.keys),
+        output=create_output(console.screen),
     )

@@ -13,7 +13,7 @@ from harmonia.cli.chats.session import Session
 from harmonia.cli.display import show
 from harmonia.cli.dumps import count
 from harmonia.errors import ErrorCode, InputError
-from harmonia.history import measure
+from harmonia.history import DOCUMENTED, measure, prepare
 from harmonia.interchange import FORMATS, format_named
 from harmonia.messages import ReasoningEffort, Role
 from harmonia.run.turn_events import RunEnded
@@ -67,8 +67,9 @@ class Commands:
             case "/help":
                 click.echo(HELP, err=True)
             case "/effort":
-                session.effort = _effort(rest)
-                click.echo(f"the effort is {session.effort}", err=True)
+                session.effort = _effort(rest) if rest else session.effort
+                now = session.effort or "as the chat has it; /effort low|medium|high sets it"
+                click.echo(f"the effort is {now}", err=True)
             case "/reasoning":
                 session.screen.reasoning = not session.screen.reasoning
                 click.echo(f"thoughts are {'shown' if session.screen.reasoning else 'hidden'}", err=True)
@@ -93,11 +94,14 @@ class Commands:
                 _show_budget(session)
             case "/save" if rest:
                 _export(session, Path(rest).expanduser())
+            case "/file" | "/save":
+                usage = next(line for line in HELP.splitlines() if line.startswith(name))
+                click.echo(f"usage: {usage}", err=True)
             case "/exit" | "/quit":
                 raise Leave
             case _:
                 click.echo(
-                    f"{show(name)} is no command, or lacks something; /help lists them, and // asks what begins with /",
+                    f"{show(name)} is no command; /help lists them, and // asks what begins with /",
                     err=True,
                 )
         return None
@@ -126,6 +130,10 @@ def _show_budget(session: Session) -> None:
         if tokens:
             click.echo(f"{tokens:>8,}  {name}", err=True)
     click.echo(f"{budget.total:>8,}  in all", err=True)
+    prepared = prepare(session.conversation, DOCUMENTED)
+    if prepared.dropped:
+        sent = measure(prepared.conversation).total
+        click.echo(f"{sent:>8,}  of it in the next prompt: thoughts before an answer are left out", err=True)
 
 
 def _export(session: Session, path: Path) -> None:

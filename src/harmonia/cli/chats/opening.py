@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, cast
 
 import click
 import msgspec
 
-from harmonia.cli.chats.asking import Approvals, Asker
+from harmonia.cli.chats.asking import Approvals, Asker, Console
 from harmonia.cli.chats.saved import SavedChats, state_folder
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.chats.session import Session
 from harmonia.cli.display import readable, show
 from harmonia.cli.tools import import_functions
+from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.run.engines.discovery import discover, open_model
-from harmonia.run.engines.engine import Sampling
+from harmonia.run.engines.engine import Engine, Sampling
+from harmonia.run.engines.recording import RecordingEngine
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Model
 from harmonia.run.tools import ToolLike, ToolSet
@@ -30,10 +33,12 @@ if TYPE_CHECKING:
 # certain  what was certainly called runs; nothing else does
 # all      what was read from text runs, too
 Approval = Literal["ask", "certain", "all"]
+# What becomes of a tool of an MCP server that is new; a changed one is always asked about.
+McpPolicy = Literal["ask", "trust_first", "refuse"]
 
 
 class EngineOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Options of engines that can be written in a shell. Which of them an engine has, it says itself."""
+    """Options of engines that can be written in a shell."""
 
     context_tokens: int | None = None
     delay_s: float | None = None  # demo
@@ -44,10 +49,21 @@ class EngineOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     dtype: str | None = None
 
 
+OPTIONS_OF: Final[dict[str, tuple[str, ...]]] = {
+    "demo": ("delay_s", "tokens_per_chunk"),
+    "replay": ("timing", "strict"),
+    "transformers": ("device", "dtype"),
+    "responses": (),
+    "chat": (),
+}
+
+_KEYLESS: Final = ("demo", "replay", "transformers")  # they run here, whatever key the environment has for others
+
+
 class Options(msgspec.Struct, frozen=True):
     """The options of the command line."""
 
-    engine: str
+    engine: str | None
     model: str | None
     api_key: str | None
     instructions: str | None
@@ -56,6 +72,7 @@ class Options(msgspec.Struct, frozen=True):
     engine_options: EngineOptions
     functions: tuple[str, ...]
     mcp: Path | None
+    mcp_policy: McpPolicy
     approval: Approval | None
     files: tuple[Path, ...]
     chat_id: str | None
@@ -67,12 +84,13 @@ class Options(msgspec.Struct, frozen=True):
     quiet: bool
     as_json: bool
     time_s: float | None
+    record: Path | None
 
 
-async def open_session(options: Options, asker: Asker | None, stack: AsyncExitStack) -> Session:
-    """A chat that is ready for its first question. Without an `asker`, nobody can be asked."""
-    approval = options.approval or ("ask" if asker is not None else "certain")
-    if approval == "ask" and asker is None:
+async def open_session(options: Options, console: Console | None, stack: AsyncExitStack, out: TextIO) -> Session:
+    """A chat that is ready for its first question. Without a `console`, nobody can be asked; answers go to `out`."""
+    approval = options.approval or ("ask" if console is not None else "certain")
+    if approval == "ask" and console is None:
         raise click.UsageError("--approve ask needs a terminal to ask in")
     saved = SavedChats()
     chat_id, conversation = None, Conversation()
@@ -81,17 +99,24 @@ async def open_session(options: Options, asker: Asker | None, stack: AsyncExitSt
     if options.instructions is not None:
         conversation = _with_instructions(conversation, options.instructions)
     functions = [tool for written in options.functions for tool in _import_functions(written)]
-    model = await _open_model(options)
+    engine, model_name = options.engine, options.model
+    if engine is None and chat_id is not None:
+        engine, known = saved.engine_of(chat_id)
+        model_name = model_name or (known if engine is not None else None)
+    model = await _open_model(engine or "auto", model_name, options)
+    if options.record is not None:
+        model = await _record(model, options.record)
     stack.push_async_callback(model.close)
     screen = Screen(
         reasoning=options.reasoning,
         quiet=options.quiet,
         silent=options.as_json,
         context_tokens=_context_tokens(model),
+        out=out,
     )
     tools, refresh = ToolSet(functions), None
     if options.mcp is not None:
-        mcp = await _connect(options.mcp, asker, stack)
+        mcp = await _connect(options.mcp, options.mcp_policy, console, stack)
         tools, refresh = _with_mcp(functions, mcp, screen)
     missing = sorted(name for name in _declared(conversation) if tools.find(name) is None)
     if missing:
@@ -106,26 +131,61 @@ async def open_session(options: Options, asker: Asker | None, stack: AsyncExitSt
         RunLimits(time_s=options.time_s),
         allow_unverified=approval == "all",
         chat_id=None if options.forks else chat_id,
+        engine=name_to_keep(engine),
         saved=saved if options.saves else None,
         refresh_tools=refresh,
     )
-    if approval == "ask":
-        session.approve = Approvals(Asker(), session.stop)
+    if approval == "ask" and console is not None:
+        session.approve = Approvals(Asker(console), session.stop)
     return session
 
 
 # ── the model ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _open_model(options: Options) -> Model:
-    given: dict[str, Any] = {} if options.api_key is None else {"api_key": options.api_key}
+async def _open_model(engine: str, model: str | None, options: Options) -> Model:
+    has_key = options.api_key is not None and engine.partition(":")[0] not in _KEYLESS
+    given: dict[str, Any] = {"api_key": options.api_key} if has_key else {}
     given |= msgspec.to_builtins(options.engine_options)
-    if options.engine != "auto":
-        return await open_model(options.engine, options.model, **given)
-    found = await discover(options.model, api_key=options.api_key)
+    _check_options(engine, options.engine_options)
+    if engine != "auto":
+        try:
+            return await open_model(engine, model, **given)
+        except HarmonyError as error:
+            if options.api_key is None and "asks for a key" in error.message:
+                error.add_note("it wants a key: --api-key, or HARMONIA_API_KEY in the environment")
+            raise
+    found = await discover(model, api_key=options.api_key)
     if not options.quiet:
         click.secho(f"found {readable(str(found))}", dim=True, err=True)
     return found.open(**given)
+
+
+def _check_options(engine: str, options: EngineOptions) -> None:
+    kind = engine.partition(":")[0]
+    own = OPTIONS_OF.get(kind, ("context_tokens",))
+    for name in msgspec.to_builtins(options):
+        if name not in own:
+            has = f"it has {', '.join(own)}" if own else "it has none"
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, f"{kind} has no setting {name}; {has}, and those of the sampling"
+            )
+
+
+def name_to_keep(engine: str | None) -> str | None:
+    """The name by which a saved chat finds its engine again; None where it is to be looked for, or might have a key."""
+    return None if engine is None or engine == "auto" or "@" in engine or "?" in engine else engine
+
+
+async def _record(model: Model, path: Path) -> Model:
+    if hasattr(model, "respond"):
+        await model.close()
+        raise click.UsageError(f"--record takes down what an engine samples; {model.name} does not give that")
+    try:
+        return RecordingEngine(cast("Engine", model), path)
+    except OSError as error:
+        await model.close()
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot write {path}: {error.strerror}") from error
 
 
 def _context_tokens(model: Model) -> int | None:
@@ -140,21 +200,42 @@ def _import_functions(written: str) -> list[ToolLike]:
     try:
         return import_functions(written)
     except click.BadParameter as error:
-        error.param_hint = "--tool"
-        raise
+        could_be_imported = error.__cause__ is None
+        hint = _name_functions(written) if could_be_imported else ""
+        raise click.BadParameter(error.message + hint, param_hint="--tool") from error
 
 
-async def _connect(path: Path, asker: Asker | None, stack: AsyncExitStack) -> McpTools:
+def _name_functions(written: str) -> str:
+    """What there is in a file that could have been meant."""
+    place, found, _ = written.rpartition(".py")
+    if not found:
+        return "; mark one with @tool (from harmonia.run import tool), or name it: MODULE:NAME"
+    path = Path(place + found)
+    defined = ast.parse(path.read_bytes()).body
+    names = [each.name for each in defined if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    shown = [name for name in names if not name.startswith("_")]
+    if not shown:
+        return "; it defines no function"
+    named = f"{path}:{shown[0]}" + "".join(f", :{name}" for name in shown[1:])
+    return f"; mark one with @tool (from harmonia.run import tool), or name it: {named}"
+
+
+async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack: AsyncExitStack) -> McpTools:
     from harmonia.run.tools.mcp import Change, connect, read_servers
 
-    asks = None if asker is None else Asker()
+    asks = None if console is None else Asker(console)
 
     async def consent(change: Change) -> bool:
-        click.secho(f"a {change.kind} tool of an MCP server:", bold=True, err=True)
-        click.echo(readable(change.text), err=True)
         if asks is None:
-            click.echo("not agreed to: there is no terminal to ask in", err=True)
+            name = show(f"{change.now.server} {change.now.tool}")
+            first = ", or add --mcp-policy trust_first" if change.before is None else ""
+            click.echo(
+                f"{name} is {change.kind} and not offered: there is no terminal to ask in; run it once in one{first}",
+                err=True,
+            )
             return False
+        asks.say(f"a {change.kind} tool of an MCP server:", bold=True)
+        asks.say(readable(change.text))
         try:
             answer = await asks.line("agree to this tool? [y/n]: ")
         except (EOFError, KeyboardInterrupt):
@@ -162,7 +243,7 @@ async def _connect(path: Path, asker: Asker | None, stack: AsyncExitStack) -> Mc
         return answer.strip().lower() in ("y", "yes")
 
     pins = state_folder() / "mcp-pins.json"
-    return await stack.enter_async_context(connect(read_servers(path), pins=pins, consent=consent))
+    return await stack.enter_async_context(connect(read_servers(path), pins=pins, policy=policy, consent=consent))
 
 
 def _with_mcp(
@@ -170,14 +251,15 @@ def _with_mcp(
 ) -> tuple[ToolSet, Callable[[], Awaitable[ToolSet | None]]]:
     """The tools with those of the servers, and how they are brought up to date between two questions."""
     before = mcp.tools
-    _say_errors(mcp, screen)
+    said: dict[str, str] = {}
+    _say_errors(mcp, screen, said)
 
     async def refresh() -> ToolSet | None:
         nonlocal before
         if not mcp.is_stale:
             return None
         now = await mcp.refresh()
-        _say_errors(mcp, screen)
+        _say_errors(mcp, screen, said)
         old, new = {tool.name for tool in before}, {tool.name for tool in now}
         if gone := sorted(old - new):
             screen.say(f"note: no longer offered: {', '.join(map(show, gone))}")
@@ -189,9 +271,13 @@ def _with_mcp(
     return ToolSet([*functions, *before]), refresh
 
 
-def _say_errors(mcp: McpTools, screen: Screen) -> None:
+def _say_errors(mcp: McpTools, screen: Screen, said: dict[str, str]) -> None:
+    """What is wrong with servers, once: `said` has what is known already."""
     for status in mcp.servers:
-        if status.error is not None:
+        if status.error is None:
+            said.pop(status.name, None)
+        elif said.get(status.name) != str(status.error):
+            said[status.name] = str(status.error)
             screen.say(f"note: {show(status.name)}: {status.error}")
             for note in getattr(status.error, "__notes__", ()):
                 screen.say(note)

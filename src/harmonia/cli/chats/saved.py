@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from harmonia.cli.chats.files import without_files
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
@@ -43,6 +44,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     model: str
     messages: list[dict[str, Any]]
+    engine: str | None = None
 
 
 def state_folder() -> Path:
@@ -63,11 +65,11 @@ class SavedChats:
     def new_id() -> str:
         return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
-    def save(self, chat_id: str, conversation: Conversation, model: str) -> Path:
-        """Write a chat, whole or not at all."""
+    def save(self, chat_id: str, conversation: Conversation, model: str, engine: str | None = None) -> Path:
+        """Write a chat, whole or not at all. `engine` is the name by which its engine is found again."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(chat_id)
-        file = _File(_VERSION, chat_id, model, [_to_dict(message) for message in conversation])
+        file = _File(_VERSION, chat_id, model, [_to_dict(message) for message in conversation], engine)
         # JSON of the standard library, because a provider's text may have half of a surrogate pair.
         data = json.dumps(msgspec.to_builtins(file)).encode()
         part = path.with_suffix(f".{os.getpid()}.part")
@@ -94,6 +96,11 @@ class SavedChats:
         is_ours = not path.stat().st_mode & _OTHERS_MAY_WRITE
         return chat_id, Conversation(_from_dict(each, believe=is_ours) for each in file.messages)
 
+    def engine_of(self, chat_id: str) -> tuple[str | None, str]:
+        """The names of the engine, where it is known, and of the model that a chat was with."""
+        file = _read(self._path(chat_id))
+        return file.engine, file.model
+
     def list(self) -> list[Summary]:
         """All chats, the last one last. Damaged ones are left out; whoever names one is told."""
         listed: list[Summary] = []
@@ -104,7 +111,7 @@ class SavedChats:
             except (InputError, FileNotFoundError):
                 continue
             question = next((message.text for message in messages if message.role is Role.USER), "")
-            listed.append(Summary(path.stem, path.stat().st_mtime, file.model, len(messages), question))
+            listed.append(Summary(path.stem, path.stat().st_mtime, file.model, len(messages), without_files(question)))
         return listed
 
     def _files(self) -> list[Path]:

@@ -11,29 +11,51 @@ import os
 import sys
 import time
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 
 from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.dumps import count
-from harmonia.events import Diagnostic, Header, HeaderCompleted, MessageEnded, Repaired, TextDelta
+from harmonia.errors import ErrorCode
+from harmonia.events import (
+    ArgumentsDelta,
+    Diagnostic,
+    Header,
+    HeaderCompleted,
+    MessageEnded,
+    MessageStarted,
+    Repaired,
+    Skipped,
+    SpannedEvent,
+    TextDelta,
+)
 from harmonia.messages import Message
 from harmonia.parser import FAULTS
+from harmonia.parts import Call
 from harmonia.run.engines.engine import Usage
 from harmonia.run.turn_events import CallEnded, CallStarted, RunEnded, SamplingEnded, SamplingStarted, TurnEvent
 
 _RESULT_WIDTH: Final = 100
 _WAITING: Final = "thinking …"
 _CLEAR_LINE: Final = "\r\x1b[K"
+# Faults of which nothing is made.
+_NOT_MENDED: Final = {ErrorCode.BODY_ARGUMENTS_NOT_JSON: "the arguments of a call are not JSON,"}
 
 
 class Screen:
-    """Prints the events of a run, and counts what they cost."""
+    """Prints the events of a run, and counts what they cost. Answers go to `out`: what tools print is no answer."""
 
     def __init__(
-        self, *, reasoning: bool, quiet: bool, silent: bool = False, context_tokens: int | None = None
+        self,
+        *,
+        reasoning: bool,
+        quiet: bool,
+        silent: bool = False,
+        context_tokens: int | None = None,
+        out: TextIO | None = None,
     ) -> None:
+        self.out = out or sys.stdout
         self.reasoning = reasoning
         self.can_continue = False  # whether somebody can type /continue
         self._quiet = quiet
@@ -47,9 +69,12 @@ class Screen:
         self.diagnostics: list[Diagnostic] = []
         self.calls: list[CallEnded] = []
         self.channel_tokens: Counter[str] = Counter()
+        self.ran: set[str] = set()  # the ids of the calls that were run, not only asked about
+        self._headless_tokens = 0  # of the message whose channel is not known yet
+        self._unsaid: list[Diagnostic] = []  # faults that may be those of a stream that was cut off
+        self._samplings = 0
         self._printing: str | None = None  # the channel whose text is in the middle of a line
         self._is_waiting = False
-        self._is_first = True
         self._spoke = False
         self._began = time.monotonic()
         self._first: float | None = None  # when the first header was read
@@ -59,26 +84,27 @@ class Screen:
         self._context_used = 0
 
     def take(self, event: TurnEvent) -> None:
+        if isinstance(event, SpannedEvent):
+            self._count(event)
+            if self._unsaid and not isinstance(event, MessageEnded | Skipped):
+                self._say_faults()  # the model went on, so it was not the end of the stream that is to blame
         match event:
             case TextDelta():
                 self._text(event.header, event.text)
             case SamplingStarted():
                 self._speaks_since = None
-                self._is_first = True
+                self._unsaid = []
+                self._samplings += 1
                 self._say_that_it_waits()
             case HeaderCompleted():
                 self._speaks_since = self._speaks_since or time.monotonic()
                 self._first = self._first or self._speaks_since
             case MessageEnded():
-                message = event.message
-                if message.sampled is not None:
-                    # The prompt has the beginning of the first message: <|start|>assistant.
-                    given = message.sampled.role_end if self._is_first else 0
-                    self.channel_tokens[message.channel or "none"] += len(message.sampled.tokens) - given
-                self._is_first = False
                 self._end_line()
             case SamplingEnded():
                 self.finish()
+                if event.reason == "stop" or _has_its_end(event.messages):
+                    self._say_faults()
                 self._context_used = event.usage.prompt_tokens + event.usage.completion_tokens
                 self._sampling_s += time.monotonic() - (self._speaks_since or time.monotonic())
                 self._sampled += event.usage.completion_tokens
@@ -90,19 +116,53 @@ class Screen:
             case Repaired():
                 self.diagnostics.append(event.diagnostic)
                 if FAULTS[event.diagnostic.code].strict == "raises":
-                    self.say(f"note: mended {event.diagnostic.code} at {event.diagnostic.at}")
+                    self._unsaid.append(event.diagnostic)
             case CallStarted():
-                self.say(f"→ {show(event.call.recipient)} {shorten(_brief(event.arguments), _RESULT_WIDTH)}")
+                self.ran.add(event.id)
+                self._say_call(event.call, event.arguments)
             case CallEnded():
                 self.calls.append(event)
                 mark = "✗" if event.result.is_error else "←"
                 shown = shorten(event.result.text, _RESULT_WIDTH)
-                self.say(f"{mark} {shown} ({event.duration_s:.1f} s)")
+                if event.id in self.ran:
+                    self.say(f"{mark} {shown} ({event.duration_s:.1f} s)")
+                else:
+                    # It was not run: the time is that of the person who was asked.
+                    self._say_call(event.call, event.call.value if event.call.is_json else event.call.text)
+                    self.say(f"{mark} {shown}")
             case RunEnded():
                 self.finish()
                 self._explain(event)
             case _:
                 pass
+
+    def _count(self, event: SpannedEvent) -> None:
+        """Count what was sampled now: of a message that goes on, the tokens that it had before have no event."""
+        tokens = 0
+        if event.start_token is not None and event.end_token is not None:
+            tokens = event.end_token - event.start_token
+        match event:
+            case MessageStarted():
+                self._headless_tokens += tokens
+                return
+            case HeaderCompleted() | TextDelta() | ArgumentsDelta():
+                channel = event.header.channel
+            case MessageEnded():
+                channel = event.message.channel
+            case Skipped():
+                channel = None
+        if tokens or self._headless_tokens:
+            self.channel_tokens[channel or "none"] += tokens + self._headless_tokens
+            self._headless_tokens = 0
+
+    def _say_faults(self) -> None:
+        unsaid, self._unsaid = self._unsaid, []
+        for fault in unsaid:
+            what = _NOT_MENDED.get(fault.code) or f"mended {fault.code}"
+            self.say(f"note: {what} at {fault.at}")
+
+    def _say_call(self, call: Call, arguments: object) -> None:
+        self.say(f"→ {show(call.recipient)} {shorten(_brief(arguments), _RESULT_WIDTH)}")
 
     def finish(self) -> None:
         """Nothing more comes of this sampling: the line ends, if one was begun."""
@@ -131,16 +191,16 @@ class Screen:
         if self._printing not in (None, channel):
             self._end_line()
         if self._printing is None and channel == "final" and self._spoke:
-            click.echo("")  # between two answers
+            click.echo("", file=self.out)  # between two answers
         self._printing = channel
         self._spoke = self._spoke or channel == "final"
-        stream = sys.stderr if err else sys.stdout
-        click.secho(readable(text, stream), nl=False, err=err, dim=dim or None)
+        stream = sys.stderr if err else self.out
+        click.secho(readable(text, stream), nl=False, file=stream, dim=dim or None)
         stream.flush()
 
     def _end_line(self) -> None:
         if self._printing is not None:
-            click.echo("", err=self._printing != "final")
+            click.echo("", file=self.out if self._printing == "final" else sys.stderr)
             self._printing = None
 
     def _say_that_it_waits(self) -> None:
@@ -194,9 +254,10 @@ class Screen:
     def say_costs(self, usage: Usage) -> None:
         costs = self.costs(usage)
         cached = f" ({costs['cached_tokens']:,} cached)" if costs["cached_tokens"] else ""
+        samplings = self._samplings
         channels = ", ".join(f"{number:,} {channel}" for channel, number in costs["by_channel"].items())
         parts = [
-            f"{costs['prompt_tokens']:,} prompt{cached}",
+            f"{costs['prompt_tokens']:,} prompt{cached}" + (f" in {samplings} samplings" if samplings > 1 else ""),
             f"{count(costs['completion_tokens'], 'token')} sampled" + (f" ({channels})" if channels else ""),
         ]
         if costs["first_token_s"] is not None:
@@ -211,6 +272,11 @@ class Screen:
 
 def _brief(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+def _has_its_end(messages: tuple[Message, ...]) -> bool:
+    origin = messages[-1].origin if messages else None
+    return origin is not None and origin.stop is not None
 
 
 def _percent(part: int, whole: int) -> str:

@@ -35,6 +35,7 @@ class Session:
     approve: Approver | None = None
     allow_unverified: bool = False
     chat_id: str | None = None
+    engine: str | None = None  # the name by which the model is found again
     saved: SavedChats | None = None
     refresh_tools: Callable[[], Awaitable[ToolSet | None]] | None = None  # None where they are as before
     usage: Usage = field(default_factory=Usage)  # of the last run
@@ -45,8 +46,9 @@ class Session:
         return await self._run(self.conversation.add(Message.user(question)), resume=False)
 
     async def resume(self) -> RunEnded:
-        """Go on with the answer that was cut off."""
-        return await self._run(self.conversation, resume=True)
+        """Go on with the answer that was cut off; where nothing of it came, or only calls, ask the model again."""
+        last = self.conversation[-1].role if len(self.conversation) else None
+        return await self._run(self.conversation, resume=last not in (Role.TOOL, Role.USER))
 
     async def retry(self) -> RunEnded:
         """Ask the last question again, without its answer."""
@@ -66,7 +68,7 @@ class Session:
         if self.saved is None or not any(message.role is Role.USER for message in self.conversation):
             return None
         self.chat_id = self.chat_id or SavedChats.new_id()
-        return self.saved.save(self.chat_id, self.conversation, self.model.model)
+        return self.saved.save(self.chat_id, self.conversation, self.model.model, self.engine)
 
     def stop(self) -> None:
         """Stop the answer that is coming, if one is; what came is kept."""
