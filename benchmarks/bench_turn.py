@@ -37,11 +37,11 @@ CASES = (
     Case("turn-tenth", "turn", partial(long_completion, tokens=_TEN_THOUSAND), count=1, rounds=6, varies=False),
     Case("turn-long", "turn", partial(long_completion, tokens=_HUNDRED_THOUSAND), count=1, rounds=6, varies=False),
     Case("tools-again", "append", _new_message, base=_hundred_tools, count=8, rounds=6, frozen=True),
-    Case("tools-again-text", "encode", _new_text, _TOKENIZERS, count=1),
+    Case("tools-again-text", "encode", _new_text, _TOKENIZERS, count=8, rounds=6, each=True),
     Case(
         "tools-again-1kb", "append", partial(_new_message, size_bytes=1000), base=_hundred_tools, rounds=6, frozen=True
     ),
-    Case("tools-again-1kb-text", "encode", partial(_new_text, size_bytes=1000), _TOKENIZERS, count=1),
+    Case("tools-again-1kb-text", "encode", partial(_new_text, size_bytes=1000), _TOKENIZERS, rounds=6, each=True),
     Case("tools-first", "cold", _hundred_tools, count=2, rounds=6),
     Case("tools-first-tenth", "cold", _ten_tools, count=4, rounds=6),
 )

@@ -45,6 +45,7 @@ class Case:
     chunk_tokens: int = 1  # how many tokens arrive at a time
     with_channel: bool = False  # whether every delta is taken with the channel it is on
     reads: tuple[str, ...] = ()  # for `read`: properties of a StreamableParser
+    each: bool = False  # for `encode`: whether each text is measured by itself, as messages are
     frozen: bool = False  # for `append`: whether the base is frozen, as the loop does it with the head of its prompts
     tolerant: bool = False  # whether the drop-in runs with `strict=False`, which the reference does not have
 

@@ -61,9 +61,11 @@ class Harmonia:
                         results.append(timed(lambda it=message: renderer.render(base.add(it)).tokens))
             case "encode":
                 encode = renderer.vocabulary.encode
+                texts = [[text] for text in inputs] if case.each else [inputs]
                 with without_garbage_collection():
-                    seconds, tokens = timed(lambda: [encode(text) for text in inputs])
-                results.append((seconds, [token for each in tokens for token in each]))
+                    for together in texts:
+                        seconds, tokens = timed(lambda them=together: [encode(text) for text in them])
+                        results.append((seconds, [token for each in tokens for token in each]))
             case "parse":
                 with without_garbage_collection():
                     for completion in inputs:

@@ -37,9 +37,12 @@ class Tiktoken:
         encoding = self._encoding
         inputs = case.inputs(round_, quick=quick)
         if case.action == "encode":
+            results: list[tuple[float, Any]] = []
             with without_garbage_collection():
-                seconds, tokens = timed(lambda: [encoding.encode_ordinary(text) for text in inputs])
-            return [(seconds, [token for each in tokens for token in each])]
+                for together in [[text] for text in inputs] if case.each else [inputs]:
+                    seconds, tokens = timed(lambda them=together: [encoding.encode_ordinary(text) for text in them])
+                    results.append((seconds, [token for each in tokens for token in each]))
+            return results
         return [timed(lambda it=messages: _render_one_piece(encoding, it)) for messages in inputs]
 
     def first_render(self, messages: list[dict[str, Any]], *, engine_loaded: bool) -> list[int]:
