@@ -1,7 +1,7 @@
 """Which messages the next prompt keeps, and why; calls with their results; what a prompt costs, and how it changed."""
 
 from harmonia.history.budgets import Budget, RenderConversation, measure
-from harmonia.history.changes import Prompt, PromptChange, compare
+from harmonia.history.changes import Prompt, PromptChange, compare, shared_prefix
 from harmonia.history.fitting import Compact, Fitted, fit
 from harmonia.history.policies import (
     DOCUMENTED,
@@ -53,5 +53,6 @@ __all__ = [
     "pending_calls",
     "prepare",
     "receive",
+    "shared_prefix",
     "turns_of",
 ]

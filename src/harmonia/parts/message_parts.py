@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from harmonia.events import Header
-from harmonia.messages import Message, Role
+from harmonia.messages import Message, Role, call_id
 from harmonia.parser.tools import DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.parts.calls import CallStatus, as_tools, call_of
 from harmonia.parts.visible import is_visible, is_visible_header
@@ -93,11 +93,6 @@ def part_of(message: Message, index: int, kind: PartKind, tools: Tools) -> Part:
         call.is_json,
         call.is_executable,
     )
-
-
-def call_id(index: int) -> str:
-    """The id of the call that the message at this place is."""
-    return f"call_{index}"
 
 
 def kind_of_message(message: Message, *, show_guessed: bool = False) -> PartKind | None:

@@ -28,10 +28,10 @@ from harmonia.events import (
     TextDelta,
     TurnEnded,
 )
-from harmonia.messages import Message
+from harmonia.messages import Message, call_id
 from harmonia.parser.tools import DeclaredTool, Tools
 from harmonia.parts.calls import as_tools, split_name
-from harmonia.parts.message_parts import Part, PartKind, call_id, kind_of_header, part_of
+from harmonia.parts.message_parts import Part, PartKind, kind_of_header, part_of
 
 
 class PartStarted(msgspec.Struct, frozen=True, tag_field="type", tag="part_started"):

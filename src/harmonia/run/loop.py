@@ -21,7 +21,7 @@ import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import Event, MessageEnded, TurnEnded
-from harmonia.history import DOCUMENTED, Policy, call_id
+from harmonia.history import DOCUMENTED, Policy, call_id, shared_prefix
 from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat
 from harmonia.parser import Tools
 from harmonia.parts import call_of, visible_text
@@ -32,7 +32,7 @@ from harmonia.run.completion import Completion, sort_out
 from harmonia.run.engines.engine import Chunk, Engine, Finish, Request, Sampling, ToolChoice, Usage
 from harmonia.run.interruption import Interruption, find_task
 from harmonia.run.limits import RunLimits
-from harmonia.run.prompt import Prompt, build, compose, declared_namespaces, known_effort, shared_tokens, take_last
+from harmonia.run.prompt import Prompt, build, compose, declared_namespaces, known_effort, take_last
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.turn_events import (
     LimitName,
@@ -123,7 +123,7 @@ class Run:
         self._renderer = renderer or _SHARED_RENDERER
         self._interruption = Interruption()
         self._events: AsyncGenerator[TurnEvent, None] | None = None
-        self._prompt_before: list[int] | None = None
+        self._prompt_before: list[int] = []
         self._calls_made = 0
         self._open_calls: tuple[PendingCall, ...] = ()  # calls in the conversation that nobody has answered yet
 
@@ -175,7 +175,7 @@ class Run:
                 renderer = None if self._upstream is not None else self._renderer
                 prompt = build(self.conversation, self._begun, self._policy, renderer)
                 yield SamplingStarted(
-                    index, len(prompt.tokens), shared_tokens(self._prompt_before, prompt.tokens), prompt.dropped
+                    index, len(prompt.tokens), shared_prefix(self._prompt_before, prompt.tokens), prompt.dropped
                 )
                 self._prompt_before = prompt.tokens
                 completion, stream = self._open(prompt)

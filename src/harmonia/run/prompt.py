@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -133,16 +132,6 @@ def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]
     if stop == "call":
         raise InputError(ErrorCode.RUN_INVALID_OPTION, "the last message is a call, which waits for its result")
     return (conversation, None) if stop == "end" else (conversation[:-1], last)
-
-
-def shared_tokens(before: Sequence[int] | None, after: list[int]) -> int:
-    """How many tokens the two have in common from the beginning. A prompt that only grew is found at once."""
-    if not before:
-        return 0
-    length: Final = min(len(before), len(after))
-    if after[:length] == before[:length]:
-        return length
-    return next(index for index in range(length) if before[index] != after[index])
 
 
 Content = TypeVar("Content")

@@ -10,11 +10,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Final
 
 from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.history import shared_prefix
 from harmonia.run.engines.demo.continuing import continue_prompt
 from harmonia.run.engines.demo.misbehaviour import Script, script_for
 from harmonia.run.engines.demo.prompts import read_prompt
@@ -70,7 +71,7 @@ class DemoEngine:
                 ErrorCode.ENGINE_OUT_OF_CONTEXT,
                 f"the prompt has {len(tokens)} tokens; the demo engine's context has {_CONTEXT_TOKENS}",
             )
-        cached = _shared_prefix(self._previous, tokens)
+        cached = shared_prefix(self._previous, tokens)
         self._previous = tokens
         script, notes = _script(tokens, request)
         wanted = request.sampling.max_tokens
@@ -101,11 +102,6 @@ def _script(tokens: list[int], request: Request) -> tuple[Script, tuple[str, ...
             return script, ()
     speech = compose(prompt, request)
     return Script(iter(continue_prompt(prompt, speech, request))), speech.notes
-
-
-def _shared_prefix(one: list[int], other: list[int]) -> int:
-    same: Iterator[int] = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(same, min(len(one), len(other)))
 
 
 def _logprobs(chunk: list[int], wanted: int | None) -> tuple[TokenLogprob, ...]:
