@@ -62,7 +62,7 @@ $(INSTALLED): pyproject.toml
 	  { echo "Harmonia needs Python 3.11 or newer; set PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { scripts/install_system_packages python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp,server]' --group dev
 	@touch $@
 
 $(ENGINES): $(INSTALLED)

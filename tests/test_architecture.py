@@ -31,6 +31,7 @@ ROOMS = (
     "alias",
     "openai_harmony",
     "run",
+    "serve",
     "cli",
     "__main__",
 )
@@ -50,6 +51,10 @@ ALLOWED_PACKAGES = {
     "torch": ("run",),
     "transformers": ("run",),
     "prompt_toolkit": ("cli",),
+    "starlette": ("serve",),
+    "uvicorn": ("serve",),
+    "cryptography": ("serve",),
+    "prometheus_client": ("serve",),
 }
 
 

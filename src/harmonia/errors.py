@@ -89,6 +89,30 @@ class ErrorCode(StrEnum):
 
     RUN_INVALID_OPTION = "run.invalid_option"
 
+    SERVE_INVALID_OPTION = "serve.invalid_option"
+    SERVE_MISSING_EXTRA = "serve.missing_extra"
+    SERVE_INVALID_BODY = "serve.invalid_body"
+    SERVE_INVALID_FIELD = "serve.invalid_field"
+    SERVE_UNKNOWN_FIELD = "serve.unknown_field"
+    SERVE_UNSUPPORTED = "serve.unsupported"
+    SERVE_TOO_LARGE = "serve.too_large"
+    SERVE_UNKNOWN_MODEL = "serve.unknown_model"
+    SERVE_NOT_FOUND = "serve.not_found"
+    SERVE_PREVIOUS_NOT_FOUND = "serve.previous_not_found"
+    SERVE_IN_PROGRESS = "serve.in_progress"
+    SERVE_BAD_SEAL = "serve.bad_seal"
+    SERVE_NO_KEY = "serve.no_key"
+    SERVE_FORBIDDEN = "serve.forbidden"
+    SERVE_WRONG_METHOD = "serve.wrong_method"
+    SERVE_TOO_SLOW = "serve.too_slow"
+    SERVE_BUSY = "serve.busy"
+    SERVE_DEMAND_NOT_MET = "serve.demand_not_met"
+    SERVE_BUG = "serve.bug"
+
+    STORE_UNAVAILABLE = "store.unavailable"
+    STORE_DAMAGED = "store.damaged"
+    STORE_NEWER = "store.newer"
+
     # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.
     MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator
 

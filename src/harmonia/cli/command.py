@@ -20,10 +20,13 @@ _VERBS = {
     "check": "What a provider can do: tokens, special tokens, Harmony, streaming.",
     "convert": "A conversation from one format to another, saying what is lost.",
     "detokenize": "Tokens to text.",
+    "doctor": "What of this set-up works, what does not, and what to do about it.",
     "inspect": "What a model sampled, for people: messages, costs, faults.",
+    "keys": "API keys and sealing keys of a server: make, list, rotate.",
     "parse": "What a model sampled, as messages, parts or events.",
     "record": "Capture a run of a model, to replay it in tests and bug reports.",
     "render": "A conversation to a prompt: text, tokens or JSON.",
+    "serve": "An OpenAI-compatible server in front of any engine.",
     "tokenize": "Text to tokens.",
     "tools": "How tools will be declared to the model, and what they cost.",
 }

@@ -33,10 +33,16 @@ class Completion:
     caller knows its beginning. An engine that gives text got them as text, too.
     """
 
-    __slots__ = ("_given", "_is_upstream", "_parser", "feed", "hidden_because", "is_over", "messages")
+    __slots__ = ("_given", "_is_upstream", "_one_call", "_parser", "feed", "hidden_because", "is_over", "messages")
 
     def __init__(
-        self, tools: Tools, given: Sequence[int] = (), *, is_text: bool = False, is_upstream: bool = False
+        self,
+        tools: Tools,
+        given: Sequence[int] = (),
+        *,
+        is_text: bool = False,
+        is_upstream: bool = False,
+        one_call: bool = False,
     ) -> None:
         self._parser = Parser(Role.ASSISTANT, tools=tools)
         # The run calls it for every chunk, and hands the events on that `note` has to see.
@@ -45,6 +51,7 @@ class Completion:
         self.hidden_because: str | None = None
         self.is_over = False
         self._is_upstream = is_upstream
+        self._one_call = one_call
         self._given = len(given)
         if given:
             self.feed(text_of(given, ambiguous="escape") if is_text else given)
@@ -61,7 +68,7 @@ class Completion:
         else:
             self.hidden_because = event.hidden_because
             # <|return|> hands over for good. Behind <|call|> an engine may let the model make another call.
-            self.is_over = event.stop == "return"
+            self.is_over = event.stop == "return" or (self._one_call and event.stop == "call")
 
     def end(self, reason: FinishReason | None) -> list[Event]:
         """What happens because no more comes. `reason` is None where it was cut off on this side, or broke."""

@@ -55,8 +55,8 @@ _Pieces = AsyncGenerator[Chunk | Finish, None] | AsyncGenerator[Event | Finish, 
 _SHARED_RENDERER = Renderer()
 _NO_TOOLS = Tools([])
 _ENDS = frozenset((MessageEnded, TurnEnded))
-# The engine did not stop at <|return|>, so it has to be stopped; what follows is no part of the answer.
-_WENT_ON = Finish("stop", notes=("the engine went on behind <|return|> and was stopped",))
+# The engine did not stop at <|return|>, or at the one call that was asked for, so it has to be stopped; what follows is no part of the answer.
+_WENT_ON = Finish("stop", notes=("the engine went on behind the end of the turn and was stopped",))
 
 
 class Run:
@@ -82,6 +82,7 @@ class Run:
         begun: Message | None = None,
         resume: bool = False,
         calls_run_here: bool = True,
+        parallel_calls: bool = True,
         renderer: Renderer | None = None,
     ) -> None:
         _check_kinds(model, sampling, limits, approve, tools)
@@ -120,6 +121,7 @@ class Run:
         self._allow_unverified = allow_unverified
         self._begun = begun
         self._calls_run_here = calls_run_here
+        self._parallel_calls = parallel_calls
         self._renderer = renderer or _SHARED_RENDERER
         self._interruption = Interruption()
         self._events: AsyncGenerator[TurnEvent, None] | None = None
@@ -286,9 +288,15 @@ class Run:
             sampling = msgspec.structs.replace(self._sampling, max_tokens=left if most is None else min(left, most))
             request = msgspec.structs.replace(request, sampling=sampling)
         if self._upstream is not None:
-            return Completion(self._declared, is_upstream=True), self._upstream.respond(prompt.conversation, request)
+            completion = Completion(self._declared, is_upstream=True, one_call=not self._parallel_calls)
+            return completion, self._upstream.respond(prompt.conversation, request)
         engine = cast("Engine", self.model)
-        completion = Completion(self._declared, prompt.given, is_text=not engine.traits.gives_tokens)
+        completion = Completion(
+            self._declared,
+            prompt.given,
+            is_text=not engine.traits.gives_tokens,
+            one_call=not self._parallel_calls,
+        )
         return completion, engine.generate(prompt.tokens, request)
 
     def _keep(self, completion: Completion, prompt: Prompt, finish: Finish | None) -> SamplingEnded:
@@ -413,6 +421,7 @@ class RunOptions(TypedDict, total=False):
     allow_unverified: bool
     begun: Message | None
     resume: bool
+    parallel_calls: bool
     renderer: Renderer | None
 
 

@@ -180,7 +180,9 @@ class ToolSet:
             raise ToolError(
                 ErrorCode.TOOL_NOT_ALLOWED, f"{self.recipient_of(tool)} may not be called in this turn; {instead}"
             )
-        return tool, call.text if tool.takes == "text" else self._arguments(tool, call)
+        if tool.takes == "text":
+            return tool, call.text
+        return tool, self._arguments(tool, call) if tool.checks_arguments else call.value
 
     def _arguments(self, tool: Tool, call: Call) -> Any:
         name = self.recipient_of(tool)

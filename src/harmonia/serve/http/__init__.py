@@ -1,0 +1,1 @@
+"""ASGI: routes, streaming, keys, limits, metrics."""
