@@ -6,15 +6,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines-installed
+CLIENTS := $(VENV)/.clients-installed
+LITELLM := $(VENV)/clients/litellm
+JAVASCRIPT := tests/clients/javascript/node_modules/.package-lock.json
 TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-exhaustive test-engines fuzz lint format bench docs clean
+.PHONY: help serve demo test test-exhaustive test-engines test-clients fuzz lint format bench bench-server docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: $(INSTALLED)  ## Install what is needed and run the product: today, a question with a tool, and a broken answer inspected
+serve: $(INSTALLED)  ## Install what is needed and start the server (SERVE='--port 9000' adds flags); Ctrl-C stops it
+	@exec $(BIN)/harmonia serve --engine auto --analysis shown --store sqlite:///.harmonia/responses.sqlite3 \
+	  --seal-key-file .harmonia/seal-keys.json $(SERVE)
+
+demo: $(INSTALLED)  ## Without a server: a question with a tool, and a broken answer inspected
 	@echo '> What is the weather in Paris?' >&2
 	@$(BIN)/harmonia chat -m demo --no-save -T examples/weather.py -R -u 'What is the weather in Paris?' </dev/null
 	@echo
@@ -25,13 +32,16 @@ serve: $(INSTALLED)  ## Install what is needed and run the product: today, a que
 	  "$(BIN)/harmonia render examples/weather.json" >&2
 
 test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style and types, run the tests
-	$(BIN)/pytest -n auto -m 'not exhaustive and not engines'
+	$(BIN)/pytest -n auto -m 'not exhaustive and not engines and not clients'
 
 test-exhaustive: $(INSTALLED)  ## Every code point and the large fuzz: minutes
 	$(BIN)/pytest -n auto -m exhaustive
 
 test-engines: $(ENGINES)  ## A tiny gpt-oss in transformers and in llama.cpp, for real
 	$(BIN)/pytest -m engines
+
+test-clients: $(CLIENTS) $(LITELLM)/.installed $(JAVASCRIPT)  ## Codex, and SDKs too large for `make test`, against the server
+	$(BIN)/pytest -m clients
 
 fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is written to .fuzz
 	@mkdir -p .fuzz/corpus
@@ -51,11 +61,15 @@ format: $(INSTALLED)  ## Put the code into shape
 bench: $(INSTALLED)  ## Compare with openai-harmony in one run (BENCH=--quick for a short one)
 	$(BIN)/python -m benchmarks $(BENCH)
 
+bench-server: $(INSTALLED)  ## Compare the server with its own stack sending prepared bytes (BENCH=--quick)
+	$(BIN)/python -m benchmarks.server $(BENCH)
+
 docs: $(INSTALLED)  ## Write the pages that are made from code: the command line and the faults
 	$(BIN)/python tools/write_docs.py
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) tests/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .fuzz dist
+	rm -rf $(VENV) .harmonia tests/typescript/node_modules tests/clients/javascript/node_modules \
+	  .pytest_cache .ruff_cache .hypothesis .fuzz dist
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -68,6 +82,21 @@ $(INSTALLED): pyproject.toml
 $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --group engines
 	@touch $@
+
+$(CLIENTS): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group clients
+	@touch $@
+
+$(LITELLM)/.installed: tests/clients/litellm-requirements.txt | $(INSTALLED)
+	$(BIN)/python -m venv --clear $(LITELLM)
+	$(LITELLM)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+# Codex and the SDKs in JavaScript: half a gigabyte.
+$(JAVASCRIPT): tests/clients/javascript/package-lock.json
+	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix $(<D) && touch $@; \
+	else echo "left out: Codex and the clients in JavaScript (no npm), so their tests are skipped" >&2; fi
 
 $(TYPESCRIPT): tests/typescript/package-lock.json
 	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true

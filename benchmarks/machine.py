@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -22,10 +23,10 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-def installed_versions() -> dict[str, str]:
+def installed_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
     """The versions of all packages that take part."""
     found: dict[str, str] = {}
-    for package in _PACKAGES:
+    for package in packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -111,13 +111,13 @@ class Report:
         ]
 
 
-def write_between_markers(path: Path, content: str) -> None:
+def write_between_markers(path: Path, content: str, begins: str = BEGIN) -> None:
     """Replace what stands between the two markers of the file, and nothing else."""
     page = path.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
+    before, begin, rest = page.partition(begins)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{path} has no place for the results: it needs the lines {BEGIN!r} and {END!r}")
+        raise ValueError(f"{path} has no place for the results: it needs the lines {begins!r} and {END!r}")
     path.write_text(f"{before}{begin}\n\n{content.strip()}\n\n{end}{after}", encoding="utf-8")
 
 

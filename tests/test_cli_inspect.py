@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import harmonia
 from harmonia.cli import main
-from harmonia.cli.display import cells, excerpt, shorten, show, wrap
+from harmonia.cli.display import shorten, wrap
+from harmonia.parts.inspection.excerpts import cells, excerpt, show
 
 CALL = '<|channel|>commentary to=functions.x <|constrain|>json<|message|>{"a": 1}<|call|>'
 TEXT = "<|channel|>analysis<|message|>Sum: 4<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 import harmonia
 from harmonia.cli import main
-from harmonia.cli.inputs import As, recognise
+from harmonia.parts.inspection.inputs import As, recognise
 
 TEXT = "<|channel|>analysis<|message|>Sum: 4<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>"
 TOKENS = harmonia.encode(TEXT, special="all")

@@ -6,14 +6,17 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from harmonia import ErrorCode
+from server_processes import server_process
 
 ROOT = Path(__file__).parent.parent
+SERVER = "127.0.0.1:8765"  # the address that the pages have
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # A fenced block and its language; a ```text block right behind a ```python block is what that one prints.
@@ -59,14 +62,25 @@ def run_console(session: str) -> str:
     return "".join(printed)
 
 
+@pytest.fixture
+def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
+    """Where a server listens, for pages whose Python asks one; no other page has to wait for it."""
+    page: Path = request.getfixturevalue("page")
+    if any(SERVER in example.code for example in examples(page) if example.language == "python"):
+        with server_process(folder=tmp_path) as server:
+            yield server.url.removeprefix("http://")
+    else:
+        yield SERVER
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_print_what_it_says(page: Path) -> None:
+def test_the_examples_of_a_page_print_what_it_says(page: Path, server_url: str) -> None:
     # The Python blocks of a page continue each other, as a reader would run them.
     script = ""
     for example in examples(page):
         if example.language == "python":
             before = run_python(script) if script and example.output is not None else ""
-            script += example.code + "\n"
+            script += example.code.replace(SERVER, server_url) + "\n"
             printed = run_python(script)
             if example.output is not None:
                 assert printed.removeprefix(before) == example.output, f"in {page.name}:\n{example.code}"

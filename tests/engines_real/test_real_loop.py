@@ -102,4 +102,4 @@ def test_a_random_model_is_no_reason_to_crash(random_engine: Engine) -> None:
     assert running.ended is not None and running.ended.reason in ("length", "silent")
     (ended,) = (event for event in events if isinstance(event, SamplingEnded))
     assert ended.usage.completion_tokens <= 60
-    assert len(find_lessons()) == 3
+    assert len(find_lessons()) == 5

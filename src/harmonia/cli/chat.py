@@ -17,15 +17,16 @@ from harmonia.cli.chats.asking import Asker, find_console, has_terminal
 from harmonia.cli.chats.commands import Commands, Leave
 from harmonia.cli.chats.files import with_files
 from harmonia.cli.chats.opening import Approval, EngineOptions, McpPolicy, Options, open_session
-from harmonia.cli.chats.saved import SavedChats, state_folder
+from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.session import Session
-from harmonia.cli.descriptions import describe_diagnostic
 from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.streams import echo_json_line
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parts import call_of, is_visible
+from harmonia.parts.inspection.descriptions import describe_diagnostic
 from harmonia.run.engines.engine import Sampling
+from harmonia.run.state_folder import state_folder
 from harmonia.run.turn_events import RunEnded
 
 _INTERRUPTED: Final = 130

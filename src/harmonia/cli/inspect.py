@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import click
-import msgspec
 
-from harmonia.cli.descriptions import describe_diagnostic, describe_message
-from harmonia.cli.display import excerpt
-from harmonia.cli.inputs import As
-from harmonia.cli.streams import Reading, echo_json_line, is_malformed, read_input, reading_options, run_parser
+from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_options, run_parser
 from harmonia.cli.trace_view import View
-from harmonia.cli.traces import Trace, TracedMessage, TracedText, TracedTurn, hint_for, marked_length, trace
-from harmonia.events import Diagnostic
 from harmonia.parser import Tools
+from harmonia.parts.inspection import As, describe_trace, hint_for, is_malformed, trace
 from harmonia.vocabulary import Vocabulary
 
 _MALFORMED = 3
-_EXCERPT_CELLS = 76
 
 
 @click.command("inspect")
@@ -66,7 +60,7 @@ def command(
         for diagnostic in traced.diagnostics
     ]
     if as_json:
-        echo_json_line(_describe(traced, hints, ids=ids))
+        echo_json_line(describe_trace(traced, hints, ids=ids))
     else:
         view = View(width or max(shutil.get_terminal_size().columns, 40), vocabulary, _is_coloured(color), full, ids)
         # In pieces, because a trace may be long, and whoever reads may have seen enough.
@@ -86,41 +80,3 @@ def _writable(line: str) -> str:
     """The line, with what the terminal's encoding does not have written as an escape."""
     encoding = sys.stdout.encoding or "utf-8"
     return line.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _describe(traced: Trace, hints: list[str], *, ids: bool) -> dict[str, Any]:
-    outside = [item for item in traced.items if isinstance(item, TracedText) and not item.is_space]
-    turns = [item for item in traced.items if isinstance(item, TracedTurn)]
-    return {
-        "input": traced.kind,
-        "notes": traced.notes,
-        "characters": len(traced.text),
-        "tokens": traced.tokens,
-        "counts_are_exact": traced.has_ids,
-        "messages": [_describe_message(item, ids=ids) for item in traced.messages],
-        "outside": [{"text": item.text, "start_char": item.start_char, "tokens": len(item.ids)} for item in outside],
-        "turns": [msgspec.structs.asdict(turn) for turn in turns],
-        "channels": [msgspec.structs.asdict(count) for count in traced.channels],
-        "diagnostics": [
-            {**describe_diagnostic(diagnostic), "excerpt": _excerpt(diagnostic, traced.text), "hint": hint or None}
-            for diagnostic, hint in zip(traced.diagnostics, hints, strict=True)
-        ],
-    }
-
-
-def _excerpt(diagnostic: Diagnostic, text: str) -> dict[str, str] | None:
-    at = diagnostic.at.character
-    return None if at is None else excerpt(text, at, marked_length(diagnostic, text), _EXCERPT_CELLS)._asdict()
-
-
-def _describe_message(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "index": item.index,
-        **describe_message(item.message),
-        "flags": item.flags,
-        "skipped": item.skipped,
-        "tokens": {"header": len(item.header_ids), "body": len(item.body_ids), "stop": len(item.stop_ids)},
-    }
-    if ids:
-        described["ids"] = {"header": item.header_ids, "body": item.body_ids, "stop": item.stop_ids}
-    return described

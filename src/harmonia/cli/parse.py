@@ -10,12 +10,19 @@ from typing import BinaryIO, cast
 import click
 import msgspec
 
-from harmonia.cli.descriptions import describe_diagnostic, describe_event, describe_message, describe_position
-from harmonia.cli.inputs import As, Input
-from harmonia.cli.streams import Reading, echo_json_line, is_malformed, read_input, reading_options, run_parser
+from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_options, run_parser
 from harmonia.errors import StreamError
 from harmonia.events import Event
 from harmonia.parser import Parsed, Tools
+from harmonia.parts.inspection import (
+    As,
+    Input,
+    describe_diagnostic,
+    describe_event,
+    describe_message,
+    describe_position,
+    is_malformed,
+)
 from harmonia.vocabulary import Vocabulary
 
 _MALFORMED = 3

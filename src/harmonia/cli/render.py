@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import date as Date
-from typing import Any, BinaryIO, get_args
+from typing import BinaryIO, get_args
 
 import click
-import msgspec
 
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
 from harmonia.errors import InputError
-from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
-from harmonia.renderer import CallStop, RecipientSection, Rendered, Renderer
+from harmonia.messages import Conversation, ReasoningEffort, Role
+from harmonia.renderer import CallStop, RecipientSection, Renderer, describe_rendered, with_settings
 from harmonia.vocabulary import Vocabulary
 
 
@@ -85,7 +84,10 @@ def command(
     """Render a conversation: {"messages": [{"role": "user", "content": "Hi"}]}."""
     conversation = Conversation.from_json(read_text(file).removeprefix("\ufeff"))
     if effort is not None or date is not None:
-        conversation = _with_settings(conversation, effort, date)
+        try:
+            conversation = with_settings(conversation, effort=effort, date=date)
+        except InputError as error:
+            raise click.UsageError(error.message) from error
     rendered = Renderer(vocabulary).render(
         conversation,
         None if next_role == "none" else next_role,
@@ -98,43 +100,6 @@ def command(
         case "tokens":
             click.echo(" ".join(map(str, rendered.tokens)))
         case "json":
-            echo_json(_describe(rendered, training=training, escape=escape))
+            echo_json(describe_rendered(rendered, mask=training, escape=escape))
         case _:
             click.echo(rendered.to_text(ambiguous="escape" if escape else "refuse"))
-
-
-def _with_settings(conversation: Conversation, effort: str | None, date: str | None) -> Conversation:
-    """The conversation with these settings in its system message, which is added where there is none."""
-    changes: dict[str, Any] = {}
-    if effort is not None:
-        changes["reasoning_effort"] = ReasoningEffort(effort)
-    if date is not None:
-        changes["conversation_start_date"] = date
-    messages = list(conversation)
-    if all(message.role is not Role.SYSTEM for message in messages):
-        messages.insert(0, Message.system())
-    for at, message in enumerate(messages):
-        for part, content in enumerate(message.contents):
-            if isinstance(content, SystemContent):
-                contents = list(message.contents)
-                contents[part] = content.replace(**changes)
-                messages[at] = message.replace(content=contents)
-                return Conversation(messages)
-    raise click.UsageError(
-        "the system message is plain text, so --effort and --date have no place in it; "
-        'give it a content of type "system_content"'
-    )
-
-
-def _describe(rendered: Rendered, *, training: bool, escape: bool) -> dict[str, Any]:
-    described: dict[str, Any] = {"tokens": rendered.tokens}
-    try:
-        described["text"] = rendered.to_text(ambiguous="escape" if escape else "refuse")
-    except InputError as error:
-        described["text"] = None
-        described["text_error"] = {"code": error.code, "message": error.message, "at": error.at}
-    described["spans"] = [msgspec.structs.asdict(span) for span in rendered.spans]
-    described["losses"] = [msgspec.structs.asdict(loss) for loss in rendered.losses]
-    if training:
-        described["mask"] = [int(trained) for trained in rendered.mask]
-    return described

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast, get_args
+from typing import Any, BinaryIO, TypeVar, get_args
 
 import click
 import msgspec
 
-from harmonia.cli.inputs import As, Input, recognise
 from harmonia.cli.options import file_argument, vocabulary_option
-from harmonia.errors import ErrorCode, InputError, StreamError
-from harmonia.events import Event, MessageEnded, Repaired
-from harmonia.messages import Role, ToolDescription
-from harmonia.parser import FAULTS, Mode, Parsed, Parser, Tools
-from harmonia.parser.tools import DeclaredTool
+from harmonia.messages import Role
+from harmonia.parser import Mode, Parsed, Tools
+from harmonia.parts.inspection import As, Input, parse_input, read_declared, recognise
 from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -88,32 +85,14 @@ def read_input(file: BinaryIO, reading: Reading) -> Input:
 
 def run_parser(taken: Input, reading: Reading, mode: Mode = "tolerant") -> Parsed:
     """Feed the parser as the input was chunked. A StreamError has all the events before it."""
-    parser = Parser(
+    return parse_input(
+        taken,
         reading.role,
         mode,
         reading.tools,
         stop_swallowed=reading.stop_swallowed,
-        stripped=taken.kind == "stripped",
         vocabulary=reading.vocabulary,
     )
-    events: list[Event] = []
-    try:
-        for chunk in taken.chunks:
-            events += parser.feed(chunk)
-        events += parser.close()
-    except StreamError as error:
-        error.events = [*events, *error.events]
-        raise
-    return Parsed(
-        tuple(event.message for event in events if isinstance(event, MessageEnded)),
-        tuple(event.diagnostic for event in events if isinstance(event, Repaired)),
-        tuple(events),
-    )
-
-
-def is_malformed(parsed: Parsed) -> bool:
-    """Whether a strict parser would have raised."""
-    return any(FAULTS[diagnostic.code].strict == "raises" for diagnostic in parsed.diagnostics)
 
 
 def echo_json_line(value: Any) -> None:
@@ -142,31 +121,9 @@ def _load_tools(_context: click.Context, _option: click.Parameter, given: str | 
     path = Path(given)
     if given.endswith(".json") or path.is_file():
         try:
-            return Tools(_read_tools(json.loads(path.read_bytes())))
+            return Tools(read_declared(json.loads(path.read_bytes())))
         except OSError as error:
             raise click.BadParameter(f"{given}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise click.BadParameter(f"{given} is not JSON: {error}") from error
     return Tools([name.strip() for name in given.split(",") if name.strip()])
-
-
-def _read_tools(value: Any) -> list[DeclaredTool]:
-    """Names, OpenAI's definitions (with `function` or without), or an object that has them in `tools`."""
-    if isinstance(value, dict):
-        value = cast("dict[str, Any]", value).get("tools")
-    if not isinstance(value, list):
-        raise InputError(ErrorCode.PARSE_INVALID_OPTION, 'tools are a list, or an object with a list in "tools"')
-    found: list[DeclaredTool] = []
-    for at, tool in enumerate(cast("list[Any]", value)):
-        if isinstance(tool, str):
-            found.append(tool)
-            continue
-        definition = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
-        function = definition.get("function", definition)
-        name = cast("dict[str, Any]", function).get("name") if isinstance(function, dict) else None
-        if isinstance(name, str):
-            found.append(ToolDescription(name))
-        elif not isinstance(definition.get("type"), str) or definition["type"] == "function":
-            # Tools of another type, such as web_search, are the server's own and have no name to call them by.
-            raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"the tool at {at} has no name")
-    return found

@@ -7,6 +7,7 @@ from typing import BinaryIO
 import click
 
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
+from harmonia.parts.inspection import describe_token
 from harmonia.vocabulary import Vocabulary
 
 
@@ -27,16 +28,6 @@ def command(
     if count:
         click.echo(len(tokens))
     elif as_json:
-        echo_json([_describe(token, vocabulary) for token in tokens])
+        echo_json([describe_token(token, vocabulary) for token in tokens])
     else:
         click.echo(" ".join(map(str, tokens)))
-
-
-def _describe(token: int, vocabulary: Vocabulary) -> dict[str, object]:
-    data = vocabulary.decode_bytes([token])
-    return {
-        "id": token,
-        "bytes": data.hex(),
-        "text": data.decode(errors="replace"),
-        "special": vocabulary.is_special(token),
-    }

@@ -12,12 +12,21 @@ from typing import Any, Final
 import click
 import msgspec
 
-from harmonia.cli.display import Line, cells, excerpt, shorten, show, wrap, wrap_words
-from harmonia.cli.dumps import count
-from harmonia.cli.traces import ChannelCount, Trace, TracedMessage, TracedText, TracedTurn, is_empty, marked_length
+from harmonia.cli.display import Line, shorten, wrap, wrap_words
 from harmonia.errors import ErrorCode
 from harmonia.events import Diagnostic
 from harmonia.parser import FAULTS
+from harmonia.parts.inspection.dumps import count
+from harmonia.parts.inspection.excerpts import cells, excerpt, show
+from harmonia.parts.inspection.traced import (
+    ChannelCount,
+    Trace,
+    TracedMessage,
+    TracedText,
+    TracedTurn,
+    is_empty,
+    marked_length,
+)
 from harmonia.vocabulary import SPELLING_BY_ID, Vocabulary
 
 _INDENT: Final = "    "

@@ -87,7 +87,7 @@ def _recognise_list(items: list[Any]) -> str:
     objects = [cast(Object, item) for item in items if isinstance(item, Mapping)]
     if any("role" not in item and "type" in item for item in objects):
         return RESPONSES.name
-    kinds = {part.get("type") for item in objects for part in _parts_of(item)}
+    kinds = {kind for item in objects for part in _parts_of(item) if isinstance(kind := part.get("type"), str)}
     if any(_HARMONY_FIELDS & item.keys() for item in objects) or kinds & _HARMONY_PARTS:
         return HARMONY_JSON.name
     if any(_CHAT_FIELDS & item.keys() for item in objects):

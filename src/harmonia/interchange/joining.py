@@ -98,7 +98,9 @@ class ReadMessages:
         self.messages += messages
         self._batch += any(message.role is Role.USER for message in messages)
 
-    def add_call(self, message: Message, id_: str | None, output: Texts | None = None, path: str = "$") -> None:
+    def add_call(
+        self, message: Message, id_: str | None, output: Texts | Message | None = None, path: str = "$"
+    ) -> None:
         """A call, and what it gave, where a server made the call itself and tells both at once."""
         self._settle()
         call = _Open(len(self.messages), message, self._batch)
@@ -113,7 +115,8 @@ class ReadMessages:
         self.messages.append(message)
         if output is not None:
             call.is_answered = True
-            self._results.append((call, canonical.result(call.recipient, output).answering(message), path))
+            result = output if isinstance(output, Message) else canonical.result(call.recipient, output)
+            self._results.append((call, result.answering(message), path))
 
     def add_result(self, id_: str | None, name: str | None, content: Texts, path: str, id_path: str) -> None:
         """A result for the call with this id; without an id, for the tool of this name, or the call that waits."""

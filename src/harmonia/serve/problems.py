@@ -75,6 +75,8 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.ENGINE_STALLED: (504, _SERVER, "engine_stalled"),
     ErrorCode.ENGINE_DIED: (502, _SERVER, "engine_died"),
     ErrorCode.ENGINE_BAD_ANSWER: (502, _SERVER, "engine_bad_answer"),
+    # An MCP server that a client named.
+    ErrorCode.TOOL_SERVER_UNREACHABLE: (424, _REQUEST, "mcp_server_unreachable"),
     ErrorCode.STORE_UNAVAILABLE: (503, _SERVER, "store_unavailable"),
 }
 _CLASSES: Final[tuple[tuple[type[HarmonyError], int, str], ...]] = (
@@ -86,6 +88,8 @@ _CLASSES: Final[tuple[tuple[type[HarmonyError], int, str], ...]] = (
 )
 # What engines and tools say may quote the model, or an address of the operator's. The log has their own words.
 _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
+    ErrorCode.SERVE_DEMAND_NOT_MET: "tool_choice demands a call, and the model made none",
+    ErrorCode.TOOL_NOT_CERTAIN: "a call was damaged while it was streamed, so it is none",
     ErrorCode.ENGINE_UNREACHABLE: "the engine behind this server cannot be reached",
     ErrorCode.ENGINE_NONE_FOUND: "there is no engine behind this server",
     ErrorCode.ENGINE_REFUSED: "the engine behind this server refused the request",
@@ -113,7 +117,8 @@ def problem_of(error: BaseException) -> Problem:
         kind,
         code or error.code.value,
         _message_of(error),
-        _param_of(error.at),
+        # The place of another fault is in an engine's answer or in what a model said.
+        _param_of(error.at) if status < 500 else None,
         1 if status in (429, 503) else None,
     )
 

@@ -1,10 +1,14 @@
-"""The settings of a server: what there is to set, and where it comes from."""
+"""The settings of a server: what there is to set, and what it may be set to.
+
+`configuration.py` reads them from flags, the environment and a file; see docs/server.md.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from harmonia.serve.identity import Dialect
 
@@ -15,29 +19,37 @@ Analysis = Literal["hidden", "shown"]
 # unverified  also what was read from text, where nobody can tell a call from an echo
 Calls = Literal["certain", "unverified"]
 
+# No engine listens here unless told to: 8000, 8080, 1234, 11434 and 30000 are theirs, and `auto` looks there.
+DEFAULT_PORT: Final = 8765
+
+Count = Annotated[int, Meta(ge=1)]
+Days = Annotated[float, Meta(gt=0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]  # 0 takes any that is free
+Seconds = Annotated[float, Meta(gt=0)]
+
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one request may use."""
 
-    body_bytes: int = 32 * 1024 * 1024
-    depth: int = 64
-    tools: int = 512
-    schema_bytes: int = 256 * 1024
-    items: int = 10_000
-    choices: int = 8
-    output_tokens: int | None = None
-    request_s: float = 3600.0  # from the first byte of the request to the last of the answer
-    receive_s: float = 60.0  # until the body is there
-    send_s: float = 60.0  # one write to a client that does not read
-    concurrent: int = 256
-    stored_days: float | None = 30.0
+    body_bytes: Count = 32 * 1024 * 1024
+    depth: Count = 64
+    tools: Count = 512
+    schema_bytes: Count = 256 * 1024
+    items: Count = 10_000
+    choices: Count = 8
+    output_tokens: Count | None = None
+    request_s: Seconds = 3600.0  # from the first byte of the request to the last of the answer
+    receive_s: Seconds = 60.0  # until the body is there
+    send_s: Seconds = 60.0  # one write to a client that does not read
+    concurrent: Count = 256
+    stored_days: Days | None = 30.0
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of them; see docs/server.md. Flags win over the environment, and that over the file."""
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: Port = DEFAULT_PORT
     engine: str = "auto"
     model: str | None = None
     engine_api_key: str | None = None
@@ -49,7 +61,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calls: Calls = "certain"
     api_key_file: str | None = None
     seal_key_file: str | None = None
-    seal_days: float = 30.0
+    seal_days: Days = 30.0
     insecure: bool = False
     hosts: tuple[str, ...] = ()  # further names under which clients may reach the server
     origins: tuple[str, ...] = ()  # web pages that may call it
@@ -59,3 +71,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_content: bool = False
     log_format: Literal["text", "json"] = "text"
     limits: Limits = Limits()
+
+    def __repr__(self) -> str:
+        # The options of an engine may have a header with a key, and its address a password.
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in _NOT_SHOWN)
+        return f"Settings({', '.join(shown)}, …)"
+
+
+_NOT_SHOWN: Final = ("engine", "engine_api_key", "engine_options")

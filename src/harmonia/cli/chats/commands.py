@@ -11,11 +11,11 @@ import click
 from harmonia.cli.chats.files import with_files
 from harmonia.cli.chats.session import Session
 from harmonia.cli.display import show
-from harmonia.cli.dumps import count
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history import DOCUMENTED, measure, prepare
 from harmonia.interchange import FORMATS, format_named
 from harmonia.messages import ReasoningEffort, Role
+from harmonia.parts.inspection.dumps import count
 from harmonia.run.turn_events import RunEnded
 
 HELP = """\

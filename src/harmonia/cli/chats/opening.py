@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from harmonia.cli.chats.asking import Approvals, Asker, Console
-from harmonia.cli.chats.saved import SavedChats, state_folder
+from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.chats.session import Session
 from harmonia.cli.display import readable, show
@@ -24,6 +24,7 @@ from harmonia.run.engines.engine import Engine, Sampling
 from harmonia.run.engines.recording import RecordingEngine
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Model
+from harmonia.run.state_folder import state_folder
 from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
 from harmonia.provenance import Origin, Sampled, Trust
+from harmonia.run.state_folder import state_folder
 from harmonia.vocabulary import VOCABULARY_SIZE
 
 _VERSION: Final = 1
@@ -45,14 +46,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     model: str
     messages: list[dict[str, Any]]
     engine: str | None = None
-
-
-def state_folder() -> Path:
-    """Where chats, questions and pins are kept: the XDG state folder. Made for its owner only, if it is not there."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(state) / "harmonia"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
 
 
 class SavedChats:

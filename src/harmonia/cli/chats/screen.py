@@ -16,7 +16,6 @@ from typing import Any, Final, TextIO
 import click
 
 from harmonia.cli.display import readable, shorten, show
-from harmonia.cli.dumps import count
 from harmonia.errors import ErrorCode
 from harmonia.events import (
     ArgumentsDelta,
@@ -33,6 +32,7 @@ from harmonia.events import (
 from harmonia.messages import Message
 from harmonia.parser import FAULTS
 from harmonia.parts import Call
+from harmonia.parts.inspection.dumps import count
 from harmonia.run.engines.engine import Usage
 from harmonia.run.turn_events import CallEnded, CallStarted, RunEnded, SamplingEnded, SamplingStarted, TurnEvent
 

@@ -57,10 +57,11 @@ class ToolSet:
         "_validators",
     )
 
-    def __init__(self, tools: Iterable[ToolLike] = ()) -> None:
+    def __init__(self, tools: Iterable[ToolLike] = (), *, descriptions: Mapping[str, str | None] | None = None) -> None:
+        """`descriptions` are those of namespaces whose tools are given one by one."""
         if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"tools is {tools!r}; expected a list of them")
-        described: dict[str, str | None] = {}
+        described: dict[str, str | None] = dict(descriptions or {})
         self._tools = tuple(each for tool in tools for each in as_tools(tool, described))
         self._recipients = _recipients_of(self._tools)
         self._by_recipient = {recipient: tool for tool, recipient in self._recipients.values()}

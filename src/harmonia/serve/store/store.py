@@ -75,6 +75,10 @@ class Store(Protocol):
         """The response and all those it continues, the oldest first; None where one of them is missing."""
         ...
 
+    async def items(self, owner: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+        """Those of the output items with these ids that this owner has, by their ids."""
+        ...
+
     async def input_items(
         self, owner: str, response_id: str, *, after: str | None = None, limit: int = 20, order: Order = "desc"
     ) -> Page | None:
@@ -83,6 +87,11 @@ class Store(Protocol):
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Whether there was one to delete."""
+        ...
+
+    async def purge(self, older_than: int) -> int:
+        """Delete the responses that were created before that time, in seconds since 1970, and say how many they were.
+        Those in progress stay."""
         ...
 
     async def recover(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What the input of `parse` and `inspect` is: text, token ids, stripped text, or the dump of a server's stream.
 
     tokens    [200005, 35644], [[200005], [35644]], {"tokens": […]}, or numbers with white space or commas between them
-    sse       `data: {…}` lines, or JSON objects, one a line: see cli/dumps.py
+    sse       `data: {…}` lines, or JSON objects, one a line: see dumps.py
     stripped  no special token is spelled anywhere, and there are the remains of headers
     text      everything else; of an input that is one JSON string, the text is what it stands for
 
@@ -18,9 +18,9 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
-from harmonia.cli.dumps import count, looks_like_a_dump, read_dump
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.parser.stripped import looks_stripped
+from harmonia.parts.inspection.dumps import count, looks_like_a_dump, read_dump
 from harmonia.vocabulary import find_spellings
 
 Kind = Literal["text", "tokens", "stripped", "sse"]

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from harmonia.cli.inputs import Input
 from harmonia.errors import ErrorCode
 from harmonia.events import (
     Diagnostic,
@@ -26,6 +25,7 @@ from harmonia.events import (
 )
 from harmonia.messages import Message, Role
 from harmonia.parser import FAULTS, Parsed, ToolKind, Tools
+from harmonia.parts.inspection.inputs import Input
 from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID, START, VOCABULARY_SIZE, Vocabulary
 
@@ -37,6 +37,18 @@ _TOOL_KINDS: Final[dict[ToolKind, str]] = {
     "builtin": "a built-in tool",
     "unknown": "an unknown tool",
 }
+
+
+class OptionWords(msgspec.Struct, frozen=True):
+    """How hints speak of the options of whoever reads them: the command's by default."""
+
+    role: str = "--role"
+    role_assistant: str = "--role assistant"
+    tools: str = "--tools"
+    stop_swallowed: str = "--stop-swallowed"
+
+
+_OF_THE_COMMAND: Final = OptionWords()
 
 
 class TracedMessage(msgspec.Struct, frozen=True):
@@ -223,22 +235,30 @@ def spell_out(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
     return data.decode(errors="replace")
 
 
-def hint_for(diagnostic: Diagnostic, trace: Trace, *, has_role: bool, has_tools: bool) -> str:
+def hint_for(
+    diagnostic: Diagnostic,
+    trace: Trace,
+    *,
+    has_role: bool,
+    has_tools: bool,
+    words: OptionWords = _OF_THE_COMMAND,
+) -> str:
     """What somebody who finds this fault in a trace can do about it; empty where there is nothing to say."""
     code, at = diagnostic.code, diagnostic.at.character
     match code:
         case ErrorCode.STREAM_MISSING_START if not has_role and at == 0:
-            return "if it is a completion, --role assistant says so, and this is no fault"
+            return f"if it is a completion, {words.role_assistant} says so, and this is no fault"
         case ErrorCode.MISSING_SENTINEL if at == len(trace.text):
-            return "if the engine keeps the last stop token to itself, --stop-swallowed says so, and this is no fault"
+            said = f"{words.stop_swallowed} says so, and this is no fault"
+            return f"if the engine keeps the last stop token to itself, {said}"
         case ErrorCode.STREAM_NO_MARKUP if trace.lacks_what_was_parsed:
             return "the server parsed the Harmony itself: ask it for raw tokens"
         case ErrorCode.HEADER_GLUED_RECIPIENT | ErrorCode.HEADER_SPACED_RECIPIENT if not has_tools:
-            return "--tools with the declared names helps to take it apart"
+            return f"{words.tools} with the declared names helps to take it apart"
         case ErrorCode.HEADER_REPEATED_START if not has_role:
             return ""
         case ErrorCode.HEADER_FORGED_ROLE if trace.text.lstrip().startswith(SPELLING_BY_ID[START]):
-            return "if it is a whole conversation and no completion, leave --role out"
+            return f"if it is a whole conversation and no completion, leave {words.role} out"
         case ErrorCode.HEADER_UNFINISHED if is_empty(trace):
             return ""
         case ErrorCode.HEADER_UNFINISHED if trace.text.endswith("assistant"):

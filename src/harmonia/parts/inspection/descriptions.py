@@ -1,4 +1,4 @@
-"""Messages, diagnostics and events as JSON values: what `parse` and `inspect` print."""
+"""Messages, diagnostics, events and tokens as JSON values: what `parse`, `inspect` and `tokenize` print."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from harmonia.events import (
 from harmonia.messages import Message
 from harmonia.parser import FAULTS
 from harmonia.provenance import Trust
+from harmonia.vocabulary import Vocabulary
 
 Json = dict[str, Any]
 
@@ -98,4 +99,15 @@ def _describe_header(header: Header) -> Json:
         "forged": header.is_forged,
         "call": header.is_call,
         "visible": header.is_visible,
+    }
+
+
+def describe_token(token: int, vocabulary: Vocabulary) -> Json:
+    """A token: its bytes in hexadecimal, which alone need not be a text, and what they look like."""
+    data = vocabulary.decode_bytes([token])
+    return {
+        "id": token,
+        "bytes": data.hex(),
+        "text": data.decode(errors="replace"),
+        "special": vocabulary.is_special(token),
     }

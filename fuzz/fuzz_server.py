@@ -1,0 +1,464 @@
+"""Invariant: whatever a client sends, the server answers, never with a 500, in the one error shape, and goes on.
+
+    python fuzz/fuzz_server.py [--requests N] [--seconds S] [--seed N]
+
+Requests that are right are changed where their structure is: types are swapped, fields left out, doubled and made up,
+numbers and nestings made huge, schemas made to loop and to explode, names made strange; then the bytes and the headers.
+The application is asked without a socket. After every hundred requests it must still be healthy and answer a usual one;
+a request that takes longer than the watchdog is a hang; memory must stay bounded. Prints how many requests there were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import copy
+import faulthandler
+import io
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from harmonia.errors import ErrorCode  # noqa: E402
+from harmonia.serve.http.logs import configure, withdraw  # noqa: E402
+from harmonia.serve.problems import _TABLE  # noqa: E402  # pyright: ignore[reportPrivateUsage]
+from harmonia.serve.settings import Limits  # noqa: E402
+from scripted import ScriptedEngine, calls, final, think  # noqa: E402
+from serving.safety.full_requests import (  # noqa: E402
+    CHAT,
+    FULL_CHAT,
+    FULL_REQUESTS,
+    FULL_RESPONSE,
+    RENDER,
+    RESPONSES,
+    SCHEMA,
+)
+from serving.safety.in_process import Answered, application, ask  # noqa: E402
+from serving.safety.spellings import HOSTILE  # noqa: E402
+
+# Against a hang. A request of these takes milliseconds.
+WATCHDOG_S = 60
+# How much more memory than at the beginning the process may come to hold. Bodies here are some megabytes at most.
+MORE_BYTES = 1_500 * 1024 * 1024
+CODES = {code.value for code in ErrorCode} | {row[2] for row in _TABLE.values() if row[2] is not None}
+# A fault of the model's, which the request demanded what it did not do, and no fault of the server's.
+MODELS_FAULTS = {"tool_choice_not_met"}
+
+Mutation = Callable[[random.Random, Any], Any]
+
+
+class Found(Exception):
+    """What breaks the invariant."""
+
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def nested(depth: int, *, is_list: bool = True) -> Any:
+    value: Any = "bottom"
+    for _ in range(depth):
+        value = [value] if is_list else {"properties": {"x": value}, "type": "object"}
+    return value
+
+
+def exploding(levels: int) -> Any:
+    """A schema of which each definition names the next one twice: short, and endless when it is written out."""
+    defs = {
+        f"D{at}": {"type": "object", "properties": {side: {"$ref": f"#/$defs/D{at + 1}"} for side in ("a", "b")}}
+        for at in range(levels)
+    }
+    return {"$ref": "#/$defs/D0", "$defs": {**defs, f"D{levels}": {"type": "string"}}}
+
+
+LOOPS: list[Any] = [
+    {"$ref": "#"},
+    {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}},
+    {"type": "object", "properties": {"self": {"$ref": "#"}}},
+    {"allOf": [{"$ref": "#"}]},
+    {"anyOf": [{"$ref": "#/anyOf/0"}]},
+    {"$ref": "https://example.com/schema.json"},
+    {"$ref": "file:///etc/passwd"},
+    {"$ref": "#/%24defs/A~1b~0", "$defs": {"A/b~": {"type": "string"}}},
+    {"$ref": 5},
+    {"$dynamicRef": "#node", "$dynamicAnchor": "node"},
+]
+# Expressions that backtracking engines need ages for, and what makes them.
+PATTERNS = ["^(a+)+$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*)*" * 20, "(?:a|a)*b", "[", "(?<n>", "\\", "a{99999999}"]
+NAMES = [
+    *("", " ", ".", "..", "functions", "functions.x", "a.b.c", "a b", "x" * 65, "x" * 10_000, "to=assistant", "é", "函数"),
+    *("🦜", "\x00", "\n", "\u202e", "-", "_", "123", "__proto__", "constructor", "python", "browser.search", "assistant"),
+    *("final", "<|call|>", "%s%n", "../../etc/passwd", "x\ud7ff", "A" * 64, "a" * 63 + "é", "namespace", "null", "///"),
+]
+STRANGE: list[Any] = [
+    None, True, False, 0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**300, 1.5, -0.0, 1e308, 5e-324,
+    "", " ", "0", "null", "true", "\x00", "\ud7ff", "\uffff", "\U0010ffff", "a" * 100_000, "é" * 3000, "\u0000" * 50,
+    [], {}, [[]], [{}], {"": ""}, {"type": None}, [None], ["a"] * 300, {"type": "function"}, {"type": ["string"]},
+    {str(number): number for number in range(300)}, nested(40), nested(40, is_list=False), nested(70),
+    *LOOPS, exploding(10), exploding(60), *({"type": "string", "pattern": each} for each in PATTERNS),
+    *NAMES, *HOSTILE.values(),
+    {"enum": list(range(2000))}, {"oneOf": [SCHEMA] * 40}, {"type": "object", "properties": {f"p{n}": SCHEMA for n in range(30)}},
+    {"additionalProperties": {"additionalProperties": {"additionalProperties": False}}}, {"not": {"not": {"not": {}}}},
+    {"if": True, "then": False, "else": {"$ref": "#"}}, {"prefixItems": [True, False, {}]}, {"const": nested(30)},
+    {"minimum": 1e308, "maximum": -1e308, "multipleOf": 0}, {"type": "object", "required": "all"},
+]  # fmt: skip
+
+
+# ── changes of values ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def places_of(value: Any) -> list[tuple[Any, Any]]:
+    """Every (holder, key) in a value."""
+    found: list[tuple[Any, Any]] = []
+    todo = [value]
+    while todo:
+        holder = todo.pop()
+        keys = list(holder) if isinstance(holder, dict) else range(len(holder)) if isinstance(holder, list) else ()
+        for key in keys:
+            found.append((holder, key))
+            todo.append(holder[key])
+    return found
+
+
+def swap(rng: random.Random, body: Any) -> Any:
+    holder, key = rng.choice(places_of(body))
+    holder[key] = copy.deepcopy(rng.choice(STRANGE))
+    return body
+
+
+def exchange(rng: random.Random, body: Any) -> Any:
+    """What stands in one place, in another."""
+    holder, key = rng.choice(places_of(body))
+    other, name = rng.choice(places_of(body))
+    holder[key] = copy.deepcopy(other[name])
+    return body
+
+
+def leave_out(rng: random.Random, body: Any) -> Any:
+    holder, key = rng.choice(places_of(body))
+    del holder[key]
+    return body
+
+
+def make_up(rng: random.Random, body: Any) -> Any:
+    holder = rng.choice([body, *(holder for holder, _ in places_of(body) if isinstance(holder, dict))])
+    holder[rng.choice([*NAMES, "stream", "tools", "type", "id", "background", "tokens", "n"])] = rng.choice(STRANGE)
+    return body
+
+
+def repeat(rng: random.Random, body: Any) -> Any:
+    lists = [each for holder, key in places_of(body) if isinstance(each := holder[key], list) and each]
+    if lists:
+        chosen = rng.choice(lists)
+        chosen.insert(rng.randrange(len(chosen) + 1), copy.deepcopy(rng.choice(chosen)))
+    return body
+
+
+def shuffle(rng: random.Random, body: Any) -> Any:
+    lists = [each for holder, key in places_of(body) if isinstance(each := holder[key], list) and len(each) > 1]
+    if lists:
+        rng.shuffle(rng.choice(lists))
+    return body
+
+
+def many_tools(rng: random.Random, body: Any) -> Any:
+    number = rng.choice([500, 512, 513, 10_000])
+    is_chat = "messages" in body
+    made = [{"name": f"tool_{at}", "parameters": {"type": "object"}} for at in range(number)]
+    body["tools"] = [{"type": "function", "function": each} if is_chat else {"type": "function", **each} for each in made]
+    return body
+
+
+def schema(rng: random.Random, body: Any) -> Any:
+    """A schema that is hard, where schemas are."""
+    hard = copy.deepcopy(rng.choice([*LOOPS, exploding(rng.choice([5, 16, 64, 400])), nested(60, is_list=False),
+        *({"type": "object", "properties": {"x": {"type": "string", "pattern": each}}} for each in PATTERNS),
+        {"type": "object", "properties": {name: {"type": "string"} for name in NAMES}},
+        {"type": "object", "description": "d" * 300_000}]))  # fmt: skip
+    homes = [(holder, key) for holder, key in places_of(body) if key in ("parameters", "schema", "output_schema")]
+    if homes:
+        holder, key = rng.choice(homes)
+        holder[key] = hard
+    return body
+
+
+def streamed(rng: random.Random, body: Any) -> Any:
+    body["stream"] = True
+    return body
+
+
+MUTATIONS: list[Mutation] = [swap, swap, swap, exchange, leave_out, leave_out, make_up, repeat, shuffle, schema, schema, streamed]
+RARE: list[Mutation] = [many_tools]
+
+# ── changes of bytes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def spoil(rng: random.Random, data: bytes) -> bytes:
+    """JSON that two programs would read in two ways, or none."""
+    at = rng.randrange(len(data) + 1)
+    match rng.randrange(14):
+        case 0:
+            return data[:at]
+        case 1:
+            return data[:at] + bytes([rng.randrange(256)]) + data[at:]
+        case 2:
+            return data.replace(b'"model"', b'"model": "script", "model"', 1)
+        case 3:
+            return data.replace(b'"content"', b'"content": "twice", "content"', 1)
+        case 4:
+            return data.replace(b'"Hello"', rng.choice([b'"\\ud800"', b'"\\udfff\\ud800"', b'"\\u0000"', b'"\xff"', b'"\xed\xa0\x80"']), 1)
+        case 5:
+            return data.replace(b"}", rng.choice([b', "x": NaN}', b', "x": -Infinity}', b', "x": 1e999}', b', "x": ' + b"9" * 5000 + b"}"]), 1)
+        case 6:
+            return b"[" * rng.choice([10, 65, 1000, 200_000]) + data
+        case 7:
+            return b'{"a":' * rng.choice([10, 65, 5000]) + b"1" + b"}" * rng.choice([0, 10, 65, 5000])
+        case 8:
+            return rng.choice([b"\xef\xbb\xbf", b"\xff\xfe", b" ", b"\n\n"]) + data
+        case 9:
+            return data + rng.choice([data, b"x", b"\x00", b" ", b"]", b"}"])
+        case 10:
+            return data[: at // 2] + data[at:]
+        case 11:
+            return bytes(rng.randrange(256) for _ in range(rng.randrange(200)))
+        case 12:
+            return rng.choice([b"", b"null", b"0", b'""', b"[]", b"{}", b"true", b"-", b'"', b"{", b"1" * 400])
+        case _:
+            return data.decode().encode(rng.choice(["utf-16", "utf-32", "latin-1", "utf-7"]), "replace")
+
+
+HEADERS: list[tuple[bytes, list[bytes]]] = [
+    (b"content-type", [b"text/plain", b"", b"application/json; charset=latin-1", b"application/json;charset=UTF-8", b"multipart/form-data", b"\xff", b"application/json" * 100]),
+    (b"content-length", [b"-1", b"0", b"99999999999999999999", b"x", b"1e3", b"\xb2"]),
+    (b"content-encoding", [b"gzip", b"identity", b"br, gzip", b""]),
+    (b"transfer-encoding", [b"chunked", b"gzip, chunked", b"\x00"]),
+    (b"host", [b"evil.example", b"", b"localhost:99999", b"[::1]", b"localhost\xff", b"127.0.0.1:80:80", b"@localhost", b"a" * 300]),
+    (b"origin", [b"null", b"http://evil.example", b"http://localhost", b"http://[", b"\xff", b"http://localhost:8765"]),
+    (b"sec-fetch-site", [b"cross-site", b"same-origin", b"x"]),
+    (b"authorization", [b"Bearer", b"Bearer x", b"Basic eA==", b"\xff", b"Bearer " + b"x" * 5000]),
+    (b"harmonia-dialect", [b"openai", b"open-responses", b"", b"x", b"\xff"]),
+    (b"x-request-id", [b"a", b"a" * 65, b"\r\nx: y", b"\xff", b"<script>"]),
+    (b"accept", [b"text/event-stream", b"*/*", b"", b"\xff"]),
+    (b"x-" + b"y" * 300, [b"z" * 300]),
+    (b"expect", [b"100-continue"]),
+    (b"openai-beta", [b"responses=v1"]),
+]  # fmt: skip
+
+PATHS = [
+    "/v1/responses/resp_x", "/v1/responses/" + "x" * 3000, "/v1/responses/%00", "/v1/responses/..%2f..%2fetc", "/v1/responses//",
+    "/v1/responses/resp_x/input_items?limit=0", "/v1/responses/resp_x/input_items?limit=²", "/v1/responses/x/input_items?order=up&after=%ff",
+    "/v1/responses/resp_x?stream=true", "/v1/responses/resp_x?include[]=x&include[]=y", "/v1/responses/x?" + "a=b&" * 200,
+    "/v1/responses/resp_x/cancel", "/v1/models/x/y", "/v1/models/%ff", "/v1/models/", "/v1/models", "/health", "/ready", "/metrics",
+    "/openapi.json", "/docs", "/", "//", "/v1", "/v1/harmony/nothing", "/v1/chat/completions?x=y", "/\u00e9", "/v1/responses?stream=1",
+]  # fmt: skip
+METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "BREW", "get"]
+HARMONY: list[tuple[str, Any]] = [
+    ("/v1/harmony/parse", {"text": "<|channel|>analysis<|message|>Hm<|end|>", "role": "assistant", "tools": ["functions.x"], "output": "events"}),
+    ("/v1/harmony/parse", {"tokens": [200005, 17196, 200008, 13225, 200002], "mode": "strict", "output": "parts", "stop_swallowed": True}),
+    ("/v1/harmony/inspect", {"text": "data: {}\n\n", "as": "sse", "include": ["ids", "text", "token_table"]}),
+    ("/v1/harmony/inspect", {"tokens": [[200006], [1, 2], [200008]], "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}]}),
+    ("/v1/harmony/tokenize", {"text": "Hello <|end|>", "special": True, "output": "pieces"}),
+    ("/v1/harmony/detokenize", {"tokens": [13225, 200006, 5], "strict": True}),
+    (RENDER, {"markdown": "## user\n\nHello\n"}),
+]  # fmt: skip
+
+
+# ── the fuzzer ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Fuzzer:
+    def __init__(self, app: Any, seed: int) -> None:
+        self._app = app
+        self._rng = random.Random(seed)
+        self._memory = _memory()
+        self.requests = 0
+        self.statuses: Counter[int] = Counter()
+        stored = {**FULL_RESPONSE, "store": True}
+        self._bodies: list[tuple[str, Any]] = [
+            *FULL_REQUESTS.values(), (RESPONSES, stored), *HARMONY, *HARMONY,
+            ("/v1/responses/input_tokens", {key: each for key, each in FULL_RESPONSE.items() if key in ("model", "input", "tools", "instructions")}),
+            (RESPONSES, {"input": "Hello", "stream": True}), (CHAT, {"model": "script", "messages": FULL_CHAT["messages"][-1:], "n": 2, "stream": True}),
+            (RESPONSES, {"input": "Hello", "previous_response_id": "resp_x", "truncation": "auto", "max_output_tokens": 5}),
+        ]  # fmt: skip
+
+    async def run(self, requests: int | None, seconds: float | None) -> None:
+        until = None if seconds is None else time.monotonic() + seconds
+        while (requests is None or self.requests < requests) and (until is None or time.monotonic() < until):
+            await self.one()
+            if self.requests % 100 == 0:
+                await self.look()
+        await self.look()
+
+    async def one(self) -> None:
+        rng = self._rng
+        headers: list[tuple[bytes, bytes]] = []
+        if rng.random() < 0.15:
+            for name, values in rng.sample(HEADERS, rng.randint(1, 3)):
+                headers.append((name, rng.choice(values)))
+        if rng.random() < 0.1:
+            method, path, data = rng.choice(METHODS), rng.choice(PATHS), None
+        else:
+            path, body = rng.choice(self._bodies)
+            method = "POST" if rng.random() < 0.98 else rng.choice(METHODS)
+            data = self._changed(copy.deepcopy(body))
+        await self.send(method, path, data, headers, pieces=rng.choice([1, 1, 1, 7, 50]))
+
+    def _changed(self, body: Any) -> bytes:
+        rng = self._rng
+        chosen = rng.choices(MUTATIONS, k=rng.choice([0, 1, 1, 1, 2, 3, 6])) + (rng.choices(RARE) if rng.random() < 0.01 else [])
+        for mutation in chosen:
+            if isinstance(body, dict) and places_of(body):
+                body = mutation(rng, body)
+        try:
+            data = json.dumps(body, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+        except ValueError:
+            data = b"{}"  # it came to hold itself
+        return spoil(rng, data) if rng.random() < 0.15 else data
+
+    async def send(self, method: str, path: str, data: bytes | None, headers: Any = (), *, pieces: int = 1) -> Answered:
+        self.requests += 1
+        faulthandler.dump_traceback_later(WATCHDOG_S, exit=True)
+        try:
+            answer = await ask(self._app, method, path, data, headers, pieces=pieces)
+        except Exception as error:
+            raise Found(f"{type(error).__name__}: {error}\n{_told(method, path, data, headers)}") from error
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        self.statuses[answer.status] += 1
+        wrong = _wrong_with(answer, method)
+        if wrong is not None:
+            raise Found(f"{wrong}: {answer.status} {answer.body[:500]!r}\n{_told(method, path, data, headers)}")
+        return answer
+
+    async def look(self) -> None:
+        """Is it still there?"""
+        for method, path, body in (
+            ("GET", "/health", None),
+            ("POST", RESPONSES, b'{"input": "Hello", "store": false}'),
+            ("POST", CHAT, b'{"model": "script", "messages": [{"role": "user", "content": "Hi"}], "stream": true}'),
+        ):
+            answer = await self.send(method, path, body)
+            if answer.status != 200:
+                raise Found(f"a usual request is answered with {answer.status}: {answer.body[:500]!r}")
+        grown = _memory() - self._memory
+        if grown > MORE_BYTES:
+            raise Found(f"{grown:,} bytes more of memory than at the beginning")
+
+
+def _wrong_with(answer: Answered, method: str) -> str | None:
+    if answer.status == 500 and not (answer.body and _code(answer) in MODELS_FAULTS):
+        return "a 500"
+    if answer.status > 500:
+        return "a fault of the server"
+    if "x-request-id" not in answer.headers:
+        return "an answer without an id"
+    if answer.status >= 400 and method != "HEAD":
+        try:
+            error = answer.json["error"]
+            is_right = {"message", "type", "param", "code"} <= set(error) and isinstance(error["message"], str)
+        except (ValueError, KeyError, TypeError):
+            is_right = False
+        if not is_right:
+            return "another shape of error"
+        if _code(answer) not in CODES:
+            return "an unknown code"
+    elif 300 <= answer.status < 400:
+        return "a redirection"
+    if answer.status == 200 and answer.headers.get("content-type", "").startswith("text/event-stream"):
+        return _wrong_with_stream(answer.body)
+    return None
+
+
+def _wrong_with_stream(body: bytes) -> str | None:
+    frames = [frame for frame in body.split(b"\n\n") if frame]
+    for frame in frames:
+        data = frame.rpartition(b"data: ")[2]
+        if data != b"[DONE]" and not isinstance(json.loads(data), dict):
+            return "a strange event"
+    ends = [b"event: response.completed", b"event: response.incomplete", b"event: response.failed", b"event: error"]
+    if body.startswith(b"event:") and sum(frame.startswith(tuple(ends)) for frame in frames) != 1:
+        return "not one terminal event"
+    return "a bug in a stream" if b'"server_error"' in body else None
+
+
+def _code(answer: Answered) -> Any:
+    return answer.json["error"]["code"]
+
+
+def _memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _told(method: str, path: str, data: bytes | None, headers: Any) -> str:
+    with tempfile.NamedTemporaryFile(prefix="fuzz-server-", suffix=".json", delete=False) as file:
+        file.write(data or b"")
+    return f"{method} {path} {headers!r}, body in {file.name}: {(data or b'')[:1500]!r}"
+
+
+def engine() -> ScriptedEngine:
+    """It thinks, says something, calls tools, and is damaged at times."""
+    return ScriptedEngine(
+        *(think("x") + final("{}"), final("Hello"), think("x") + calls("get_weather", '{"city": "Paris"}')),
+        *("<|channel|>nothing", "", calls("write_code", "x = 1"), "assistantfinal" + final("{}"), think("x") + final("{}")),
+        chunk=3,
+    )
+
+
+class _Tail(io.StringIO):
+    """The end of a log. Its lines are made as those of a server are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=8)
+
+    def write(self, text: str, /) -> int:
+        self.lines.append(text)
+        return len(text)
+
+
+async def fuzz(requests: int | None, seconds: float | None, seed: int) -> Fuzzer:
+    with tempfile.TemporaryDirectory() as folder:
+        # A small limit shows what is above it without sending it.
+        async with application(engine(), Path(folder), limits=Limits(body_bytes=4 * 1024 * 1024)) as (app, service):
+            fuzzer = Fuzzer(app, seed)
+            log = _Tail()
+            handler = configure(service.settings, log)
+            try:
+                await fuzzer.run(requests, seconds)
+            except Found:
+                print("".join(log.lines), file=sys.stderr)
+                raise
+            finally:
+                withdraw(handler)
+            return fuzzer
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--requests", type=int)
+    options.add_argument("--seconds", type=float)
+    options.add_argument("--seed", type=int, default=None)
+    given = options.parse_args()
+    if given.requests is None and given.seconds is None:
+        given.requests = 2000
+    seed = random.randrange(2**32) if given.seed is None else given.seed
+    print(f"fuzz: seed {seed}", flush=True)
+    try:
+        fuzzer = asyncio.run(fuzz(given.requests, given.seconds, seed))
+    except Found as found:
+        sys.exit(f"fuzz: {found}")
+    print("fuzz: statuses " + ", ".join(f"{status}: {count:,}" for status, count in sorted(fuzzer.statuses.items())))
+    print(f"fuzz: {fuzzer.requests:,} requests, 0 answers of 500")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""`harmonia keys`: the API keys that a server lets in, and the keys that it seals reasoning with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harmonia.cli.options import echo_json
+from harmonia.serve.keys import new_api_key, read_api_keys, remove_api_key
+from harmonia.serve.seal_keys import SealKey, default_path, read_seal_keys, retire, rotate
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_api_file_option = click.option(
+    "--file",
+    "file",
+    type=click.Path(path_type=Path),
+    required=True,
+    envvar="HARMONIA_API_KEY_FILE",
+    show_envvar=True,
+    help="The file of API keys, as for serve --api-key-file.",
+)
+_seal_file_option = click.option(
+    "--file",
+    "file",
+    type=click.Path(path_type=Path),
+    envvar="HARMONIA_SEAL_KEY_FILE",
+    show_envvar=True,
+    help="The file of sealing keys; otherwise the one in the state folder, as for serve.",
+)
+
+
+@click.group("keys")
+def command() -> None:
+    """Make, list and remove the keys of a server.
+
+    API keys say who may use it: new, list, remove. Sealing keys make the reasoning that clients carry unreadable to
+    them: seals, rotate, retire. A server that runs notices every change within seconds.
+    """
+
+
+# ── API keys ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command.command("new")
+@click.argument("name")
+@_api_file_option
+@_json_option
+def new(name: str, file: Path, as_json: bool) -> None:
+    """Make an API key for NAME and print it, this once.
+
+    The file gets only its digest, and is made if it is not there. What is stored and sealed on the server belongs to
+    NAME, so a new key for the same NAME finds it again.
+    """
+    key = new_api_key(file, name)
+    if as_json:
+        echo_json({"name": name, "key": key, "file": str(file)})
+        return
+    click.echo(key)
+    click.echo(f"the key of {name}, whose digest is in {file}; it cannot be shown again", err=True)
+
+
+@command.command("list")
+@_api_file_option
+@_json_option
+def list_names(file: Path, as_json: bool) -> None:
+    """List the names in a file of API keys."""
+    keys = read_api_keys(file)
+    if as_json:
+        echo_json({"keys": [{"name": key.name, "line": key.line, "is_hashed": key.is_hashed} for key in keys]})
+        return
+    for key in keys:
+        click.echo(key.name if key.is_hashed else f"{key.name}  (the key itself is in the file)")
+    if not keys:
+        click.echo(f"there is no key in {file}", err=True)
+
+
+@command.command("remove")
+@click.argument("name")
+@_api_file_option
+@_json_option
+def remove(name: str, file: Path, as_json: bool) -> None:
+    """Remove the API key of NAME. What belongs to NAME stays in the store."""
+    remove_api_key(file, name)
+    if as_json:
+        echo_json({"name": name, "file": str(file)})
+    else:
+        click.echo(f"removed the key of {name} from {file}", err=True)
+
+
+# ── sealing keys ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command.command("seals")
+@_seal_file_option
+@_json_option
+def seals(file: Path | None, as_json: bool) -> None:
+    """List the sealing keys, the newest last. That one seals, and all of them open."""
+    keys = read_seal_keys(file or default_path())
+    if as_json:
+        echo_json({"keys": [_describe(key, seals=key is keys[-1]) for key in keys]})
+        return
+    for key in keys:
+        click.echo(f"{key.id}  {key.created}  {'seals and opens' if key is keys[-1] else 'opens'}")
+
+
+@command.command("rotate")
+@_seal_file_option
+@_json_option
+def rotate_key(file: Path | None, as_json: bool) -> None:
+    """Add a sealing key, which seals from now on. What the others sealed is still opened."""
+    key = rotate(file or default_path())
+    if as_json:
+        echo_json(_describe(key, seals=True))
+        return
+    click.echo(key.id)
+    click.echo("it seals from now on; the others open what they sealed, until they are retired", err=True)
+
+
+@command.command("retire")
+@click.argument("key_id", metavar="ID")
+@_seal_file_option
+@_json_option
+def retire_key(key_id: str, file: Path | None, as_json: bool) -> None:
+    """Remove the sealing key ID. What it sealed cannot be opened any more.
+
+    Wait until all that it sealed has expired, unless others may know it. `harmonia keys seals` lists the ids.
+    """
+    key = retire(file or default_path(), key_id)
+    if as_json:
+        echo_json({"id": key.id, "created": key.created})
+    else:
+        click.echo(f"retired {key.id}, made {key.created}; what it sealed cannot be opened any more", err=True)
+
+
+def _describe(key: SealKey, *, seals: bool) -> dict[str, Any]:
+    return {"id": key.id, "created": key.created, "seals": seals}

@@ -1,0 +1,55 @@
+"""A trace as a JSON value: what `harmonia inspect --json` prints, and what the server's inspection answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from harmonia.events import Diagnostic
+from harmonia.parts.inspection.descriptions import describe_diagnostic, describe_message
+from harmonia.parts.inspection.excerpts import excerpt
+from harmonia.parts.inspection.traced import Trace, TracedMessage, TracedText, TracedTurn, marked_length
+
+_EXCERPT_CELLS: Final = 76
+
+
+def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) -> dict[str, Any]:
+    """All of it. `hints` are those of the diagnostics, one each; `ids` adds the token ids of
+    each message."""
+    outside = [item for item in traced.items if isinstance(item, TracedText) and not item.is_space]
+    turns = [item for item in traced.items if isinstance(item, TracedTurn)]
+    return {
+        "input": traced.kind,
+        "notes": traced.notes,
+        "characters": len(traced.text),
+        "tokens": traced.tokens,
+        "counts_are_exact": traced.has_ids,
+        "messages": [_describe_message(item, ids=ids) for item in traced.messages],
+        "outside": [{"text": item.text, "start_char": item.start_char, "tokens": len(item.ids)} for item in outside],
+        "turns": [msgspec.structs.asdict(turn) for turn in turns],
+        "channels": [msgspec.structs.asdict(count) for count in traced.channels],
+        "diagnostics": [
+            {**describe_diagnostic(diagnostic), "excerpt": _excerpt(diagnostic, traced.text), "hint": hint or None}
+            for diagnostic, hint in zip(traced.diagnostics, hints, strict=True)
+        ],
+    }
+
+
+def _excerpt(diagnostic: Diagnostic, text: str) -> dict[str, str] | None:
+    at = diagnostic.at.character
+    return None if at is None else excerpt(text, at, marked_length(diagnostic, text), _EXCERPT_CELLS)._asdict()
+
+
+def _describe_message(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "index": item.index,
+        **describe_message(item.message),
+        "flags": item.flags,
+        "skipped": item.skipped,
+        "tokens": {"header": len(item.header_ids), "body": len(item.body_ids), "stop": len(item.stop_ids)},
+    }
+    if ids:
+        described["ids"] = {"header": item.header_ids, "body": item.body_ids, "stop": item.stop_ids}
+    return described

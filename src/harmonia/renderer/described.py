@@ -1,0 +1,61 @@
+"""A rendered conversation as a JSON value, and the settings that a renderer's user may change: what the command and
+the server share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
+from harmonia.renderer.rendered import Rendered
+
+
+def describe_rendered(rendered: Rendered, *, mask: bool = False, escape: bool = False) -> dict[str, Any]:
+    """The tokens, the text, the spans, what schemas lost, and the mask if it is asked for.
+
+    Where a text spells a special token, `text` is None and `text_error` says why; with `escape` the spelling is broken.
+    """
+    described: dict[str, Any] = {"tokens": rendered.tokens}
+    try:
+        described["text"] = rendered.to_text(ambiguous="escape" if escape else "refuse")
+    except InputError as error:
+        described["text"] = None
+        described["text_error"] = {"code": error.code, "message": error.message, "at": error.at}
+    described["spans"] = [msgspec.structs.asdict(span) for span in rendered.spans]
+    described["losses"] = [msgspec.structs.asdict(loss) for loss in rendered.losses]
+    if mask:
+        described["mask"] = [int(trained) for trained in rendered.mask]
+    return described
+
+
+def with_settings(
+    conversation: Conversation, *, effort: ReasoningEffort | str | None = None, date: str | None = None
+) -> Conversation:
+    """The conversation with these settings in its system message, which is added where there is none.
+
+    An InputError where the system message is plain text, in which they have no place.
+    """
+    changes: dict[str, Any] = {}
+    if effort is not None:
+        changes["reasoning_effort"] = ReasoningEffort(effort)
+    if date is not None:
+        changes["conversation_start_date"] = date
+    if not changes:
+        return conversation
+    messages = list(conversation)
+    if all(message.role is not Role.SYSTEM for message in messages):
+        messages.insert(0, Message.system())
+    for at, message in enumerate(messages):
+        for part, content in enumerate(message.contents):
+            if isinstance(content, SystemContent):
+                contents = list(message.contents)
+                contents[part] = content.replace(**changes)
+                messages[at] = message.replace(content=contents)
+                return Conversation(messages)
+    raise InputError(
+        ErrorCode.RENDER_INVALID_OPTION,
+        "the system message is plain text, so an effort or a date has no place in it; "
+        'give it a content of type "system_content"',
+    )

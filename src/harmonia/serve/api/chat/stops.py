@@ -1,0 +1,77 @@
+"""Stop strings: text in pieces in, the text before the first of them out.
+
+1. The first that is complete counts; of those that are complete at the same character, the longest.
+2. Chunking is invisible: what is given out, joined, is the same however the text was cut.
+3. What may be the beginning of a stop string is held back, and nothing else is.
+4. Work is linear in the text, for each stop string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Stops:
+    """Looks for stop strings in one text. After `is_hit`, nothing more comes out."""
+
+    def __init__(self, stops: Iterable[str]) -> None:
+        self._matchers = [_Matcher(stop) for stop in stops]
+        self._held = ""
+        self.is_hit = False
+
+    def feed(self, text: str) -> str:
+        """What can be given out now."""
+        if self.is_hit:
+            return ""
+        matchers = self._matchers
+        for at, char in enumerate(text):
+            longest = 0
+            for matcher in matchers:
+                if matcher.step(char):
+                    longest = max(longest, matcher.length)
+            if longest:
+                self.is_hit = True
+                shown = self._held + text[: at + 1]
+                self._held = ""
+                return shown[: len(shown) - longest]
+        shown = self._held + text
+        waiting = max((matcher.matched for matcher in matchers), default=0)
+        self._held = shown[len(shown) - waiting :]
+        return shown[: len(shown) - waiting]
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether some text is held back."""
+        return bool(self._held)
+
+    def end(self) -> str:
+        """No more text comes: what was held back is no stop string."""
+        held, self._held = self._held, ""
+        return held
+
+
+class _Matcher:
+    """Knuth, Morris and Pratt: `matched` characters at the end of the text are the first ones of the stop string."""
+
+    __slots__ = ("_fallback", "_stop", "length", "matched")
+
+    def __init__(self, stop: str) -> None:
+        self._stop = stop
+        self.length = len(stop)
+        self.matched = 0
+        self._fallback = [0] * len(stop)
+        border = 0
+        for at in range(1, len(stop)):
+            while border and stop[at] != stop[border]:
+                border = self._fallback[border - 1]
+            border += stop[at] == stop[border]
+            self._fallback[at] = border
+
+    def step(self, char: str) -> bool:
+        """One more character; whether the stop string is complete with it."""
+        matched = self.matched
+        while matched and self._stop[matched] != char:
+            matched = self._fallback[matched - 1]
+        matched += self._stop[matched] == char
+        self.matched = matched
+        return matched == self.length

@@ -1,0 +1,1 @@
+"""The Responses API: requests and items in, events and responses out."""

@@ -1,0 +1,122 @@
+"""The items of a response while they grow, and what stands in each from the beginning."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from harmonia.messages import Json, Message
+from harmonia.run.engines.engine import TokenLogprob
+from harmonia.run.turn_events import PendingCall
+from harmonia.serve.api.responses.tools import OfferedTool
+from harmonia.serve.identity import new_id
+
+_PREFIXES: Final = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "shell_call": "sh",
+    "local_shell_call": "lsh",
+    "apply_patch_call": "apc",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcpr",
+}
+
+
+@dataclass(slots=True)
+class OutputItem:
+    """An item. `messages` are what the model sampled, and what it was told of it."""
+
+    wire: Json
+    index: int
+    kind: str
+    messages: tuple[Message, ...] = ()
+    is_done: bool = False
+    texts: list[str] = field(default_factory=list[str])
+    logprobs: list[Json] = field(default_factory=list[Json])
+    delta_head: bytes = b""  # of its delta events, up to the sequence number
+    delta_type: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.wire["id"]
+
+
+def begin_item(kind: str, type_: str, index: int, offered: OfferedTool | None) -> OutputItem:
+    """An item in progress: every field is there, and empty."""
+    wire: Json = {"type": type_, "id": new_id(_PREFIXES[kind]), "status": "in_progress"}
+    match kind:
+        case "message":
+            wire |= {"role": "assistant", "content": []}
+        case "reasoning":
+            wire |= {"summary": []}
+        case "mcp_call" | "mcp_approval_request":
+            assert offered is not None
+            wire |= {"server_label": offered.server, "name": offered.name, "arguments": ""}
+        case _:
+            assert offered is not None
+            wire |= {"call_id": new_id("call"), **_EMPTY[kind]}
+            if kind in ("function_call", "custom_tool_call"):
+                wire["name"] = offered.name
+                if offered.namespace is not None:
+                    wire["namespace"] = offered.namespace
+    return OutputItem(wire, index, kind)
+
+
+_EMPTY: Final[dict[str, Json]] = {
+    "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
+    "shell_call": {"action": {"commands": []}},
+    "local_shell_call": {"action": {"type": "exec", "command": [], "env": {}}},
+    "apply_patch_call": {"operation": {}},
+}
+
+
+def fill_call(item: OutputItem, pending: PendingCall) -> None:
+    """Put what the model wrote into a call that is told of when it is whole. The run has checked that it fits."""
+    text, wire = pending.call.text, item.wire
+    value: Any = pending.call.value
+    arguments = cast("Json", value) if isinstance(value, dict) else {}
+    match item.kind:
+        case "custom_tool_call":
+            wire["input"] = unwrap_input(text)
+        case "shell_call":
+            wire["action"] = {
+                "commands": arguments.get("commands", []),
+                "timeout_ms": arguments.get("timeout_ms"),
+                "max_output_length": arguments.get("max_output_length"),
+            }
+        case "local_shell_call":
+            wire["action"] = {"type": "exec", "env": {}, **arguments}
+        case "apply_patch_call":
+            wire["operation"] = arguments
+        case _:
+            wire["arguments"] = text
+
+
+def unwrap_input(text: str) -> str:
+    """What is meant for a tool that takes text: models may write it as a JSON text, or as an object with one text."""
+    stripped = text.strip()
+    if stripped[:1] not in ('"', "{"):
+        return text
+    try:
+        value: Any = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(value, dict):
+        given = cast("Json", value)
+        value = given["input"] if set(given) == {"input"} else None
+    return value if isinstance(value, str) else text
+
+
+def logprob_wire(given: TokenLogprob) -> Json:
+    return {
+        **_token(given.text, given.logprob),
+        "top_logprobs": [_token(each.text, each.logprob) for each in given.top],
+    }
+
+
+def _token(text: str, logprob: float) -> Json:
+    return {"token": text, "bytes": list(text.encode()), "logprob": logprob}

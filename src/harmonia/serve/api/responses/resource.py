@@ -1,0 +1,136 @@
+"""A response as a resource: what the request said, said again, and what became of it.
+
+All fields are there that either dialect asks for. The dialects differ in how a format and tools are said again, and in
+what a field may be when there is nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harmonia.messages import Json
+from harmonia.run.engines.engine import Usage
+from harmonia.serve.api.responses.request import CreateResponse, TextFormat
+from harmonia.serve.identity import Dialect
+
+# Secrets of a client that are not said again.
+_SECRET: Final = ("authorization", "headers")
+_STANDARD_CHOICES: Final = ("function", "allowed_tools")
+
+
+def new_resource(
+    request: CreateResponse,
+    *,
+    id: str,
+    created_at: int,
+    model: str,
+    tools: Sequence[Json],
+    dialect: Dialect,
+    warnings: Sequence[str] = (),
+) -> Json:
+    """The resource of a response that was just begun."""
+    reasoning = request.reasoning
+    resource: Json = {
+        "id": id,
+        "object": "response",
+        "created_at": created_at,
+        "completed_at": None,
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens,
+        "max_tool_calls": request.max_tool_calls,
+        "metadata": request.metadata or {},
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "presence_penalty": request.presence_penalty or 0.0,
+        "frequency_penalty": request.frequency_penalty or 0.0,
+        "previous_response_id": request.previous_response_id,
+        "prompt_cache_key": request.prompt_cache_key,
+        "reasoning": {
+            "effort": None if reasoning is None else reasoning.effort,
+            "summary": None if reasoning is None else reasoning.summary,
+        },
+        "safety_identifier": request.safety_identifier,
+        "service_tier": "default",
+        "store": request.stores,
+        "temperature": 1.0 if request.temperature is None else request.temperature,
+        "text": _text(request, dialect),
+        "tool_choice": _choice(request.tool_choice, dialect),
+        "tools": [said for tool in tools if (said := _tool(tool, dialect)) is not None],
+        "top_logprobs": request.top_logprobs or 0,
+        "top_p": 1.0 if request.top_p is None else request.top_p,
+        "truncation": request.truncation or "disabled",
+        "usage": None,
+    }
+    if request.user is not None:
+        resource["user"] = request.user
+    if warnings:
+        resource["warnings"] = list(warnings)
+    return resource
+
+
+def usage_of(usage: Usage, reasoning_tokens: int) -> Json:
+    """The usage in the words of the API."""
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": min(reasoning_tokens, usage.completion_tokens)},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
+
+def _text(request: CreateResponse, dialect: Dialect) -> Json:
+    given = request.text
+    said: Json = {"format": _format((None if given is None else given.format) or TextFormat(), dialect)}
+    if given is not None and given.verbosity is not None:
+        said["verbosity"] = given.verbosity
+    return said
+
+
+def _format(given: TextFormat, dialect: Dialect) -> Json:
+    if given.type != "json_schema":
+        return {"type": given.type}
+    if dialect == "open-responses":
+        # Its document has no place for the schema in an answer.
+        return {
+            "type": "json_schema",
+            "name": given.name,
+            "description": given.description,
+            "schema": None,
+            "strict": bool(given.strict),
+        }
+    said: Json = {"type": "json_schema", "name": given.name, "schema": given.schema, "strict": bool(given.strict)}
+    if given.description is not None:
+        said["description"] = given.description
+    return said
+
+
+def _choice(given: str | Json | None, dialect: Dialect) -> str | Json:
+    if given is None:
+        return "auto"
+    if dialect == "open-responses" and isinstance(given, dict):
+        if given.get("type") not in _STANDARD_CHOICES:
+            return "required"
+        if given["type"] == "allowed_tools":
+            return {"type": "allowed_tools", "mode": given.get("mode", "auto"), "tools": given.get("tools", [])}
+    return given
+
+
+def _tool(tool: Json, dialect: Dialect) -> Json | None:
+    if tool.get("type", "function") == "function":
+        return {
+            "type": "function",
+            "name": tool.get("name"),
+            "description": tool.get("description"),
+            "parameters": tool.get("parameters"),
+            "strict": tool.get("strict"),
+        }
+    if dialect == "open-responses":
+        return None  # it knows functions only
+    return {name: value for name, value in tool.items() if name not in _SECRET}

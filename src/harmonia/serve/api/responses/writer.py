@@ -1,0 +1,462 @@
+"""From the events of a run to the events of a response, and to the response itself.
+
+1. An item is opened when its header is complete and closed once; its events have its index, and sequence numbers count
+   by one. What `output_item.done` says is what the response says.
+2. Text of `analysis`, and whatever else is not positively for the user, is in a reasoning item: sealed, and readable
+   only where the operator shows it. So is a call that could not be handed over, with what the model was told instead.
+3. A call goes to the client only if it was certainly made. One that turns out not to be while it is streamed stays
+   incomplete, and ends the response.
+4. There is exactly one terminal event, and it is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, cast
+
+from harmonia.errors import EngineError, ErrorCode, StreamError
+from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
+from harmonia.history import call_id
+from harmonia.messages import Json, Message
+from harmonia.parts import call_of
+from harmonia.provenance import Trust
+from harmonia.run.engines.engine import Usage
+from harmonia.run.tools import ToolResult
+from harmonia.run.tools.results import result_message
+from harmonia.run.turn_events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent
+from harmonia.serve.api.encoding import encode, encode_text
+from harmonia.serve.api.responses.choice import Chosen
+from harmonia.serve.api.responses.items import SLUG
+from harmonia.serve.api.responses.output_items import OutputItem, begin_item, fill_call, logprob_wire
+from harmonia.serve.api.responses.resource import usage_of
+from harmonia.serve.api.responses.tools import Offer, OfferedTool
+from harmonia.serve.api.stream import StreamEvent
+from harmonia.serve.api.tally import Tally
+from harmonia.serve.identity import Dialect
+from harmonia.serve.problems import Problem, problem_of
+
+Seal = Callable[[Sequence[Message]], str]
+# Why a response that did not fail is not complete.
+Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
+
+_STREAMED_CALLS: Final = ("function_call", "mcp_call")
+_STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
+# What the other dialect calls these.
+_OTHER_NAMES: Final = {
+    "response.reasoning_text.delta": "response.reasoning.delta",
+    "response.reasoning_text.done": "response.reasoning.done",
+}
+
+
+class ResponseWriter:
+    """Folds a run into a response. Feed it every event; what it gives is what a client gets, in this order."""
+
+    def __init__(
+        self,
+        resource: Json,
+        offer: Offer,
+        chosen: Chosen,
+        *,
+        seal: Seal,
+        clock: Callable[[], float],
+        count_messages: Callable[[], int],
+        dialect: Dialect = "openai",
+        shows_analysis: bool = False,
+        shows_logprobs: bool = False,
+        seals_items: bool = False,
+        calls_are_certain: bool = True,
+        allows_unverified: bool = False,
+    ) -> None:
+        self.resource = resource
+        self.items: list[OutputItem] = []
+        self.finished: list[OutputItem] = []  # since the store last looked
+        self.stop_because: Incomplete | None = None
+        self.is_over = False
+        self.failure: BaseException | None = None
+        self._offer = offer
+        self._toolset = chosen.toolset
+        self._demands_call = chosen.choice not in ("auto", "none")
+        self._tally = Tally()
+        self._clock = clock
+        self._seal = seal
+        self._count_messages = count_messages
+        self._is_open_responses = dialect == "open-responses"
+        self._shows_analysis = shows_analysis
+        self._shows_logprobs = shows_logprobs
+        self._seals_items = seals_items
+        self._calls_are_certain = calls_are_certain
+        self._allows_unverified = allows_unverified
+        self._sequence = 0
+        self._message_index: int | None = None
+        self._open: OutputItem | None = None
+        self._unended: OutputItem | None = None  # its message was cut off; what comes next says what that means
+        self._by_message: dict[int, OutputItem] = {}
+        self._by_call: dict[str, OutputItem | Message] = {}
+        self._has_call = False
+
+    # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> list[StreamEvent]:
+        """The response exists, and is in progress."""
+        return [
+            self._event("response.created", {"response": self.resource}),
+            self._event("response.in_progress", {"response": self.resource}),
+        ]
+
+    def feed(self, event: TurnEvent) -> Sequence[StreamEvent]:
+        """What a client is told of this event."""
+        kind = event.__class__
+        if kind is TextDelta or kind is ArgumentsDelta:
+            return self._delta(cast("TextDelta | ArgumentsDelta", event))
+        self._tally.note(event)
+        if self.stop_because is not None and kind is not RunEnded:
+            return ()  # it is being stopped, and nothing may follow what is incomplete
+        match event:
+            case MessageStarted():
+                self._message_index = None
+            case HeaderCompleted():
+                return self._header(event)
+            case MessageEnded():
+                return self._message_ended(event.message)
+            case SamplingEnded():
+                return self._sampling_ended(event)
+            case CallEnded():
+                return self._call_ended(event)
+            case RunEnded():
+                return self._run_ended(event)
+            case _:
+                pass
+        return ()
+
+    def fail(self, error: BaseException) -> list[StreamEvent]:
+        """It failed on the way. What came is kept."""
+        self.failure = error
+        return self._failed(problem_of(error))
+
+    def end_incomplete(self, reason: Incomplete, *, status: str = "incomplete") -> list[StreamEvent]:
+        """It ends here, before its time."""
+        self.resource["incomplete_details"] = {"reason": reason}
+        return self._end(status, "response.incomplete")
+
+    def cancel(self) -> list[StreamEvent]:
+        """Somebody cancelled it."""
+        self.resource["incomplete_details"] = {"reason": "cancelled"}
+        return self._end("cancelled", "response.incomplete")
+
+    def add_approved(
+        self, offered: OfferedTool, request_id: str, call: Message, result: ToolResult
+    ) -> list[StreamEvent]:
+        """A call that was approved has run, before the model is asked again."""
+        item = self._new_item("mcp_call", offered)
+        wire = item.wire
+        wire["approval_request_id"] = request_id
+        wire["arguments"] = call.text
+        events = [self._added(item)]
+        return [*events, *self._mcp_ended(item, result)]
+
+    def note_usage(self, usage: Usage) -> None:
+        """What was used so far."""
+        self.resource["usage"] = usage_of(usage, self._tally.reasoning_tokens)
+
+    @property
+    def encoded(self) -> bytes:
+        return encode(self.resource)
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _header(self, event: HeaderCompleted) -> Sequence[StreamEvent]:
+        if self._message_index == event.index:
+            return ()  # its content type came late; nothing else has changed
+        self._message_index = event.index
+        return [*self._close_unended(), *self._open_message(event.header)]
+
+    def _close_unended(self) -> Sequence[StreamEvent]:
+        """The message before had no end, and another one begins: its text is whole, but a call is in doubt."""
+        item, self._unended = self._unended, None
+        if item is None:
+            return ()
+        if item.kind in _STREAMED_CALLS:
+            self.stop_because = "uncertain_call"
+            return ()
+        return self._close_text(item)
+
+    def _open_message(self, header: Header) -> Sequence[StreamEvent]:
+        self._open = None
+        if header.is_forged or self.stop_because is not None:
+            return ()
+        if header.is_call:
+            return self._open_call(header)
+        if header.is_visible:
+            item = self._new_item("message")
+            item.wire["phase"] = "final_answer" if header.channel == "final" else "commentary"
+            self._open = item
+            part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            self._prepare_deltas(item, "response.output_text.delta", content_index=True)
+            return [self._added(item), self._part_event(item, "added", part)]
+        item = self._new_item("reasoning")
+        self._open = item
+        if not self._shows_analysis:
+            return [self._added(item)]
+        self._prepare_deltas(item, self._named("response.reasoning_text.delta"), content_index=True)
+        return [self._added(item), self._part_event(item, "added", {"type": "reasoning_text", "text": ""})]
+
+    def _open_call(self, header: Header) -> Sequence[StreamEvent]:
+        offered = self._offer.find(header.recipient or "")
+        is_certain = header.trust is Trust.CERTAIN and self._calls_are_certain
+        if offered is None or not is_certain or not self._toolset.is_allowed(offered.tool):
+            return ()
+        if offered.item not in _STREAMED_CALLS:
+            return ()  # it is told of when it is whole
+        item = self._open = self._new_item(offered.item, offered)
+        events = [self._added(item)]
+        if offered.item == "function_call":
+            self._prepare_deltas(item, "response.function_call_arguments.delta")
+        elif not self._is_open_responses:
+            events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
+            self._prepare_deltas(item, "response.mcp_call_arguments.delta")
+        return events
+
+    def _delta(self, event: TextDelta | ArgumentsDelta) -> Sequence[StreamEvent]:
+        item = self._open
+        if item is None:
+            return ()
+        text = event.text
+        item.texts.append(text)
+        if not item.delta_head:
+            return ()
+        self._sequence += 1
+        data = b"%b%d%b%b" % (item.delta_head, self._sequence - 1, b',"delta":', encode_text(text))
+        if item.kind != "message":
+            return (StreamEvent(data + b"}", item.delta_type),)
+        if self._shows_logprobs and isinstance(event, TextDelta):
+            logprobs = [logprob_wire(each) for each in self._tally.logprobs_of(event)]
+            item.logprobs += logprobs
+            return (StreamEvent(b'%b,"logprobs":%b}' % (data, encode(logprobs)), item.delta_type),)
+        return (StreamEvent(data + b',"logprobs":[]}', item.delta_type),)
+
+    def _message_ended(self, message: Message) -> Sequence[StreamEvent]:
+        item, self._open = self._open, None
+        if item is None:
+            return ()
+        item.messages = (message,)
+        is_whole = message.origin is None or message.origin.stop is not None
+        if item.kind in _STREAMED_CALLS:
+            item.wire["arguments"] = message.text
+            if not is_whole:
+                self._unended = item
+                return ()
+            call = call_of(message)
+            status = None if call is None else call.status
+            if status != "certain" and not (status == "unverified" and self._allows_unverified):
+                self.stop_because = "uncertain_call"
+                return ()
+            self._by_message[id(message)] = item
+            if item.kind == "mcp_call":
+                return self._arguments_done(item)
+            self._has_call = True
+            return [*self._arguments_done(item), *self._close(item)]
+        if not is_whole:
+            self._unended = item
+            return ()
+        return self._close_text(item)
+
+    def _close_text(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
+        text = "".join(item.texts)
+        if item.kind == "message":
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": item.logprobs}
+            item.wire["content"] = [part]
+            done = {"content_index": 0, "text": text, "logprobs": item.logprobs}
+            events = [self._item_event(item, "response.output_text.done", done), self._part_event(item, "done", part)]
+        elif self._shows_analysis:
+            part = {"type": "reasoning_text", "text": text}
+            item.wire["content"] = [part]
+            done = {"content_index": 0, "text": text}
+            name = self._named("response.reasoning_text.done")
+            events = [self._item_event(item, name, done), self._part_event(item, "done", part)]
+        else:
+            events = []
+        return [*events, *self._close(item, status)]
+
+    # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
+        first = self._count_messages() - len(event.messages)
+        for at, message in enumerate(event.messages, first):
+            if call_of(message) is not None:
+                self._by_call[call_id(at)] = self._by_message.get(id(message), message)
+        self._by_message.clear()
+        return ()
+
+    def _call_ended(self, event: CallEnded) -> Sequence[StreamEvent]:
+        known = self._by_call.pop(event.id, None)
+        if isinstance(known, OutputItem):
+            if known.kind == "mcp_call" and not known.is_done:
+                message = known.messages[0]
+                known.messages = (message, self._told(message, event.result))
+                return self._mcp_ended(known, event.result)
+            return ()
+        if known is None:
+            return ()
+        # It could not be handed over, or run. The model was told why, and goes on; nobody else need know.
+        item = self._new_item("reasoning")
+        item.messages = (known, self._told(known, event.result))
+        added = self._added(item)
+        part: list[StreamEvent] = []
+        if self._shows_analysis:
+            part.append(self._part_event(item, "added", {"type": "reasoning_text", "text": ""}))
+        return [added, *part, *self._close_text(item)]
+
+    def _told(self, call: Message, result: ToolResult) -> Message:
+        tool = self._offer.toolset.find(call.recipient or "")
+        name = (call.recipient or "") if tool is None else self._offer.toolset.recipient_of(tool)
+        return result_message(name, result, call.channel)
+
+    def _mcp_ended(self, item: OutputItem, result: ToolResult) -> list[StreamEvent]:
+        wire = item.wire
+        wire["output"] = None if result.is_error else result.text
+        wire["error"] = result.text if result.is_error else None
+        name = "response.mcp_call.failed" if result.is_error else "response.mcp_call.completed"
+        events = [] if self._is_open_responses else [self._item_event(item, name, {})]
+        return [*events, *self._close(item, "failed" if result.is_error else "completed")]
+
+    def _pending(self, pending: PendingCall) -> Sequence[StreamEvent]:
+        """A call that waits for the client. Those that were streamed are known already."""
+        known = self._by_call.pop(pending.id, None)
+        if isinstance(known, OutputItem):
+            return ()
+        offered = self._offer.find(pending.call.recipient)
+        if offered is None:
+            return ()
+        item = self._new_item(offered.item, offered)
+        item.messages = (pending.message,)
+        added = self._added(item)
+        self._has_call = True
+        fill_call(item, pending)
+        events = [added]
+        if item.kind == "custom_tool_call" and not self._is_open_responses:
+            given = item.wire["input"]
+            events.append(self._item_event(item, "response.custom_tool_call_input.delta", {"delta": given}))
+            events.append(self._item_event(item, "response.custom_tool_call_input.done", {"input": given}))
+        return [*events, *self._close(item)]
+
+    def _arguments_done(self, item: OutputItem) -> list[StreamEvent]:
+        if item.kind == "mcp_call":
+            if self._is_open_responses:
+                return []
+            return [self._item_event(item, "response.mcp_call_arguments.done", {"arguments": item.wire["arguments"]})]
+        done = {"arguments": item.wire["arguments"], "name": item.wire["name"]}
+        return [self._item_event(item, "response.function_call_arguments.done", done)]
+
+    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run_ended(self, event: RunEnded) -> Sequence[StreamEvent]:
+        self.note_usage(event.usage)
+        events = [each for pending in event.pending for each in self._pending(pending)]
+        if self._demands_call and event.reason in ("answered", "silent") and not self._made_call:
+            error = StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, "tool_choice demands a call, and the model made none")
+            return [*events, *self.fail(error)]
+        match event.reason:
+            case "answered" | "calls":
+                return [*events, *self._end("completed", "response.completed")]
+            case "silent":
+                if self._has_call or any(item.kind == "message" for item in self.items):
+                    return [*events, *self._end("completed", "response.completed")]
+                return [*events, *self.end_incomplete("no_visible_output")]
+            case "length":
+                return [*events, *self.end_incomplete("max_output_tokens")]
+            case "limit":
+                reason: Incomplete = "max_tool_calls"
+                if event.limit == "tokens":
+                    reason = "max_output_tokens"
+                elif event.limit == "samplings":
+                    reason = "uncertain_call"
+                elif event.limit == "time":
+                    reason = "time_limit"
+                return [*events, *self.end_incomplete(reason)]
+            case "cut_off":
+                return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended within a message"))]
+            case "stopped":
+                if self.stop_because is not None:
+                    return [*events, *self.end_incomplete(self.stop_because)]
+                return [*events, *self.cancel()]
+
+    @property
+    def _made_call(self) -> bool:
+        return self._has_call or any(item.kind.startswith("mcp") for item in self.items)
+
+    def _failed(self, problem: Problem) -> list[StreamEvent]:
+        if self.is_over:
+            return []
+        self.resource["error"] = {"code": problem.code, "message": problem.message}
+        events = self._close_open()
+        if self._is_open_responses:
+            # Its readers expect the error first. OpenAI's own client would raise there, and lose what came.
+            events.append(self._event("error", {"error": problem.to_dict()}))
+        return [*events, *self._end("failed", "response.failed")]
+
+    def _close_open(self) -> list[StreamEvent]:
+        """Close what was begun and not finished. It is incomplete."""
+        self._open = None
+        events: list[StreamEvent] = []
+        for item in self.items:
+            if item.is_done:
+                continue
+            if item.kind in ("message", "reasoning"):
+                events += self._close_text(item, "incomplete")
+            else:
+                item.wire["arguments"] = "".join(item.texts)
+                events += self._close(item, "incomplete")
+        return events
+
+    def _end(self, status: str, name: str) -> list[StreamEvent]:
+        if self.is_over:
+            return []
+        events = self._close_open()
+        self.is_over = True
+        self.resource["status"] = status
+        self.resource["completed_at"] = int(self._clock()) if status == "completed" else None
+        self.resource["output"] = [item.wire for item in self.items]
+        return [*events, self._event(name, {"response": self.resource})]
+
+    # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _new_item(self, kind: str, offered: OfferedTool | None = None) -> OutputItem:
+        item = begin_item(kind, self._item_type(kind), len(self.items), offered)
+        self.items.append(item)
+        return item
+
+    def _close(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
+        item.is_done = True
+        wire = item.wire
+        wire["status"] = status
+        if item.messages and (item.kind == "reasoning" or self._seals_items):
+            wire["encrypted_content"] = self._seal(item.messages)
+        self.finished.append(item)
+        return [self._event("response.output_item.done", {"output_index": item.index, "item": wire})]
+
+    def _added(self, item: OutputItem) -> StreamEvent:
+        return self._event("response.output_item.added", {"output_index": item.index, "item": item.wire})
+
+    def _part_event(self, item: OutputItem, which: str, part: Json) -> StreamEvent:
+        return self._item_event(item, f"response.content_part.{which}", {"content_index": 0, "part": part})
+
+    def _item_event(self, item: OutputItem, name: str, fields: Json) -> StreamEvent:
+        return self._event(name, {"item_id": item.id, "output_index": item.index, **fields})
+
+    def _prepare_deltas(self, item: OutputItem, name: str, *, content_index: bool = False) -> None:
+        fields: Json = {"type": name, "item_id": item.id, "output_index": item.index}
+        if content_index:
+            fields["content_index"] = 0
+        item.delta_type = name
+        item.delta_head = encode(fields)[:-1] + b',"sequence_number":'
+
+    def _event(self, name: str, fields: Json) -> StreamEvent:
+        data = encode({"type": name, "sequence_number": self._sequence, **fields})
+        self._sequence += 1
+        return StreamEvent(data, name)
+
+    def _named(self, name: str) -> str:
+        return _OTHER_NAMES[name] if self._is_open_responses else name
+
+    def _item_type(self, kind: str) -> str:
+        return f"{SLUG}{kind}" if self._is_open_responses and kind not in _STANDARD_ITEMS else kind

@@ -1,0 +1,212 @@
+"""A request for a response, read: what the model will get, and what is kept of the request.
+
+previous_response_id -> stored turns ─┐
+input, instructions, tools ───────────┴─> conversation, tools, choice
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.history import fit
+from harmonia.messages import Conversation, Json, Message, Role, SystemContent
+from harmonia.run.prompt import compose
+from harmonia.run.tools import ToolResult
+from harmonia.serve.api.encoding import encode
+from harmonia.serve.api.fields import invalid
+from harmonia.serve.api.responses.choice import Chosen, read_choice
+from harmonia.serve.api.responses.items import SLUG, ItemReference, MessageItem, ReasoningItem, read_item, texts_of
+from harmonia.serve.api.responses.reading import Entry, Reading, Waiting, additional_tools, read_entries
+from harmonia.serve.api.responses.request import CreateResponse
+from harmonia.serve.api.responses.tools import Offer, read_tools, remote_servers
+from harmonia.serve.identity import Caller, new_id
+from harmonia.serve.server_tools import ServerTool
+from harmonia.serve.store import StoredItem
+from harmonia.serve.vouched import read_messages, write_messages
+
+if TYPE_CHECKING:
+    from harmonia.serve.service import Service
+
+_VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
+# Items that stand for a call. One that was cut off is none.
+_CALLS: Final = ("function_call", "custom_tool_call", "mcp_call")
+_PREVIOUS: Final = "$.previous_response_id"
+
+
+class Asked:
+    """A request, read. `conversation` is what the run begins with; `inputs` is what the store keeps."""
+
+    def __init__(
+        self,
+        service: Service,
+        request: CreateResponse,
+        caller: Caller,
+        entries: list[Entry],
+        inputs: list[StoredItem],
+        offer: Offer,
+        hosted: Sequence[ServerTool],
+    ) -> None:
+        self.request = request
+        self.caller = caller
+        self.model = service.known_model(request.model)
+        self.inputs = inputs
+        self.offer = offer
+        self.hosted = hosted
+        self.chosen: Chosen = read_choice(request.tool_choice, offer)
+        self.waiting: list[Waiting] = []
+        self._service = service
+        self._entries = entries
+        self._instructions = _instructions(request)
+        self.conversation = Conversation()
+        self.converse({})
+
+    @classmethod
+    async def read(cls, request: CreateResponse, caller: Caller, service: Service, stack: AsyncExitStack) -> Asked:
+        """Everything about the request that can be wrong by itself shows here. The stack closes what was opened."""
+        service.known_model(request.model)
+        most = service.settings.limits.items
+        given = request.input if request.input is not None else []
+        if len(given) > most and not isinstance(given, str):
+            raise InputError(ErrorCode.SERVE_TOO_LARGE, f"there are more than {most} items", Position(path="$.input"))
+        if isinstance(given, str):
+            given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
+        fresh, given = await _resolve(read_entries(given, "$.input"), given, caller, service)
+        fresh = [_opened(entry, caller, service, request) for entry in fresh]
+        entries = [*await _chain(request.previous_response_id, caller, service), *fresh]
+        tools = request.tools or []
+        hosted = (*service.tools, *await service.connect_remote(remote_servers(tools), stack))
+        offer = read_tools([("$.tools", tools), *additional_tools(entries)], hosted, service.settings.limits)
+        return cls(service, request, caller, entries, _stored_inputs(given, fresh), offer, hosted)
+
+    def converse(self, approved: Mapping[str, ToolResult]) -> None:
+        """Make the conversation, with the results of calls that were approved and have run."""
+        reading = Reading(self.offer, self._open_seal, approved)
+        reading.read(self._entries)
+        self.waiting = reading.waiting
+        conversation = reading.finish(self._instructions)
+        today = datetime.fromtimestamp(self._service.clock(), UTC).date().isoformat()
+        head = [Message.system(SystemContent(conversation_start_date=today))]
+        has_head = len(conversation) > 0 and conversation[0].role is Role.DEVELOPER
+        if not has_head and (len(self.offer.toolset) or self.request.response_format is not None):
+            # Tools and formats stand in front of the conversation, not with instructions in its middle.
+            head.append(Message.developer())
+        self.conversation = Conversation([*head, *conversation])
+
+    def composed(self) -> Conversation:
+        """The conversation as a run will complete it: with tools, effort and format."""
+        request = self.request
+        return compose(
+            self.conversation, self.chosen.toolset, effort=request.effort, response_format=request.response_format
+        )
+
+    def fitted(self) -> Conversation:
+        """The conversation for the run; with truncation, without its oldest turns where it does not fit."""
+        traits = self._service.traits
+        context = None if traits is None else traits.context_tokens
+        if self.request.truncation != "auto" or context is None:
+            return self.conversation
+        room = context - (self.request.max_output_tokens or min(context // 4, 4096))
+        if room < 1:
+            invalid("it leaves no room for the prompt", "$.max_output_tokens")
+        return fit(self.composed(), room, render=self._service.renderer.render).conversation
+
+    def _open_seal(self, text: str, path: str) -> list[Message]:
+        return _open_seal(text, path, self.caller, self._service, self.model)
+
+
+# ── what came before ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _chain(previous: str | None, caller: Caller, service: Service) -> list[Entry]:
+    """What came before, the oldest first: input, then output, of each response."""
+    if previous is None:
+        return []
+    turns = await service.store.chain(caller.owner, previous)
+    if not turns:
+        raise InputError(
+            ErrorCode.SERVE_PREVIOUS_NOT_FOUND,
+            f"there is no stored response {previous[:100]!r}, or one before it is gone",
+            Position(path=_PREVIOUS),
+        )
+    if turns[-1].response.status == "in_progress":
+        raise InputError(ErrorCode.SERVE_IN_PROGRESS, f"{previous} has not ended yet", Position(path=_PREVIOUS))
+    stored = (item for turn in turns for item in (*turn.inputs, *turn.outputs))
+    return [entry for item in stored if (entry := _entry_of(item)) is not None]
+
+
+def _entry_of(stored: StoredItem) -> Entry | None:
+    wire: Json = json.loads(stored.wire)
+    kind = str(wire.get("type") or "message").removeprefix(SLUG)
+    if wire.get("status") == "incomplete" and kind in _CALLS:
+        return None
+    messages = None if stored.sampled is None else tuple(read_messages(stored.sampled))
+    return Entry(read_item(wire, _PREVIOUS), _PREVIOUS, messages)
+
+
+async def _resolve(
+    entries: list[Entry], given: list[Json], caller: Caller, service: Service
+) -> tuple[list[Entry], list[Json]]:
+    """The entries, and the items as they were given, with the stored items in the place of references to them."""
+    wanted = [entry.item.id for entry in entries if isinstance(entry.item, ItemReference) and entry.item.id is not None]
+    if not wanted:
+        return entries, given
+    found = await service.store.items(caller.owner, wanted)
+    resolved, items = list(entries), list(given)
+    for at, entry in enumerate(entries):
+        stored = found.get(entry.item.id or "") if isinstance(entry.item, ItemReference) else None
+        known = None if stored is None else _entry_of(stored)
+        if stored is not None and known is not None:
+            resolved[at] = Entry(known.item, entry.path, known.messages)
+            items[at] = json.loads(stored.wire)
+    return resolved, items
+
+
+def _opened(entry: Entry, caller: Caller, service: Service, request: CreateResponse) -> Entry:
+    """The entry with what its seal holds. The store keeps it opened, because seals expire."""
+    item = entry.item
+    if not isinstance(item, ReasoningItem) or item.encrypted_content is None or entry.messages is not None:
+        return entry
+    path = f"{entry.path}.encrypted_content"
+    messages = _open_seal(item.encrypted_content, path, caller, service, service.known_model(request.model))
+    return Entry(item, entry.path, tuple(messages))
+
+
+def _open_seal(text: str, path: str, caller: Caller, service: Service, model: str) -> list[Message]:
+    return service.seals.open_messages(text, owner=caller.owner, model=model, at=Position(path=path))
+
+
+# ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _stored_inputs(given: list[Json], entries: list[Entry]) -> list[StoredItem]:
+    """The new input as it is kept. Every item has an id, and no two have the same."""
+    stored: list[StoredItem] = []
+    taken: set[str] = set()
+    for wire, entry in zip(given, entries, strict=True):
+        id_ = wire.get("id")
+        if not isinstance(id_, str) or not id_ or id_ in taken:
+            id_ = new_id("in")
+        taken.add(id_)
+        kept = {**wire, "type": wire.get("type") or "message", "id": id_}
+        sampled = None if entry.messages is None else write_messages(entry.messages)
+        stored.append(StoredItem(id_, encode(kept), sampled))
+    return stored
+
+
+def _instructions(request: CreateResponse) -> list[str]:
+    """The instructions of a request: a text, or messages of the developer's; and how long the answer should be."""
+    given = request.instructions
+    texts: list[str] = [given] if isinstance(given, str) else []
+    if isinstance(given, list):
+        for entry in read_entries(given, "$.instructions"):
+            item = entry.item
+            if not isinstance(item, MessageItem) or item.role not in ("developer", "system"):
+                invalid("instructions are messages of the developer or the system", entry.path)
+            texts += texts_of(item.content, f"{entry.path}.content")
+    verbosity = None if request.text is None else request.text.verbosity
+    return [*texts, *([_VERBOSITY[verbosity]] if verbosity in _VERBOSITY else [])]

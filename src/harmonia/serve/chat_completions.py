@@ -1,0 +1,333 @@
+"""The service behind /v1/chat/completions.
+
+1. A request that is wrong is refused before anything is begun, and so is one whose prompt cannot be rendered. A stream
+   starts when the engine has said something: an engine that refuses is a status, not the middle of a stream.
+2. Whether it is streamed or not, an answer is the same: both are made of the same events, by the same code.
+3. However it ends, nothing is left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.events import HeaderCompleted, MessageStarted, Skipped
+from harmonia.messages import Conversation, Json
+from harmonia.renderer import Renderer
+from harmonia.run.engines.engine import Traits
+from harmonia.run.limits import RunLimits
+from harmonia.run.loop import Model, Run
+from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingStarted, TurnEvent
+from harmonia.serve.api.chat.choice import Choice, Finished, Sink, Terms
+from harmonia.serve.api.chat.reading import read_conversation
+from harmonia.serve.api.chat.request import CreateCompletion, read_messages, read_request
+from harmonia.serve.api.chat.tools import Chosen, read_choice, read_tools
+from harmonia.serve.api.chat.writing import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
+from harmonia.serve.api.encoding import encode
+from harmonia.serve.api.fields import unsupported
+from harmonia.serve.api.schema_errors import locate
+from harmonia.serve.api.stream import StreamEvent
+from harmonia.serve.identity import Caller, new_id
+from harmonia.serve.problems import problem_of
+from harmonia.serve.server_tools import ServerTool
+from harmonia.serve.settings import Settings
+
+# How often a model is asked again that calls what it may not call; with tools that run here it is asked more often.
+_SAMPLINGS: Final = 4
+_SAMPLINGS_WITH_TOOLS: Final = 32
+# Chunks of all choices that wait for a client which reads slowly.
+_WAITING_CHUNKS: Final = 64
+# The engine has said something.
+_FIRST_WORDS: Final = (MessageStarted, HeaderCompleted, Skipped, SamplingEnded, RunEnded)
+
+
+class ChatService(Protocol):
+    """What is needed of the service: its engine, its tools and its settings."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def model(self) -> Model: ...
+    @property
+    def renderer(self) -> Renderer: ...
+    @property
+    def tools(self) -> Sequence[ServerTool]: ...
+    @property
+    def clock(self) -> Callable[[], float]: ...
+    def known_model(self, name: str) -> str:
+        """The name of the model; raises where it is not served here."""
+        ...
+
+
+class ChatCompletions:
+    """All chat completions of a server. Nothing of them is kept."""
+
+    def __init__(self, service: ChatService) -> None:
+        self._service = service
+
+    async def create(self, value: object, caller: Caller) -> StartedCompletion:
+        """Begin an answer. Raises where the request is wrong; afterwards everything is told by events."""
+        started = StartedCompletion(self._service, read_request(value))
+        await started.begin()
+        return started
+
+
+@dataclass(slots=True)
+class _Running:
+    """One choice on its way."""
+
+    run: Run
+    pulled: AsyncGenerator[TurnEvent, None]
+    first: list[TurnEvent] = field(default_factory=list[TurnEvent])  # what was pulled before anybody asked
+
+
+class StartedCompletion:
+    """An answer that was begun; see serve/http/contract.py."""
+
+    def __init__(self, service: ChatService, request: CreateCompletion) -> None:
+        settings = service.settings
+        limits = settings.limits
+        self._request = request
+        self._failure: HarmonyError | None = None
+        model = service.known_model(request.model)
+        if request.choices > limits.choices:
+            raise InputError(
+                ErrorCode.SERVE_TOO_LARGE, f"at most {limits.choices} choices are made", Position(path="$.n")
+            )
+        traits: Traits | None = getattr(service.model, "traits", None)
+        if request.logprobs and (traits is None or not (traits.gives_logprobs and traits.gives_tokens)):
+            unsupported("the engine behind this server has no log-probabilities of tokens", "$.logprobs")
+        # Nobody can be asked here, so what has to be asked about is not offered.
+        hosted = [each.tool for each in service.tools if each.approval == "run"]
+        self._offer = read_tools(request, hosted, limits)
+        self._chosen = read_choice(request, self._offer)
+        now = service.clock()
+        self._envelope = Envelope(
+            new_id("chatcmpl"),
+            int(now),
+            model,
+            None if request.service_tier is None else "default",
+            request.metadata,
+            request.wants_usage,
+            bool(request.logprobs),
+            self._offer.is_older,
+        )
+        is_sure = traits is None or traits.gives_tokens
+        trusts_text = settings.calls == "unverified"
+        self._terms = Terms(
+            self._offer,
+            self._chosen.toolset,
+            self._chosen.demanded,
+            settings.analysis == "shown",
+            trusts_text,
+            is_sure,
+            bool(request.logprobs),
+            request.stops,
+        )
+        conversation = read_conversation(
+            read_messages(request.messages, limits.items),
+            self._offer,
+            date=datetime.fromtimestamp(now, UTC).date().isoformat(),
+            instruction=request.instruction,
+            has_head=len(self._offer.toolset) > 0 or request.form is not None,
+        )
+        # From text no call is ever certain, so it does not help to ask again.
+        samplings = 1 if not (is_sure or trusts_text) else _SAMPLINGS_WITH_TOOLS if hosted else _SAMPLINGS
+        run_limits = RunLimits(
+            samplings=samplings, tokens=request.most_tokens(limits.output_tokens), time_s=limits.request_s
+        )
+        self._running = [
+            self._open(service, conversation, self._chosen, run_limits, choice) for choice in range(request.choices)
+        ]
+
+    def _open(
+        self, service: ChatService, conversation: Conversation, chosen: Chosen, limits: RunLimits, choice: int
+    ) -> _Running:
+        request = self._request
+        run = Run(
+            service.model,
+            conversation,
+            tools=chosen.toolset,
+            sampling=request.sampling(choice),
+            tool_choice=chosen.choice,
+            response_format=request.form,
+            effort=request.effort,
+            limits=limits,
+            allow_unverified=service.settings.calls == "unverified",
+            # The older form has place for one call.
+            parallel_calls=request.parallel_tool_calls is not False and not self._offer.is_older,
+            renderer=service.renderer,
+        )
+        return _Running(run, aiter(run))
+
+    async def begin(self) -> None:
+        """Everything that can be wrong with the request shows here; where it is streamed, most that can be wrong with
+        the engine, too."""
+        running = self._running[0]
+        try:
+            async for event in running.pulled:
+                running.first.append(event)
+                is_enough = isinstance(event, _FIRST_WORDS) if self.wants_stream else isinstance(event, SamplingStarted)
+                if is_enough or isinstance(event, RunEnded):
+                    return
+        except InputError as error:
+            raise locate(error, self._schemas()) from error
+
+    def _schemas(self) -> Iterator[tuple[Json | bool | None, str]]:
+        """The schemas that the client sent, with their paths."""
+        for client in self._offer.clients:
+            yield client.tool.parameters, f"{client.path}.parameters"
+        if self._request.form is not None:
+            yield self._request.form.schema, "$.response_format.json_schema.schema"
+
+    # ── the contract ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def wants_stream(self) -> bool:
+        return self._request.wants_stream
+
+    @property
+    def output_tokens(self) -> int | None:
+        return sum(running.run.usage.completion_tokens for running in self._running)
+
+    @property
+    def failure(self) -> HarmonyError | None:
+        return self._failure
+
+    def cancel(self) -> None:
+        for running in self._running:
+            running.run.stop()
+
+    async def events(self) -> AsyncGenerator[StreamEvent, None]:
+        sinks = [ChunkSink(self._envelope, index) for index in range(len(self._running))]
+        try:
+            if len(sinks) == 1:
+                # This loop runs once a token: no layer and no task in between.
+                sink, running = sinks[0], self._running[0]
+                choice = self._begin_choice(running, sink)
+                for chunk in sink.take():
+                    yield StreamEvent(chunk)
+                async for event in running.pulled:
+                    choice.feed(event)
+                    if sink.chunks:
+                        for chunk in sink.take():
+                            yield StreamEvent(chunk)
+                    if choice.wants_stop:
+                        running.run.stop()
+            else:
+                async with aclosing(self._merge(sinks)) as merged:
+                    async for chunk in merged:
+                        yield StreamEvent(chunk)
+            if self._envelope.has_usage:
+                yield StreamEvent(usage_chunk(self._envelope, _endings(sinks)))
+        except HarmonyError as error:
+            self._failure = error
+            for sink in sinks:  # what was said before it
+                for chunk in sink.take():
+                    yield StreamEvent(chunk)
+            yield StreamEvent(encode({"error": problem_of(error).to_dict()}))
+        finally:
+            await self._close()
+
+    async def result(self) -> bytes:
+        sinks = [MessageSink(self._envelope, index) for index in range(len(self._running))]
+        try:
+            await _gather([self._exhaust(running, sink) for running, sink in zip(self._running, sinks, strict=True)])
+        except HarmonyError as error:
+            self._failure = error
+            raise
+        finally:
+            await self._close()
+        return write_completion(self._envelope, [sink.write() for sink in sinks], _endings(sinks))
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin_choice(self, running: _Running, sink: Sink) -> Choice:
+        choice = Choice(self._terms, sink, _new_call_id)
+        for event in running.first:
+            choice.feed(event)
+        return choice
+
+    async def _exhaust(self, running: _Running, sink: MessageSink) -> None:
+        choice = self._begin_choice(running, sink)
+        async for event in running.pulled:
+            choice.feed(event)
+            if choice.wants_stop:
+                running.run.stop()
+
+    async def _merge(self, sinks: list[ChunkSink]) -> AsyncGenerator[bytes, None]:
+        """The chunks of several choices, as they come. A client that reads slowly slows all of them down."""
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_CHUNKS)
+
+        async def forward(running: _Running, sink: ChunkSink) -> None:
+            try:
+                choice = self._begin_choice(running, sink)
+                for chunk in sink.take():
+                    await waiting.put(chunk)
+                async for event in running.pulled:
+                    choice.feed(event)
+                    for chunk in sink.take():
+                        await waiting.put(chunk)
+                    if choice.wants_stop:
+                        running.run.stop()
+            finally:
+                # Where the queue is full, somebody takes from it, and looks at the tasks then.
+                if not waiting.full():
+                    waiting.put_nowait(None)
+
+        tasks = [
+            asyncio.create_task(forward(running, sink)) for running, sink in zip(self._running, sinks, strict=True)
+        ]
+        try:
+            while True:
+                while not waiting.empty():
+                    chunk = waiting.get_nowait()
+                    if chunk is not None:
+                        yield chunk
+                if any(task.done() and task.exception() is not None for task in tasks) or all(
+                    task.done() for task in tasks
+                ):
+                    break
+                chunk = await waiting.get()
+                if chunk is not None:
+                    yield chunk
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            await _end(tasks)
+
+    async def _close(self) -> None:
+        for running in self._running:
+            await running.pulled.aclose()
+
+
+async def _gather(jobs: Sequence[Coroutine[None, None, None]]) -> None:
+    """All of them together; the first that fails ends the others."""
+    if len(jobs) == 1:
+        await jobs[0]
+        return
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await _end(tasks)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _endings(sinks: Sequence[ChunkSink] | Sequence[MessageSink]) -> list[Finished]:
+    return [sink.finished for sink in sinks if sink.finished is not None]
+
+
+def _new_call_id() -> str:
+    return new_id("call")

@@ -1,0 +1,211 @@
+"""The server as an ASGI application.
+
+    request -> Exchange -> Gate (host, origin, key) -> route -> endpoint -> service
+                  |            |                        |          |          |
+                  +------------+----- HarmonyError -----+----------+----------+--> one error shape
+
+1. Every answer, of whatever kind, has the headers of exchange.py, one line in the log and one count in the metrics.
+2. An exception that is not ours is a bug: 500, a stack in the log, and nothing of it in the answer.
+3. Nothing is raised to the ASGI server but a cancellation of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.serve.http.bodies import ClientGone
+from harmonia.serve.http.contract import HttpService
+from harmonia.serve.http.endpoints import Running, api_routes
+from harmonia.serve.http.exchange import CROWDED, EXCHANGE, JSON_HEADERS, Exchange, body_of
+from harmonia.serve.http.logs import log_bug, log_failure, log_request
+from harmonia.serve.http.metrics import Metrics
+from harmonia.serve.http.operations import operation_routes
+from harmonia.serve.http.security import Gate, is_preflight
+from harmonia.serve.http.streaming import KEEP_ALIVE_S
+from harmonia.serve.problems import problem_of
+from harmonia.serve.settings import Settings
+
+# Modules with a `routes(service)` of their own.
+_MORE_ROUTES: Final = (
+    "harmonia.serve.http.models",
+    "harmonia.serve.http.harmony",
+    "harmonia.serve.http.documents",
+)
+# As h11 has it.
+HEAD_BYTES: Final = 64 * 1024
+MOST_HEADERS: Final = 200
+_CLOSE: Final = (b"connection", b"close")
+# How long, and how much, a client that sends too much may go on sending before the connection is closed under it. One
+# that is still sending would not read why.
+_LINGER_S: Final = 5.0
+_LINGER_BYTES: Final = 64 * 1024 * 1024
+
+
+def make_app(service: HttpService, settings: Settings, *, keep_alive_s: float = KEEP_ALIVE_S) -> Application:
+    """The application for a service that is open. `keep_alive_s` is after how much silence a stream gets a comment."""
+    return Application(service, settings, keep_alive_s=keep_alive_s)
+
+
+class Application:
+    """`stop` lets all streams end; it is called when the lifespan ends, or earlier by a server that waits for them."""
+
+    def __init__(self, service: HttpService, settings: Settings, *, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+        self.metrics = Metrics()
+        self._settings = settings
+        self._running = Running(settings.limits, keep_alive_s)
+        self._gate = Gate(settings, service.keys)
+        self._routes: Sequence[Route] = (
+            *api_routes(service, settings.limits, self._running, self.metrics),
+            *operation_routes(service, self._running, self.metrics),
+            *_further_routes(service),
+        )
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        return self._routes
+
+    def stop(self) -> None:
+        self._running.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+            case "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": 1000})
+            case kind:
+                raise NotImplementedError(kind)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            await send({"type": "lifespan.startup.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, send, self._settings.dialect)
+        scope[EXCHANGE] = exchange
+        self.metrics.begin()
+        try:
+            await self._answer(exchange)
+        except ClientGone:
+            exchange.is_cut = True
+        except HarmonyError as error:
+            await self._refuse(exchange, error)
+        except Exception as error:
+            log_bug(exchange, error)
+            self.metrics.count_bug()
+            if not exchange.has_started:
+                await exchange.refuse(problem_of(error), (_CLOSE,), code=ErrorCode.SERVE_BUG)
+            else:
+                # Half of an answer must not look like a whole one.
+                await exchange.cut()
+        finally:
+            self.metrics.end(exchange)
+            log_request(exchange)
+
+    async def _answer(self, exchange: Exchange) -> None:
+        scope = exchange.scope
+        if scope.get(CROWDED):
+            raise InputError(ErrorCode.SERVE_BUSY, "there are too many connections")
+        _check_head(scope)
+        found: Route | None = None
+        child: Scope = {}
+        methods: set[str] = set()
+        for route in self._routes:
+            match, matched = route.matches(scope)
+            if match is Match.NONE:
+                continue
+            # The template is for the log and the metrics, also of a request that is not let in.
+            exchange.route = route.path
+            if match is Match.FULL:
+                found, child = route, matched
+                break
+            methods |= route.methods or set()
+        self._gate.check(exchange)
+        if found is not None:
+            scope.update(child)
+            await found.handle(scope, exchange.receive, exchange.send)
+        elif not methods:
+            raise InputError(ErrorCode.SERVE_NOT_FOUND, "there is no such path")
+        else:
+            await self._answer_method(exchange, methods)
+
+    async def _answer_method(self, exchange: Exchange, methods: set[str]) -> None:
+        allowed = ", ".join(sorted(methods | {"OPTIONS"})).encode()
+        if exchange.method == "OPTIONS":
+            asked = self._gate.preflight_headers(exchange, allowed) if is_preflight(exchange) else []
+            await exchange.answer(204, b"", ((b"allow", allowed), *asked))
+        else:
+            error = InputError(ErrorCode.SERVE_WRONG_METHOD, f"this path takes {allowed.decode()}")
+            await exchange.refuse(problem_of(error), ((b"allow", allowed),), code=error.code)
+
+    async def _refuse(self, exchange: Exchange, error: HarmonyError) -> None:
+        problem = problem_of(error)
+        if error is not exchange.failure and not isinstance(error, InputError):
+            self.metrics.count_failure(error)
+            log_failure(exchange, error)
+        if exchange.has_started:
+            log_bug(exchange, error)
+            await exchange.cut()
+        elif error.code is ErrorCode.SERVE_TOO_LARGE and not exchange.has_read:
+            await _refuse_and_linger(exchange, error)
+        else:
+            # A body that came too slowly may still be coming.
+            close = (_CLOSE,) if error.code is ErrorCode.SERVE_TOO_SLOW else ()
+            await exchange.refuse(problem, close, code=error.code)
+
+
+def _check_head(scope: Scope) -> None:
+    # httptools, with which uvicorn is fastest, has no limits for the head of a request; see server.py for one that does
+    # not end.
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    size = len(scope["path"]) + len(scope["query_string"]) + sum(len(name) + len(value) for name, value in headers)
+    if size > HEAD_BYTES or len(headers) > MOST_HEADERS:
+        raise InputError(
+            ErrorCode.SERVE_TOO_LARGE,
+            f"the head of the request has more than {HEAD_BYTES} bytes or {MOST_HEADERS} headers",
+        )
+
+
+async def _refuse_and_linger(exchange: Exchange, error: HarmonyError) -> None:
+    """Answer a client that is still sending, and read on for a while. A connection that is closed with unread bytes is
+    reset, and the client would see that instead of the answer."""
+    problem = problem_of(error)
+    body = body_of(problem)
+    exchange.error_code = error.code.value
+    await exchange.start(problem.status, (*JSON_HEADERS, _CLOSE, (b"content-length", b"%d" % len(body))))
+    await exchange.send_unchanged({"type": "http.response.body", "body": body, "more_body": True})
+    left = _LINGER_BYTES
+    try:
+        async with asyncio.timeout(_LINGER_S):
+            while left > 0:
+                message = await exchange.receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    break
+                left -= len(message.get("body", b""))
+    except TimeoutError:
+        pass
+    await exchange.send_unchanged({"type": "http.response.body", "body": b""})
+
+
+def _further_routes(service: HttpService) -> list[Route]:
+    routes: list[Route] = []
+    for name in _MORE_ROUTES:
+        if importlib.util.find_spec(name) is not None:
+            routes += importlib.import_module(name).routes(service)
+    return routes

@@ -1,0 +1,57 @@
+"""`/openapi.json` and `/docs`: the server described for programs and for people. Both are made once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Final, Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from harmonia.serve.api.openapi import STYLE, build_openapi, write_page
+from harmonia.serve.api.openapi.document import error_codes
+from harmonia.serve.settings import Settings
+
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
+
+
+class DocumentsHost(Protocol):
+    """What these routes need of the service."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def model_names(self) -> tuple[str, ...]: ...
+
+
+def routes(service: DocumentsHost) -> list[Route]:
+    settings = service.settings
+    document = build_openapi(settings, service.model_names)
+    as_json = msgspec.json.encode(document)
+    page = write_page(document, base_url(settings), error_codes()).encode()
+    # The one style that the page has is allowed by its hash; nothing else is, wherever it comes from.
+    style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+    async def send_document(_request: Request) -> Response:
+        return Response(as_json, media_type="application/json")
+
+    async def send_page(_request: Request) -> Response:
+        return Response(page, media_type="text/html", headers={"content-security-policy": policy})
+
+    return [
+        Route("/openapi.json", send_document, methods=["GET"], name="openapi"),
+        Route("/docs", send_page, methods=["GET"], name="docs"),
+    ]
+
+
+def base_url(settings: Settings) -> str:
+    """Where examples send their requests, as far as the settings know."""
+    host = "localhost" if settings.host in _EVERYWHERE else settings.host
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"http://{host}:{settings.port}" if settings.port else f"http://{host}"

@@ -1,0 +1,170 @@
+"""The log: one line for each request, and one for each bug, as text or as JSON.
+
+1. Nothing that a person or a model wrote is in it, unless `log_content` is set: no body, no header, no query, no path
+   but the template of its route.
+2. Of an exception there is its type and the lines of code it passed. Its message may quote anything, so it is left out
+   (`log_content` puts it in); this holds for the records of every library that goes through our handler.
+3. A line is a line: what comes from outside is escaped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+import traceback
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+from harmonia.errors import ErrorCode, HarmonyError, StoreError
+from harmonia.serve.http.exchange import Exchange
+from harmonia.serve.settings import Settings
+
+LOGGER: Final = logging.getLogger("harmonia.serve")
+# Whose records come through our handler, and from which level on. uvicorn's "info" is about its own start.
+_LEVELS: Final = {"harmonia": logging.INFO, "uvicorn": logging.WARNING, "asyncio": logging.WARNING}
+_FIELDS: Final = "harmonia_fields"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+UNMATCHED: Final = "(unmatched)"
+# Whose messages are about an address, a file or a time, and never about what was said. An operator needs them.
+_SAFE_WORDS: Final = frozenset({ErrorCode.ENGINE_UNREACHABLE, ErrorCode.ENGINE_NONE_FOUND, ErrorCode.ENGINE_STALLED})
+# As nginx has it: the client left before there was an answer.
+CLIENT_LEFT: Final = 499
+
+
+class LineFormatter(logging.Formatter):
+    """A record as one line of text or JSON; as text, an exception follows in lines of its own."""
+
+    def __init__(self, *, is_json: bool, with_messages: bool) -> None:
+        super().__init__()
+        self._is_json = is_json
+        self._with_messages = with_messages
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = getattr(record, _FIELDS, {})
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        error = record.exc_info[1] if record.exc_info else None
+        if self._is_json:
+            line: dict[str, Any] = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
+            line |= {name: value for name, value in fields.items() if value is not None}
+            if record.name != LOGGER.name:
+                line["logger"] = record.name
+            if error is not None:
+                line["error"] = name_of(error)
+                line["stack"] = stack_of(error, with_messages=self._with_messages)
+            return json.dumps(line)
+        words = [moment, record.levelname, _escaped(record.getMessage())]
+        words += [f"{name}={_word(value)}" for name, value in fields.items() if value is not None]
+        text = " ".join(words)
+        if error is not None:
+            text += "".join(f"\n    {line}" for line in stack_of(error, with_messages=self._with_messages))
+        return text
+
+
+def configure(settings: Settings, stream: TextIO | None = None) -> logging.Handler:
+    """Send the records of the server and of what it runs on to one handler, on stderr. Gives the handler, for
+    `withdraw`."""
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(LineFormatter(is_json=settings.log_format == "json", with_messages=settings.log_content))
+    for name, level in _LEVELS.items():
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False
+    return handler
+
+
+def withdraw(handler: logging.Handler) -> None:
+    """Undo `configure`."""
+    for name in _LEVELS:
+        logger = logging.getLogger(name)
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+
+
+def log_request(exchange: Exchange) -> None:
+    """The one line of a request, when it is over."""
+    LOGGER.info("request", extra={_FIELDS: fields_of(exchange)})
+
+
+def log_bug(exchange: Exchange, error: BaseException) -> None:
+    """A fault of our own, under the id that the client was told."""
+    LOGGER.error(
+        "bug", exc_info=error, extra={_FIELDS: {"request_id": exchange.request_id, "route": route_of(exchange)}}
+    )
+
+
+def log_failure(exchange: Exchange, error: HarmonyError) -> None:
+    """A fault of the engine's, the store's or a tool's: the client was told of it in other words."""
+    fields: dict[str, Any] = {"request_id": exchange.request_id, "route": route_of(exchange), "code": error.code.value}
+    if isinstance(error, StoreError) or error.code in _SAFE_WORDS:
+        fields["because"] = error.message
+    LOGGER.warning("failure", extra={_FIELDS: fields}, exc_info=error)
+
+
+def log_loop_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """For `loop.set_exception_handler`: asyncio's own logs the repr of tasks, and so of their exceptions."""
+    LOGGER.error(str(context.get("message", "fault")).splitlines()[0], exc_info=context.get("exception"))
+
+
+def fields_of(exchange: Exchange) -> dict[str, Any]:
+    """What is said of a request. A field that is not known is None."""
+    return {
+        "request_id": exchange.request_id,
+        "method": method_of(exchange),
+        "route": route_of(exchange),
+        "status": status_of(exchange),
+        "owner": exchange.owner,
+        "duration_ms": round((time.perf_counter() - exchange.began_at) * 1000, 1),
+        "events": exchange.events or None,
+        "tokens": exchange.output_tokens,
+        "code": exchange.error_code,
+        "cut": True if exchange.is_cut else None,
+    }
+
+
+def method_of(exchange: Exchange) -> str:
+    """One of the known methods, because a client may send any word."""
+    return exchange.method if exchange.method in _METHODS else "other"
+
+
+def route_of(exchange: Exchange) -> str:
+    return exchange.route or UNMATCHED
+
+
+def status_of(exchange: Exchange) -> int:
+    return CLIENT_LEFT if exchange.status is None else exchange.status
+
+
+def name_of(error: BaseException) -> str:
+    """The type of an exception, and the code of one of ours."""
+    kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    return f"{kind}[{error.code.value}]" if isinstance(error, HarmonyError) else kind
+
+
+def stack_of(error: BaseException, *, with_messages: bool = False) -> list[str]:
+    """Where an exception came from and through which lines of code it went, the causes first. No locals, and no
+    messages unless asked for."""
+    chain: list[BaseException] = []
+    found: BaseException | None = error
+    while found is not None and found not in chain:
+        chain.append(found)
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    lines: list[str] = []
+    for each in reversed(chain):
+        for frame in traceback.extract_tb(each.__traceback__):
+            lines.append(f"{frame.filename}:{frame.lineno} in {frame.name}")
+        lines.append(_escaped(f"{name_of(each)}: {each}") if with_messages else name_of(each))
+    return lines
+
+
+def _word(value: object) -> str:
+    text = str(value)
+    return text if text.isascii() and text.isprintable() and " " not in text and text else json.dumps(text)
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else json.dumps(text)

@@ -1,0 +1,81 @@
+"""`/v1/models`: the names under which the model is served, in OpenAI's shape, and what its engine can do."""
+
+from __future__ import annotations
+
+import time
+from typing import Final, Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Json
+from harmonia.run.engines.engine import Traits
+
+_OF_PROVIDERS: Final = Traits(takes_tokens=False, gives_tokens=False)
+
+
+class ServedModel(Protocol):
+    """An engine, which has `traits`, or a provider, which has none."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class ModelsHost(Protocol):
+    """What these routes need of the service. `model` is None until it is known."""
+
+    @property
+    def model(self) -> ServedModel | None: ...
+    @property
+    def model_names(self) -> tuple[str, ...]: ...
+
+
+def routes(service: ModelsHost) -> list[Route]:
+    # Nobody here knows when the model was made; the server has had it since now.
+    created = int(time.time())
+
+    async def list_models(_request: Request) -> Response:
+        data = [_describe(name, service, created) for name in _names_of(service)]
+        return _json({"object": "list", "data": data})
+
+    async def retrieve_model(request: Request) -> Response:
+        name: str = request.path_params["model"]
+        if name not in _names_of(service):
+            raise InputError(
+                ErrorCode.SERVE_UNKNOWN_MODEL, f"there is no model {name!r} here", Position(path="$.model")
+            )
+        return _json(_describe(name, service, created))
+
+    return [
+        Route("/v1/models", list_models, methods=["GET"], name="list_models"),
+        # Names of models may have slashes: openai/gpt-oss-20b.
+        Route("/v1/models/{model:path}", retrieve_model, methods=["GET"], name="retrieve_model"),
+    ]
+
+
+def _names_of(service: ModelsHost) -> tuple[str, ...]:
+    return () if service.model is None else service.model_names
+
+
+def _describe(name: str, service: ModelsHost, created: int) -> Json:
+    described: Json = {"id": name, "object": "model", "created": created, "owned_by": "harmonia"}
+    model = service.model
+    if model is not None:
+        # A provider reads Harmony itself: no tokens go to it, and nobody here knows its context.
+        traits: Traits = getattr(model, "traits", _OF_PROVIDERS)
+        described["harmonia"] = {
+            "engine": model.name,
+            "speaks_tokens": traits.takes_tokens and traits.gives_tokens,
+            "takes_tokens": traits.takes_tokens,
+            "gives_tokens": traits.gives_tokens,
+            "gives_logprobs": traits.gives_logprobs,
+            "context_tokens": traits.context_tokens,
+        }
+    return described
+
+
+def _json(value: Json) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")

@@ -1,0 +1,328 @@
+"""The server itself: uvicorn on a socket of ours, with what it leaves open closed.
+
+1. A head of a request that does not end is refused when it is too long, and its connection is closed when it takes too
+   long. httptools, which reads heads fastest, has no limit of its own.
+2. A connection that was closed but whose client does not read is cut after `limits.send_s`. Otherwise what was written
+   would stay in memory for as long as the client likes.
+3. A client that leaves while several of its requests wait leaves all of them.
+4. Whatever uvicorn would answer in words of its own has our one error shape.
+5. At the end, on SIGINT or SIGTERM, running generations are asked to end and get the time for their terminal event. The
+   signals are not raised again: whoever called `serve` closes what the service holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sized
+from contextlib import contextmanager
+from http import HTTPStatus
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import msgspec
+import uvicorn
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.serve.http.app import HEAD_BYTES, Application, make_app
+from harmonia.serve.http.contract import HttpService
+from harmonia.serve.http.exchange import ABORT, CROWDED, body_of
+from harmonia.serve.http.logs import configure, log_loop_fault, withdraw
+from harmonia.serve.http.streaming import GRACE_S
+from harmonia.serve.identity import new_id
+from harmonia.serve.problems import problem_of
+from harmonia.serve.settings import Settings
+
+KEEP_ALIVE_S: Final = 15
+# Connections beyond the requests that may generate: for questions, for clients that keep one open, for probes.
+_FURTHER_CONNECTIONS: Final = 768
+# How long a client that was refused may go on sending before the connection is cut.
+_REFUSED_S: Final = 5.0
+_BACKLOG: Final = 1024
+_TICKS_PER_LOOK: Final = 10  # uvicorn has ten ticks in a second
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The address for a client on this machine."""
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+
+async def serve(
+    service: HttpService,
+    settings: Settings,
+    *,
+    on_listening: Callable[[Listening], None],
+    stop: asyncio.Event | None = None,
+    app: Application | None = None,
+    log_stream: TextIO | None = None,
+) -> None:
+    """Serve until a signal comes or `stop` is set. Raises an InputError where nothing can listen at the address. The
+    log goes to stderr. `app` and `log_stream` are for tests that have their own."""
+    app = app or make_app(service, settings)
+    sockets = bind(settings.host, settings.port)
+    handler = configure(settings, log_stream)
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(log_loop_fault)
+    try:
+        port: int = sockets[0].getsockname()[1]
+        server = _Server(app, settings, lambda: on_listening(Listening(settings.host, port)), stop)
+        await server.serve(sockets)
+    finally:
+        loop.set_exception_handler(before)
+        withdraw(handler)
+        for each in sockets:
+            each.close()
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fastest event loop that is installed, for `asyncio.Runner`."""
+    return uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at all addresses of a host, at the same port."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise _refuse("host", f"{host!r} is no address of this machine: {error}") from None
+    sockets: list[socket.socket] = []
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        bound = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            # The first decides where any port will do.
+            bound.bind((address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:]))
+            bound.listen(_BACKLOG)
+            bound.setblocking(False)
+        except OSError as error:
+            bound.close()
+            # `localhost` may have an address of a family that this machine has not.
+            if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                continue
+            for each in sockets:
+                each.close()
+            raise _refuse("port", f"nothing can listen at {host} port {port}: {error.strerror}") from None
+        sockets.append(bound)
+    return sockets
+
+
+class _Server(uvicorn.Server):
+    def __init__(
+        self, app: Application, settings: Settings, on_listening: Callable[[], None], stop: asyncio.Event | None
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=_protocol(settings),
+                ws="none",
+                lifespan="on",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=int(GRACE_S) + 2,
+                h11_max_incomplete_event_size=HEAD_BYTES,
+            )
+        )
+        self._app = app
+        self._settings = settings
+        self._on_listening = on_listening
+        self._stop = stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_listening()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_LOOK == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in tuple(self.server_state.connections):
+                if isinstance(connection, _Guarded):
+                    connection.look(now)
+        if self._stop is not None and self._stop.is_set():
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn ends the lifespan when all connections are closed, and streams would keep theirs.
+        self._app.stop()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # The second one means it.
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+# ── connections ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _Base
+else:
+    _Base = object
+
+
+class _Guarded(_Base):
+    """Mixed into uvicorn's protocols. h11 has limits for heads and runs one request at a time, and never calls
+    `on_message_begin` and `on_headers_complete`."""
+
+    guarded_settings: Settings
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()  # it has been waiting for a request, or closing
+        self._seen: object = None
+        self._is_closing = False
+        self._buffered = 0
+        self._is_refused = False
+        self._is_in_head = False
+        self._head_bytes = 0
+        self._earlier: deque[Any] = deque()
+        most = self.guarded_settings.limits.concurrent + _FURTHER_CONNECTIONS
+        self.app = _Door(self.app, transport, self.connections, most)
+        connected: socket.socket | None = transport.get_extra_info("socket")
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
+            # Clients that vanish without a word while they wait for an answer that is not streamed.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        # uvicorn tells the last request only; with pipelining it is an earlier one that runs. Those behind it are not
+        # begun: nobody waits for them.
+        for cycle in self._earlier:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._earlier.clear()
+        getattr(self, "pipeline", self._earlier).clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused or self.transport.is_closing():
+            return
+        was_in_head = self._is_in_head
+        super().data_received(data)
+        if was_in_head and self._is_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self._refuse(InputError(ErrorCode.SERVE_TOO_LARGE, "the head of the request does not end"))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        before: Any = self.cycle
+        super().on_headers_complete()
+        while self._earlier and self._earlier[0].response_complete:
+            self._earlier.popleft()
+        if before is not None and not before.response_complete:
+            self._earlier.append(before)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(InputError(ErrorCode.SERVE_INVALID_BODY, "the request is not HTTP/1.1"))
+
+    def look(self, now: float) -> None:
+        """Once a second: has it been waiting or closing for too long?"""
+        limits = self.guarded_settings.limits
+        is_closing = self._is_refused or self.transport.is_closing()
+        buffered = self.transport.get_write_buffer_size()
+        is_new = is_closing != self._is_closing or self.cycle is not self._seen
+        # A client that reads slowly, but reads, is not cut.
+        if is_new or buffered < self._buffered or not (is_closing or self._is_waiting):
+            self._since = now
+            self._is_closing, self._seen = is_closing, self.cycle
+        elif is_closing and now - self._since > (_REFUSED_S if self._is_refused else limits.send_s):
+            self.transport.abort()
+        elif not is_closing and now - self._since > limits.receive_s + KEEP_ALIVE_S:
+            self.transport.close()
+        self._buffered = buffered
+
+    @property
+    def _is_waiting(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _refuse(self, error: InputError) -> None:
+        """Below ASGI, where there is no request yet, or one whose body is broken. The client may be sending still, and
+        a connection that is closed with unread bytes is reset; so our half is closed, and the rest thrown away for a
+        while."""
+        if not self._is_waiting:
+            is_in_body = self.cycle.more_body and not self.cycle.response_started
+            if not is_in_body or any(not cycle.response_complete for cycle in self._earlier):
+                # Another answer is being made, and ours would stand in its place or in its middle.
+                self.transport.abort()
+                return
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        problem = problem_of(error)
+        body = body_of(problem)
+        head = (
+            f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\n"
+            f"x-request-id: {new_id('req')}\r\nconnection: close\r\n\r\n"
+        )
+        self._is_refused = True
+        self.transport.write(head.encode() + body)
+        self.transport.write_eof()
+
+
+class _Door:
+    """The app behind one connection."""
+
+    def __init__(self, app: Any, transport: asyncio.Transport, connections: Sized, most: int) -> None:
+        self._app = app
+        self._transport = transport
+        self._connections = connections
+        self._most = most
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope[ABORT] = self._transport.abort
+        scope[CROWDED] = len(self._connections) > self._most
+        await self._app(scope, receive, send)
+
+
+def _protocol(settings: Settings) -> Any:
+    """uvicorn's fastest reader of HTTP that is installed, guarded."""
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as base
+    except ImportError:
+        from uvicorn.protocols.http.h11_impl import H11Protocol as base
+
+    return type("GuardedProtocol", (_Guarded, base), {"guarded_settings": settings})
+
+
+def _refuse(setting: str, message: str) -> InputError:
+    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path=f"$.{setting}"))

@@ -1,0 +1,180 @@
+"""Everything that a server holds, opened and closed together: the engine, the store, the keys, the tools.
+
+HTTP knows this object only; another transport would be another user of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, StoreError
+from harmonia.renderer import Renderer
+from harmonia.run.engines.engine import Traits
+from harmonia.run.loop import Model
+from harmonia.serve.api.responses.tools import RemoteServer
+from harmonia.serve.chat_completions import ChatCompletions
+from harmonia.serve.keys import ApiKeys
+from harmonia.serve.places import seal_key_path, store_address
+from harmonia.serve.responses import Responses
+from harmonia.serve.seals import Seals
+from harmonia.serve.server_tools import ServerTool, server_tools
+from harmonia.serve.settings import Settings
+from harmonia.serve.store import Store, open_store
+
+_LOG: Final = logging.getLogger("harmonia.serve")
+_DAY_S: Final = 86_400
+_PURGE_EVERY_S: Final = 3600.0
+_GPT_OSS: Final = re.compile(r"gpt-?oss[-:_]?(20b|120b)?")
+
+
+class Service:
+    """What a server holds. `Service.open` makes one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        model: Model,
+        store: Store,
+        seals: Seals,
+        *,
+        keys: ApiKeys | None = None,
+        tools: Sequence[ServerTool] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings
+        self.model = model
+        self.store = store
+        self.seals = seals
+        self.keys = keys
+        self.tools = tuple(tools)
+        self.clock = clock
+        self.renderer = Renderer()
+        self.responses = Responses(self)
+        self.chat = ChatCompletions(self)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: Settings, model: Model) -> AsyncGenerator[Service]:
+        """Open what the settings name, in front of this model, which is closed with the rest."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(model.close)
+            keys_at = settings.api_key_file
+            keys = None if keys_at is None else ApiKeys(Path(keys_at), on_problem=_report)
+            seals = Seals(seal_key_path(settings), days=settings.seal_days, on_problem=_report)
+            store = await open_store(store_address(settings))
+            stack.push_async_callback(store.close)
+            left = await store.recover()
+            if left:
+                _LOG.warning("%d responses were in progress when a server died; they have failed", len(left))
+            tools = await _connect(settings, stack)
+            service = cls(settings, model, store, seals, keys=keys, tools=tools)
+            purging = asyncio.create_task(service.purge())
+            stack.push_async_callback(_end, purging)
+            yield service
+
+    async def purge(self) -> None:
+        """Delete what is older than responses are kept, now and every hour."""
+        days = self.settings.limits.stored_days
+        while days is not None:
+            try:
+                count = await self.store.purge(int(self.clock() - days * _DAY_S))
+                if count:
+                    _LOG.info("%d stored responses were older than %g days and are deleted", count, days)
+            except StoreError as error:
+                _report(error)
+            await asyncio.sleep(_PURGE_EVERY_S)
+
+    # ── the model ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def traits(self) -> Traits | None:
+        """What the engine can do; None for a provider, which reads Harmony itself."""
+        return getattr(self.model, "traits", None)
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names under which the model is served; the first is the one that answers have."""
+        own = self.settings.model or self.model.model
+        if Path(own).is_absolute():
+            own = Path(own).name  # where the operator keeps a model is nobody's business
+        return tuple(dict.fromkeys((own, *self.settings.aliases)))
+
+    def known_model(self, name: str | None) -> str:
+        """The served model that a request names. Other spellings of the same model will do; see `_plain`."""
+        names = self.model_names
+        if name is None or name in names:
+            return name or names[0]
+        asked = _plain(name)
+        if any(_plain(known) == asked for known in names):
+            return names[0]
+        # The engine without a model plays any gpt-oss.
+        if self.model.name == "demo" and _GPT_OSS.fullmatch(asked):
+            return names[0]
+        raise InputError(
+            ErrorCode.SERVE_UNKNOWN_MODEL,
+            f"the model {name[:100]!r} is not served here; there is {', '.join(names)}",
+            Position(path="$.model"),
+        )
+
+    # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def connect_remote(self, servers: Sequence[RemoteServer], stack: AsyncExitStack) -> tuple[ServerTool, ...]:
+        """Tools of MCP servers that a client names by their addresses, if the operator allows that."""
+        if not servers:
+            return ()
+        if not self.settings.allow_client_mcp:
+            raise InputError(
+                ErrorCode.SERVE_FORBIDDEN,
+                "this server does not connect to MCP servers that clients name; the operator configures them, and a "
+                "client names them by server_label",
+                Position(path="$.tools"),
+            )
+        from harmonia.run.tools.mcp import HttpServer, connect
+
+        offered: list[ServerTool] = []
+        for server in servers:
+            names = None if server.allowed_tools is None else frozenset(server.allowed_tools)
+            remote = HttpServer(server.label, server.url, server.headers, names)
+            tools = await stack.enter_async_context(connect([remote], policy="trust_first", strict=True))
+            approval = "ask" if server.asks else "run"
+            offered += server_tools(tools.tools, {"*": approval})
+        return tuple(offered)
+
+
+async def _connect(settings: Settings, stack: AsyncExitStack) -> tuple[ServerTool, ...]:
+    if settings.mcp is None:
+        return ()
+    from harmonia.run.state_folder import state_folder
+    from harmonia.run.tools.mcp import connect, read_servers
+
+    pins = state_folder() / "mcp-pins.json"
+    tools = await stack.enter_async_context(connect(read_servers(Path(settings.mcp)), pins=pins, policy="trust_first"))
+    for status in tools.servers:
+        if status.error is not None:
+            _LOG.warning("the MCP server %s: %s", status.name, status.error)
+        for name, reason in status.withheld.items():
+            _LOG.warning("the tool %s of the MCP server %s is not offered: %s", name, status.name, reason)
+    return server_tools(tools.tools, settings.mcp_approval)
+
+
+def _report(error: HarmonyError) -> None:
+    _LOG.error("%s", error)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _plain(name: str) -> str:
+    """A model's name without what engines put around it: the organisation, the file, the quantisation."""
+    name = name.lower().rsplit("/", 1)[-1].removesuffix(".gguf").replace(":", "-").replace("_", "-")
+    return re.sub(r"-(mxfp4|q\d.*|f16|bf16|latest|gguf|instruct)$", "", name)

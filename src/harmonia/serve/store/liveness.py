@@ -1,0 +1,98 @@
+"""Which servers that use a store are alive: each holds the lock of a file next to it, and the system drops the lock
+when the process ends, however it ends.
+
+    PATH            the database
+    PATH-servers/   one empty file for each server, named by its id
+
+This is exact on one machine, which is as far as SQLite's WAL goes. A heartbeat would have to guess from a clock, and
+would fail a response of a server that was only suspended. Locks of a whole file (flock) belong to the open file, so two
+stores in one process see each other too.
+
+A server takes its lock before it writes anything under its id. So whoever finds an id in the database and its lock
+free, or the file gone, knows that this server is dead. A child that was forked from a server, and runs no
+other program, holds the lock as well: then the server counts as alive for longer, which does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+class Lifeline:
+    """This server's lock, held until `close` or the end of the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor = -1
+        # Another server that tidies up may take the file for a dead one's between its making and its locking.
+        while self._descriptor < 0:
+            self.id = secrets.token_hex(16)
+            self._descriptor = _take(folder, folder / self.id)
+
+    def dead_among(self, server_ids: set[str]) -> set[str]:
+        """Those that certainly run no more. What dead servers left in the folder is removed."""
+        alive = {self.id}
+        with contextlib.suppress(FileNotFoundError):
+            for name in set(os.listdir(self._folder)) - alive:
+                if _is_locked(self._folder / name):
+                    alive.add(name)
+                else:
+                    (self._folder / name).unlink(missing_ok=True)
+        return server_ids - alive
+
+    def close(self) -> None:
+        if self._descriptor < 0:
+            return
+        descriptor, self._descriptor = self._descriptor, -1
+        with contextlib.suppress(OSError):
+            (self._folder / self.id).unlink(missing_ok=True)
+        os.close(descriptor)
+        with contextlib.suppress(OSError):  # another server is there
+            self._folder.rmdir()
+
+
+def _take(folder: Path, path: Path) -> int:
+    """The descriptor of a new locked file, or -1 where somebody removed it meanwhile."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    except FileNotFoundError:
+        return -1
+    if _try_lock(descriptor) and path.exists():
+        return descriptor
+    os.close(descriptor)
+    return -1
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)

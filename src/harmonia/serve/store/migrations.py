@@ -1,0 +1,125 @@
+"""The tables of the store, as numbered steps from an empty file to what this version of Harmonia reads.
+
+1. Each step is one transaction, and notes its number in the table `harmonia_migrations`. A crash leaves a whole number
+   of steps.
+2. The number is read again once the write lock is held, so that of two processes which start together one makes a
+   step and the other finds it made.
+3. A file with a higher number than ours is refused as it is. So is a database that has tables and no such number: it
+   is something else's.
+4. A step that was released is never edited; another one is added behind it. There is no way back.
+
+    responses --key--> secrets      one slot each; a slot is never deleted, only overwritten and used again
+        ^
+        +-- items                   inputs and outputs; deleted with their response
+        +-- outputs                 the ids of outputs; the same
+
+Why there are secrets. `secure_delete` overwrites what is deleted, but not the copies that SQLite leaves behind when it
+moves rows from page to page (measured: of a thousand deleted rows, one or two were still in the file). So what people
+and models wrote is encrypted under a secret of its response, and deleting the response overwrites that secret. The
+table `secrets` is made so that SQLite never moves its rows: all have one size, they are appended, and none is deleted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from harmonia.errors import ErrorCode, StoreError
+
+Migration = tuple[str, ...]
+
+_VERSION_TABLE: Final = "CREATE TABLE IF NOT EXISTS harmonia_migrations (version INTEGER PRIMARY KEY)"
+
+_RESPONSES_AND_ITEMS: Final[Migration] = (
+    "CREATE TABLE secrets (slot INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK (length(secret) = 32))",
+    "CREATE TABLE free_slots (slot INTEGER PRIMARY KEY REFERENCES secrets (slot))",
+    # The small columns stand before the body, so that following a chain does not read the bodies.
+    """
+    CREATE TABLE responses (
+        key INTEGER PRIMARY KEY REFERENCES secrets (slot),
+        id TEXT NOT NULL UNIQUE,
+        owner TEXT NOT NULL,
+        previous_id TEXT,  -- no reference: when the previous one is deleted, the chain must be seen to be broken
+        server TEXT NOT NULL,
+        model TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        body BLOB NOT NULL
+    )
+    """,
+    "CREATE INDEX responses_by_age ON responses (created_at)",
+    "CREATE INDEX responses_in_progress ON responses (server) WHERE status = 'in_progress'",
+    # `name` stands for the item's id, which a client may have chosen: a keyed hash, as good for looking it up.
+    """
+    CREATE TABLE items (
+        key INTEGER PRIMARY KEY,
+        response INTEGER NOT NULL REFERENCES responses (key) ON DELETE CASCADE,
+        side TEXT NOT NULL CHECK (side IN ('input', 'output')),
+        position INTEGER NOT NULL,
+        name BLOB NOT NULL,
+        content BLOB NOT NULL,
+        UNIQUE (response, side, position)
+    )
+    """,
+    "CREATE INDEX items_by_name ON items (response, name)",
+    """
+    CREATE TRIGGER forget_the_secret AFTER DELETE ON responses BEGIN
+        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
+        INSERT INTO free_slots (slot) VALUES (OLD.key);
+    END
+    """,
+    "CREATE TABLE checks (one INTEGER PRIMARY KEY CHECK (one = 1), written INTEGER NOT NULL)",
+    "INSERT INTO checks (one, written) VALUES (1, 0)",
+)
+
+# Output items by their ids, for clients that refer to them. The ids are ours and random, so they may be read.
+_OUTPUTS: Final[Migration] = (
+    """
+    CREATE TABLE outputs (
+        id TEXT PRIMARY KEY,
+        response INTEGER NOT NULL REFERENCES responses (key) ON DELETE CASCADE,
+        position INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX outputs_by_response ON outputs (response)",
+)
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_RESPONSES_AND_ITEMS, _OUTPUTS)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """Bring the file to the newest version, and say how many steps this call made. Commits each of them."""
+    made = 0
+    while check_version(connection, migrations) < len(migrations):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = check_version(connection, migrations)
+            if version < len(migrations):
+                connection.execute(_VERSION_TABLE)
+                for statement in migrations[version]:
+                    connection.execute(statement)
+                connection.execute("INSERT INTO harmonia_migrations (version) VALUES (?)", (version + 1,))
+                made += 1
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    return made
+
+
+def check_version(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """The number of the last step that the file has; an error where it cannot be ours to use."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "harmonia_migrations" not in tables:
+        if tables:
+            raise StoreError(ErrorCode.STORE_DAMAGED, "the file is a database of something else, not a store")
+        return 0
+    (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM harmonia_migrations").fetchone()
+    if version > len(migrations):
+        raise StoreError(
+            ErrorCode.STORE_NEWER,
+            f"the store is of version {version}, and this Harmonia knows up to {len(migrations)}; nothing was changed",
+        )
+    return version
