@@ -72,9 +72,17 @@ parsing are in [migration](migration.md).
 
 def cli_page() -> str:
     overview = _help()
-    verbs = re.findall(r"^  ([a-z]+)  ", overview.partition("Commands:")[2], re.MULTILINE)
-    parts = [CLI_HEAD, _block(overview), *(f"## `harmonia {verb}`\n\n{_block(_help(verb))}" for verb in verbs)]
+    parts = [CLI_HEAD, _block(overview)]
+    for verb in _commands(overview):
+        shown = _help(verb)
+        parts.append(f"## `harmonia {verb}`\n\n{_block(shown)}")
+        parts += [f"### `harmonia {verb} {each}`\n\n{_block(_help(verb, each))}" for each in _commands(shown)]
     return "\n".join(parts)
+
+
+def _commands(shown: str) -> list[str]:
+    """The verbs that a help lists."""
+    return re.findall(r"^  ([a-z]+)  ", shown.partition("Commands:")[2], re.MULTILINE)
 
 
 def faults_page() -> str:
