@@ -41,7 +41,7 @@ test-engines: $(ENGINES)  ## A tiny gpt-oss in transformers and in llama.cpp, fo
 	$(BIN)/pytest -m engines
 
 test-clients: $(CLIENTS) $(LITELLM)/.installed $(JAVASCRIPT)  ## Codex, and SDKs too large for `make test`, against the server
-	$(BIN)/pytest -m clients
+	$(BIN)/pytest -m clients tests/clients
 
 fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is written to .fuzz
 	@mkdir -p .fuzz/corpus

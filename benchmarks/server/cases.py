@@ -49,11 +49,11 @@ Samples = dict[str, Sample]  # by row
 
 
 class Case(ABC):
-    """Something to measure with a pair of servers. `rounds` are spread over several pairs, and a case that `needs_fresh`
+    """Something to measure with a pair of servers. `rounds` are spread over several pairs. A case that `needs_fresh`
     ones shares them with no other, not even in a quick run."""
 
     rounds = 12
-    quick_rounds = 2
+    quick_rounds = 1
     needs_fresh = False
 
     def __init__(self, api: Api, *, quick: bool) -> None:
@@ -215,6 +215,8 @@ def warm_up(api: Api, server: ServerProcess) -> None:
 
 class FlowCase(Case):
     """Streams without delay, on a few connections at once."""
+
+    quick_rounds = 3
 
     def prepare(self, ours: ServerProcess, prepared: ServerProcess) -> None:
         self._said = completion(_LONG)

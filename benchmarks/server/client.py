@@ -1,11 +1,12 @@
-"""A client that reads bytes and counts: raw sockets, one thread, no HTTP library, so that it is never the slower end."""
+"""A client that reads bytes and counts: raw sockets, one thread, no HTTP library, so that it is never the slower
+end."""
 
 from __future__ import annotations
 
 import json
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
@@ -247,7 +248,7 @@ class Streams:
             probe.close()
         return seconds
 
-    def _wait(self, is_there: Any) -> list[float]:
+    def _wait(self, is_there: Callable[[Connection], bool]) -> list[float]:
         waiting = {id(connection) for connection in self._opened if not is_there(connection)}
         while waiting:
             for connection in self._poll.read_some():

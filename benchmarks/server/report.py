@@ -118,9 +118,9 @@ class Report:
         missed = [line.row.title for line in self.lines if line.verdict == "MISSED"]
         where = "client and server each on a core of its own" if self.is_pinned else "client and server share the cores"
         return [
-            f"{run}Numbers are medians of the rounds. 'prepared' is the same uvicorn sending the same events from memory. "
-            "The ratio is that of ours to the prepared application's, in the rows of the first event that of ours to "
-            "twice the prepared application's plus the render, both taken within a round.",
+            f"{run}Numbers are medians of the rounds. 'prepared' is the same uvicorn sending the same events from "
+            "memory. The ratio is that of ours to the prepared application's, in the rows of the first event that of "
+            "ours to twice the prepared application's plus the render, both taken within a round.",
             f"Machine: {machine['processor']}, {machine['memory']}, {machine['system']}, {machine['python']}, "
             f"load {machine['load']}; {where}.",
             "Versions: " + ", ".join(f"{name} {found}" for name, found in self.versions.items()) + ".",

@@ -228,6 +228,39 @@ def test_the_log_probabilities_of_llama_cpp(top: int) -> None:
     assert heard.chunks[0].logprobs == (TokenLogprob(12, "-", -0.25, alternatives),)
 
 
+def test_behind_an_id_that_llama_cpp_held_back_no_token_has_the_log_probability_of_another() -> None:
+    tokens = encode("a 🫠 b c")
+    messages = [
+        message
+        | {
+            "completion_probabilities": [
+                {
+                    "id": message["tokens"][0],
+                    "token": message["content"],
+                    "logprob": -float(message["tokens_predicted"]),
+                }
+            ]
+        }
+        for message in held_back(tokens)
+    ]
+    request = Request(sampling=Sampling(logprobs=0))
+    heard, _ = converse(LLAMA_CPP, [*messages, llama_cpp_end(len(tokens), "limit")], request)
+    given = [entry for chunk in heard.chunks for entry in chunk.logprobs]
+    assert heard.tokens == tokens
+    assert [(entry.token, entry.logprob) for entry in given] == [(tokens[0], -1.0)]
+    assert heard.finish is not None and len(heard.finish.notes) == 2
+
+
+def test_the_log_probabilities_of_llama_cpp_have_the_text_of_their_token_and_not_of_the_character() -> None:
+    special: dict[str, Any] = {"id": RETURN, "token": "", "bytes": [], "logprob": -0.5}
+    message: dict[str, Any] = llama_cpp_message(12, 1) | {
+        "completion_probabilities": [{"id": 12, "token": "x-", "logprob": -0.25, "top_logprobs": [special]}]
+    }
+    heard, _ = converse(LLAMA_CPP, [message, llama_cpp_end(1)], Request(sampling=Sampling(logprobs=1)))
+    alternatives = (Alternative(RETURN, "<|return|>", -0.5),)
+    assert heard.chunks[0].logprobs == (TokenLogprob(12, "-", -0.25, alternatives),)
+
+
 @pytest.mark.parametrize("text", ["🫠", " a 🫠", "漢字 𓀀𓀁", "🏳️‍🌈 and 👩‍👩‍👧‍👦"])
 def test_ids_that_llama_cpp_holds_back_are_found_again(text: str) -> None:
     tokens = encode(text + "!")

@@ -192,10 +192,21 @@ def _stored_inputs(given: list[Json], entries: list[Entry]) -> list[StoredItem]:
         if not isinstance(id_, str) or not id_ or id_ in taken:
             id_ = new_id("in")
         taken.add(id_)
-        kept = {**wire, "type": wire.get("type") or "message", "id": id_}
+        kept = _spelled_out({**wire, "type": wire.get("type") or "message", "id": id_})
         sampled = None if entry.messages is None else write_messages(entry.messages)
         stored.append(StoredItem(id_, encode(kept), sampled))
     return stored
+
+
+def _spelled_out(item: Json) -> Json:
+    """The item with the content of a message as parts: clients that list items read nothing else."""
+    content = item.get("content")
+    if item["type"] != "message" or not isinstance(content, str):
+        return item
+    part: Json = {"type": "input_text", "text": content}
+    if item.get("role") == "assistant":
+        part = {"type": "output_text", "text": content, "annotations": []}
+    return {**item, "content": [part]}
 
 
 def _instructions(request: CreateResponse) -> list[str]:

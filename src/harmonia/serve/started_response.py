@@ -145,8 +145,10 @@ class StartedResponse:
                 first, self._first = self._first, None
                 if first is not None:
                     writer.feed(first)
+                feed = writer.feed
+                # This loop runs once a token: no layer and no task in between.
                 async for happened in pulled:
-                    told = writer.feed(happened)
+                    told = feed(happened)
                     if told:
                         if writer.finished:
                             await self._save()

@@ -263,11 +263,11 @@ def test_input_items_come_in_pages(tmp_path: Path) -> None:
             first = json.loads(
                 await service.responses.input_items(response["id"], Caller(), {"limit": "2", "order": "asc"})
             )
-            assert [item["content"] for item in first["data"]] == ["0", "1"]
+            assert [item["content"][0]["text"] for item in first["data"]] == ["0", "1"]
             assert first["has_more"] is True
             query = {"limit": "10", "order": "asc", "after": first["last_id"]}
             rest = json.loads(await service.responses.input_items(response["id"], Caller(), query))
-            assert [item["content"] for item in rest["data"]] == ["2", "3", "4"]
+            assert [item["content"][0]["text"] for item in rest["data"]] == ["2", "3", "4"]
             assert rest["has_more"] is False
             for query, path in (({"limit": "0"}, "$.limit"), ({"order": "up"}, "$.order"), ({"x": "1"}, "$.x")):
                 with pytest.raises(InputError) as caught:

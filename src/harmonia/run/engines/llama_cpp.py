@@ -7,11 +7,15 @@ emoji of three tokens comes as one piece of text with the last id only. The numb
 gap away. The ids are then found again from the text: split into as many tokens as are missing, each ending inside
 a character; of several ways the one that the tokenizer takes. Finish.notes says when that happened, and when the text
 was no longer whole. With `streaming=False` the whole answer comes at its end, with every id.
+
+Of a token that was held back it tells no log-probability, streaming or not. Log-probabilities are given in the order of
+the tokens and counted by their readers, so behind such a token there are none any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -31,6 +35,7 @@ from harmonia.vocabulary import (
     SPELLING_BY_ID,
     START,
     VOCABULARY_SIZE,
+    decode,
     default_vocabulary,
 )
 
@@ -162,6 +167,8 @@ class _Answer(Answer):
         self._restored = 0
         self._is_inexact = False
         self._has_stopped = False
+        self._has_logprobs = False
+        self._lacks_logprobs = False  # those of a token
 
     def take(self, line: bytes) -> None:
         if line == b"[DONE]":
@@ -189,8 +196,8 @@ class _Answer(Answer):
             self._add(tokens)
         elif message.content:
             raise self.server.bad_answer("it returned text without token ids; is it older than return_tokens?")
-        if message.completion_probabilities and self._top is not None:
-            self.logprobs += (self._logprob(entry, self._top) for entry in message.completion_probabilities)
+        if self._top is not None and tokens:
+            self._add_logprobs(message.completion_probabilities, tokens, self._top)
         if message.stop:
             self._end(message)
 
@@ -202,6 +209,11 @@ class _Answer(Answer):
             self.notes.append(
                 f"llama.cpp held back the ids of {self._restored} tokens that end inside a character; {became}"
             )
+        if self._has_logprobs and self._lacks_logprobs:
+            self.notes.append(
+                "llama.cpp tells no log-probability of a token that ends inside a character; behind the first of those "
+                "there are none"
+            )
         return super().finish()
 
     def _add(self, tokens: list[int]) -> None:
@@ -211,6 +223,15 @@ class _Answer(Answer):
                 tokens = tokens[: index + 1]
                 break
         self.add_tokens(tokens)
+
+    def _add_logprobs(self, entries: list[_Probability], tokens: list[int], top: int) -> None:
+        self._has_logprobs = self._has_logprobs or bool(entries)
+        if self._lacks_logprobs:
+            return
+        pairs = takewhile(lambda pair: pair[0] == pair[1].id, zip(tokens, entries, strict=False))
+        known = [_logprob_of(entry, top) for _, entry in pairs]
+        self.logprobs += known
+        self._lacks_logprobs = len(known) < len(tokens)
 
     def _restore(self, content: str, missing: int, last: int) -> list[int]:
         if not content or not 0 <= last < VOCABULARY_SIZE:
@@ -238,14 +259,19 @@ class _Answer(Answer):
         if message.truncated and self.reason == "length":
             self.notes.append("llama.cpp's context is used up")
 
-    @staticmethod
-    def _logprob(entry: _Probability, top: int) -> TokenLogprob:
-        return TokenLogprob(
-            entry.id,
-            entry.token,
-            _finite(entry.logprob),
-            tuple(Alternative(other.id, other.token, _finite(other.logprob)) for other in entry.top_logprobs[:top]),
-        )
+
+def _logprob_of(entry: _Probability, top: int) -> TokenLogprob:
+    return TokenLogprob(
+        entry.id,
+        _text_of(entry),
+        _finite(entry.logprob),
+        tuple(Alternative(other.id, _text_of(other), _finite(other.logprob)) for other in entry.top_logprobs[:top]),
+    )
+
+
+def _text_of(entry: _Probability | _Alternative) -> str:
+    # llama.cpp has no text for most special tokens, and for the end of a character that of its whole.
+    return decode([entry.id]) if 0 <= entry.id < VOCABULARY_SIZE else entry.token
 
 
 def _finite(logprob: float | None) -> float:

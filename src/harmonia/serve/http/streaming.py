@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -140,6 +141,35 @@ class Watch:
             raise ClientGone from None
         self._is_writing = False
 
+    async def write_events(self, events: AsyncGenerator[StreamEvent, None]) -> None:
+        """Write each event as it comes. This loop runs once a token, so it does what `write` does without calling it."""
+        exchange, clock = self._exchange, self._time
+        send = exchange.send_unchanged
+        count = 0
+        try:
+            async for event in events:
+                if not count:
+                    exchange.first_event_at = time.perf_counter()
+                count += 1
+                if self._comment is not None:
+                    await self._comment
+                    self._comment = None
+                self._wrote_at = clock()
+                self._is_writing = True
+                try:
+                    await send({"type": "http.response.body", "body": frame_of(event), "more_body": True})
+                except OSError:
+                    self._note("gone")
+                    raise ClientGone from None
+                self._is_writing = False
+                if not count % _EVENTS_AT_ONCE:
+                    # Neither the generator nor the write need have waited for anything since the last time.
+                    await asyncio.sleep(0)
+                if self.cut is not None:
+                    break  # the generator kept the cancellation for itself, and there is nobody to write to
+        finally:
+            exchange.events = count
+
     def _note(self, why: Cut) -> None:
         self.cut = why
         self._exchange.is_cut = True
@@ -195,20 +225,7 @@ async def send_stream(exchange: Exchange, watch: Watch, started: Started, *, has
     await exchange.start(200, _HEADERS)
     watch.has_comments = True
     async with aclosing(started.events()) as events:
-        count = 0
-        try:
-            async for event in events:
-                if not count:
-                    exchange.first_event_at = time.perf_counter()
-                count += 1
-                await watch.write(frame_of(event))
-                if not count % _EVENTS_AT_ONCE:
-                    # Neither the generator nor the write need have waited for anything since the last time.
-                    await asyncio.sleep(0)
-                if watch.cut is not None:
-                    break  # the generator kept the cancellation for itself, and there is nobody to write to
-        finally:
-            exchange.events = count
+        await watch.write_events(events)
     if has_done:
         await watch.write(_DONE)
     await watch.write(b"", is_last=True)

@@ -101,6 +101,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant", kw_only=True):
     function_call: CalledFunction | None = None
     annotations: list[Any] | None = None
     audio: Any = None
+    provider_specific_fields: Any = None  # litellm's own, which it sends back with every message it got
 
 
 class ToolMessage(_Body, frozen=True, tag_field="role", tag="tool", kw_only=True):

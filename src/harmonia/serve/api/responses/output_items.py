@@ -37,6 +37,7 @@ class OutputItem:
     texts: list[str] = field(default_factory=list[str])
     logprobs: list[Json] = field(default_factory=list[Json])
     delta_head: bytes = b""  # of its delta events, up to the sequence number
+    delta_tail: bytes = b""  # and behind the text
     delta_type: str = ""
 
     @property

@@ -46,7 +46,7 @@ class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
-    context: str | None = None
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
     encrypted_content: None = None
 
 
@@ -151,8 +151,6 @@ def read_request(value: object) -> CreateResponse:
     _check_format(request)
     if request.service_tier in ("flex", "priority"):
         unsupported("there is one service tier here: leave it out, or say auto or default", "$.service_tier")
-    if request.reasoning is not None and request.reasoning.context not in (None, "auto"):
-        unsupported("the reasoning that is kept is decided by the format; leave context out", "$.reasoning.context")
     return request
 
 

@@ -54,6 +54,8 @@ def new_resource(
         "reasoning": {
             "effort": None if reasoning is None else reasoning.effort,
             "summary": None if reasoning is None else reasoning.summary,
+            # The one that is used, whichever was asked for: the format drops the reasoning of turns that have ended.
+            **({} if reasoning is None or reasoning.context is None else {"context": "current_turn"}),
         },
         "safety_identifier": request.safety_identifier,
         "service_tier": "default",
@@ -69,6 +71,11 @@ def new_resource(
     }
     if request.user is not None:
         resource["user"] = request.user
+    if reasoning is not None and reasoning.context == "all_turns":
+        warnings = [
+            *warnings,
+            "reasoning.context: current_turn is used; the format drops the reasoning of earlier turns",
+        ]
     if warnings:
         resource["warnings"] = list(warnings)
     return resource

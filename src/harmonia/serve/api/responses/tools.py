@@ -5,7 +5,8 @@
     namespace      function_call with a `namespace`
     shell, local_shell, apply_patch    shell_call and so on: the client runs them; to the model they are functions
     mcp            a server that the operator configured, by its label; its calls run here
-    web_search     left out, with a warning: clients send it unasked, and a model may always choose not to search
+    web_search, tool_search    left out, with a warning: clients send them unasked, and a model may always choose not
+                   to search
 
 All others are a provider's own, and refused by name.
 """
@@ -164,7 +165,13 @@ _BUILT_IN: Final[dict[str, tuple[ItemKind, Tool]]] = {
         ),
     ),
 }
-_LEFT_OUT: Final = ("web_search", "web_search_preview", "web_search_2025_08_26", "web_search_preview_2025_03_11")
+_LEFT_OUT: Final = (
+    "web_search",
+    "web_search_preview",
+    "web_search_2025_08_26",
+    "web_search_preview_2025_03_11",
+    "tool_search",
+)
 _KNOWN: Final = ("function", "custom", "namespace", *_BUILT_IN, "mcp", *_LEFT_OUT[:1])
 
 

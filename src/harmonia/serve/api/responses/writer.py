@@ -224,15 +224,17 @@ class ResponseWriter:
         item.texts.append(text)
         if not item.delta_head:
             return ()
-        self._sequence += 1
-        data = b"%b%d%b%b" % (item.delta_head, self._sequence - 1, b',"delta":', encode_text(text))
-        if item.kind != "message":
-            return (StreamEvent(data + b"}", item.delta_type),)
-        if self._shows_logprobs and isinstance(event, TextDelta):
+        sequence = self._sequence
+        self._sequence = sequence + 1
+        if self._shows_logprobs and item.kind == "message" and isinstance(event, TextDelta):
             logprobs = [logprob_wire(each) for each in self._tally.logprobs_of(event)]
             item.logprobs += logprobs
-            return (StreamEvent(b'%b,"logprobs":%b}' % (data, encode(logprobs)), item.delta_type),)
-        return (StreamEvent(data + b',"logprobs":[]}', item.delta_type),)
+            tail = b',"logprobs":%b}' % encode(logprobs)
+        else:
+            tail = item.delta_tail
+        # Once a token: one format, and nothing encoded but the text.
+        data = b'%b%d,"delta":%b%b' % (item.delta_head, sequence, encode_text(text), tail)
+        return (StreamEvent(data, item.delta_type),)
 
     def _message_ended(self, message: Message) -> Sequence[StreamEvent]:
         item, self._open = self._open, None
@@ -449,6 +451,7 @@ class ResponseWriter:
             fields["content_index"] = 0
         item.delta_type = name
         item.delta_head = encode(fields)[:-1] + b',"sequence_number":'
+        item.delta_tail = b',"logprobs":[]}' if item.kind == "message" else b"}"
 
     def _event(self, name: str, fields: Json) -> StreamEvent:
         data = encode({"type": name, "sequence_number": self._sequence, **fields})
