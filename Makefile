@@ -12,7 +12,7 @@ JAVASCRIPT := tests/clients/javascript/node_modules/.package-lock.json
 TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test test-exhaustive test-engines test-clients fuzz lint format bench bench-server docs clean
+.PHONY: help serve demo test test-exhaustive test-engines test-clients fuzz fuzz-server lint format bench bench-server docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is writ
 	@mkdir -p .fuzz/corpus
 	$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=400 -artifact_prefix=.fuzz/ \
 	  .fuzz/corpus fuzz/corpus
+
+fuzz-server: $(INSTALLED)  ## Fuzz the server (FUZZ_SECONDS=600), and ask what its OpenAPI document allows
+	$(BIN)/python fuzz/fuzz_document.py --cases $(or $(FUZZ_CASES),60)
+	$(BIN)/python fuzz/fuzz_server.py --seconds $(or $(FUZZ_SECONDS),600)
 
 lint: $(INSTALLED)  ## Style and strict types
 	$(BIN)/ruff check

@@ -2,9 +2,9 @@
 
     python fuzz/fuzz_document.py [--cases N]
 
-schemathesis makes the requests of the document that the server itself gives out, N for each operation and kind. It checks that
-there is no server error, that status, content type, headers and body of each answer are in the document, and that what
-the document does not allow is refused. Prints how many cases there were.
+schemathesis makes the requests of the document that the server itself gives out, N for each operation and kind. It
+checks that there is no server error, that status, content type, headers and body of each answer are in the document,
+and that what the document does not allow is refused. Prints how many cases there were.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
     status_code_conformance,
     unsupported_method,
 )
+
 from serving.safety.in_process import application, ask  # noqa: E402
 
-# What makes sense where a document is stricter or laxer than a client may be: a request that is allowed by the schema may
-# still be refused (a call id that nobody knows), so acceptance of every allowed one is not checked.
+# A request that is allowed by the document may still be refused (a call id that nobody knows), so that every one is
+# accepted is not checked.
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

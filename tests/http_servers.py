@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from harmonia.errors import HarmonyError
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.app import Application, make_app
 from harmonia.serve.http.contract import Query
@@ -38,7 +38,7 @@ class Generated:
     caller: Caller
     wants_stream: bool = True
     output_tokens: int | None = None
-    failure: HarmonyError | None = None
+    failure: Exception | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     is_finished: bool = False
@@ -130,6 +130,11 @@ class FakeService:
     @property
     def model_names(self) -> tuple[str, ...]:
         return ()
+
+    def known_model(self, name: str) -> str:
+        if name not in self.model_names:
+            raise InputError(ErrorCode.SERVE_UNKNOWN_MODEL, "there is no such model", Position(path="$.model"))
+        return name
 
 
 def emit(events: Sequence[StreamEvent], then: Callable[[Generated], Awaitable[None]] | None = None) -> Script:
@@ -269,14 +274,13 @@ async def running(
     service: FakeService | None = None,
     *,
     limits: Limits | None = None,
-    keep_alive_s: float = 600.0,
     **settings: Any,
 ) -> AsyncGenerator[Server, None]:
     """A server, while the block runs."""
-    made = Settings(port=0, log_format="json", limits=limits or Limits(), **settings)
+    made = Settings(port=0, log_format="json", limits=limits or Limits(keep_alive_s=600.0), **settings)
     service = service or FakeService()
     service.settings = made
-    app = make_app(service, made, keep_alive_s=keep_alive_s)
+    app = make_app(service, made)
     listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     log = io.StringIO()

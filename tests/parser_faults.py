@@ -1,5 +1,7 @@
-"""The faults of tests/parser/fault_injection.py, for tests elsewhere. That module is a program as well, in a folder that
-has the name of a module of the standard library's, so it is loaded by its path."""
+"""The faults of tests/parser/fault_injection.py, for tests elsewhere.
+
+That module is a program as well, in a folder with a name that packages have, so it is loaded by its path.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 
 from benchmarks.data import text
-from benchmarks.server.client import Answer, Streams, WrongAnswer, fetch, flow, make_request
+from benchmarks.server.client import NAP_S, Answer, Streams, WrongAnswer, fetch, flow, make_request
 from benchmarks.server.processes import ServerProcess
 from benchmarks.server.rows import STREAMS
 from harmonia.vocabulary import ID_BY_SPELLING, decode, encode
@@ -228,7 +228,7 @@ class FlowCase(Case):
     def measure(self, ours: ServerProcess, prepared: ServerProcess, round_: int) -> Samples:
         def stream(server: ServerProcess) -> tuple[float, float]:
             before = server.ask("usage")["cpu_seconds"]
-            came = flow(server.port, self._request, connections=_CONNECTIONS, answers=self._answers)
+            came = flow(server.port, self._request, connections=_CONNECTIONS, answers=self._answers, nap_s=NAP_S)
             cpu = server.ask("usage")["cpu_seconds"] - before
             answer = self._playing.answer
             if (came.frames, came.size_bytes) != (answer.frames * self._answers, answer.size_bytes * self._answers):
@@ -246,6 +246,8 @@ class FlowCase(Case):
 
 class FirstCase(Case):
     """One stream after the other is begun while a hundred others run, each at the pace of a fast model."""
+
+    rounds = 6
 
     def prepare(self, ours: ServerProcess, prepared: ServerProcess) -> None:
         self._background = Playing(self.api, completion(_LONG), requests_for(self.api, "background", 1)[0])
@@ -283,6 +285,8 @@ class FirstCase(Case):
 
 class BurstCase(Case):
     """A hundred streams are begun at once, on connections that are open already."""
+
+    rounds = 9
 
     def prepare(self, ours: ServerProcess, prepared: ServerProcess) -> None:
         self._playing = Playing(self.api, completion(_SHORT), requests_for(self.api, "burst", 1)[0])

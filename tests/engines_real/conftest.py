@@ -64,7 +64,7 @@ def taught_llama(
 ) -> Iterator[LlamaServer]:
     file = tmp_path_factory.mktemp("taught") / "tiny.gguf"
     write_gguf(taught_model, file, merges)
-    with start_llama(file) as server:
+    with start_llama(file, 1024, "gpt-oss-20b") as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server, in a process of its own: `python llama_server.py MODEL CONTEXT`.
+"""llama.cpp's own HTTP server, in a process of its own: `python llama_server.py MODEL CONTEXT [NAME]`.
 
 It takes a free port and prints its address; it ends when its standard input does, so it never outlives the tests.
 """
@@ -12,10 +12,11 @@ from typing import Any
 
 
 def main() -> None:
-    file, context = sys.argv[1:]
+    file, context, *names = sys.argv[1:]
     xllamacpp: Any = importlib.import_module("xllamacpp")
     parameters = xllamacpp.CommonParams()
     parameters.model.path = file
+    parameters.model_alias = set(names)
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
     parameters.n_ctx = int(context)

@@ -95,6 +95,12 @@ class LlamaServer:
         return any(slot["is_processing"] for slot in self.get("/slots"))
 
     @property
+    def decoded_tokens(self) -> int:
+        """Of what is being sampled."""
+        slots: list[Any] = [slot for slot in self.get("/slots") if slot["is_processing"]]
+        return sum(int(each["n_decoded"]) for slot in slots for each in slot["next_token"])
+
+    @property
     def sampled_tokens(self) -> int:
         """Of all its life."""
         with urllib.request.urlopen(self.url + "/metrics", timeout=WATCHDOG_S) as answer:
@@ -117,13 +123,13 @@ class LlamaServer:
 
 
 @contextmanager
-def start_llama(file: Path, context: int = 1024) -> Generator[LlamaServer]:
+def start_llama(file: Path, context: int = 1024, *names: str) -> Generator[LlamaServer]:
     program = Path(__file__).with_name("llama_server.py")
     log = file.with_suffix(".log")
     with (
         log.open("a") as errors,
         subprocess.Popen(
-            [sys.executable, str(program), str(file), str(context)],
+            [sys.executable, str(program), str(file), str(context), *names],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

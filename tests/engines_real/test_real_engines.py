@@ -116,7 +116,7 @@ def test_the_sampled_tokens_alone_can_have_log_probabilities(random_engine: Engi
 
 
 def test_a_second_prompt_that_begins_alike_is_partly_cached(taught_engine: Engine) -> None:
-    (first_prompt, first_completion), (second_prompt, _), _ = find_lessons()
+    (first_prompt, first_completion), (second_prompt, _), *_ = find_lessons()
     ask(taught_engine, [1, 2, 3], max_tokens=1, temperature=0.0)  # whatever was asked before
     first = ask(taught_engine, first_prompt, max_tokens=100, temperature=0.0)
     assert first.tokens == first_completion

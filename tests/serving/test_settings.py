@@ -135,6 +135,9 @@ def test_a_limit_with_a_default_can_be_left_out_on_purpose(tmp_path: Path) -> No
         ("HARMONIA_LIMITS_DEPTH", "0", "$.limits.depth"),
         ("HARMONIA_LIMITS_REQUEST_S", "inf", "$.limits.request_s"),
         ("HARMONIA_LIMITS_REQUEST_S", "nan", "$.limits.request_s"),
+        ("HARMONIA_LIMITS_REQUEST_S", "1e300", "$.limits.request_s"),
+        ("HARMONIA_LIMITS_STORED_DAYS", "1e300", "$.limits.stored_days"),
+        ("HARMONIA_SEAL_DAYS", "36501", "$.seal_days"),
         ("HARMONIA_LIMITS_OUTPUT_TOKENS", "null", "$.limits.output_tokens"),
         ("HARMONIA_MODEL", "a\x1b[31mb", "$.model"),
     ],
@@ -267,7 +270,7 @@ def test_what_kubernetes_puts_into_the_environment_is_explained() -> None:
 # ── what is printed is what is read ─────────────────────────────────────────────────────────────────────────────────
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20)
-numbers = st.floats(0.001, 1e12)
+numbers = st.floats(0.001, 36_500)
 values = st.fixed_dictionaries(
     {},
     optional={

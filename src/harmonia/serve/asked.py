@@ -12,15 +12,17 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.history import fit
+from harmonia.history import DOCUMENTED, fit
 from harmonia.messages import Conversation, Json, Message, Role, SystemContent
-from harmonia.run.prompt import compose
+from harmonia.run.prompt import build, compose
 from harmonia.run.tools import ToolResult
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid
 from harmonia.serve.api.responses.choice import Chosen, read_choice
-from harmonia.serve.api.responses.items import SLUG, ItemReference, MessageItem, ReasoningItem, read_item, texts_of
+from harmonia.serve.api.responses.items import SLUG, ItemReference, MessageItem, read_item, texts_of
 from harmonia.serve.api.responses.reading import Entry, Reading, Waiting, additional_tools, read_entries
 from harmonia.serve.api.responses.request import CreateResponse
 from harmonia.serve.api.responses.tools import Offer, read_tools, remote_servers
@@ -46,29 +48,34 @@ class Asked:
         service: Service,
         request: CreateResponse,
         caller: Caller,
-        entries: list[Entry],
-        inputs: list[StoredItem],
+        past: list[Entry],
+        fresh: list[Entry],
+        given: list[Json],
         offer: Offer,
         hosted: Sequence[ServerTool],
     ) -> None:
         self.request = request
         self.caller = caller
         self.model = service.known_model(request.model)
-        self.inputs = inputs
         self.offer = offer
         self.hosted = hosted
         self.chosen: Chosen = read_choice(request.tool_choice, offer)
         self.waiting: list[Waiting] = []
         self._service = service
-        self._entries = entries
+        self._entries = [*past, *fresh]
         self._instructions = _instructions(request)
         self.conversation = Conversation()
-        self.converse({})
+        unsealed = self.converse({})
+        # They are kept opened, because seals expire.
+        fresh = [msgspec.structs.replace(each, messages=unsealed.get(each.path, each.messages)) for each in fresh]
+        self._entries = [*past, *fresh]
+        self.inputs = _stored_inputs(given, fresh)
 
     @classmethod
     async def read(cls, request: CreateResponse, caller: Caller, service: Service, stack: AsyncExitStack) -> Asked:
         """Everything about the request that can be wrong by itself shows here. The stack closes what was opened."""
         service.known_model(request.model)
+        _check_format(request, service.settings.limits.schema_bytes)
         most = service.settings.limits.items
         given = request.input if request.input is not None else []
         if len(given) > most and not isinstance(given, str):
@@ -76,15 +83,16 @@ class Asked:
         if isinstance(given, str):
             given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
         fresh, given = await _resolve(read_entries(given, "$.input"), given, caller, service)
-        fresh = [_opened(entry, caller, service, request) for entry in fresh]
-        entries = [*await _chain(request.previous_response_id, caller, service), *fresh]
+        past = await _chain(request.previous_response_id, caller, service)
         tools = request.tools or []
         hosted = (*service.tools, *await service.connect_remote(remote_servers(tools), stack))
-        offer = read_tools([("$.tools", tools), *additional_tools(entries)], hosted, service.settings.limits)
-        return cls(service, request, caller, entries, _stored_inputs(given, fresh), offer, hosted)
+        lists = [*additional_tools(past), ("$.tools", tools), *additional_tools(fresh)]
+        offer = read_tools(lists, hosted, service.settings.limits)
+        return cls(service, request, caller, past, fresh, given, offer, hosted)
 
-    def converse(self, approved: Mapping[str, ToolResult]) -> None:
-        """Make the conversation, with the results of calls that were approved and have run."""
+    def converse(self, approved: Mapping[str, ToolResult]) -> Mapping[str, tuple[Message, ...]]:
+        """Make the conversation, with the results of calls that were approved and have run. Gives what was sealed, by
+        its path."""
         reading = Reading(self.offer, self._open_seal, approved)
         reading.read(self._entries)
         self.waiting = reading.waiting
@@ -96,12 +104,18 @@ class Asked:
             # Tools and formats stand in front of the conversation, not with instructions in its middle.
             head.append(Message.developer())
         self.conversation = Conversation([*head, *conversation])
+        return reading.unsealed
 
-    def composed(self) -> Conversation:
+    def count_tokens(self) -> int:
+        """The tokens of the prompt that a run will begin with."""
+        composed = self._composed(self.fitted())
+        return len(build(composed, None, DOCUMENTED, self._service.renderer).tokens)
+
+    def _composed(self, conversation: Conversation) -> Conversation:
         """The conversation as a run will complete it: with tools, effort and format."""
         request = self.request
         return compose(
-            self.conversation, self.chosen.toolset, effort=request.effort, response_format=request.response_format
+            conversation, self.chosen.toolset, effort=request.effort, response_format=request.response_format
         )
 
     def fitted(self) -> Conversation:
@@ -113,10 +127,13 @@ class Asked:
         room = context - (self.request.max_output_tokens or min(context // 4, 4096))
         if room < 1:
             invalid("it leaves no room for the prompt", "$.max_output_tokens")
-        return fit(self.composed(), room, render=self._service.renderer.render).conversation
+        return fit(self._composed(self.conversation), room, render=self._service.renderer.render).conversation
 
     def _open_seal(self, text: str, path: str) -> list[Message]:
-        return _open_seal(text, path, self.caller, self._service, self.model)
+        service = self._service
+        return service.seals.open_messages(
+            text, owner=self.caller.owner, model=service.model_names[0], at=Position(path=path)
+        )
 
 
 # ── what came before ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +162,7 @@ def _entry_of(stored: StoredItem) -> Entry | None:
     if wire.get("status") == "incomplete" and kind in _CALLS:
         return None
     messages = None if stored.sampled is None else tuple(read_messages(stored.sampled))
-    return Entry(read_item(wire, _PREVIOUS), _PREVIOUS, messages)
+    return Entry(read_item(wire, _PREVIOUS), _PREVIOUS, messages, is_past=True)
 
 
 async def _resolve(
@@ -166,20 +183,6 @@ async def _resolve(
     return resolved, items
 
 
-def _opened(entry: Entry, caller: Caller, service: Service, request: CreateResponse) -> Entry:
-    """The entry with what its seal holds. The store keeps it opened, because seals expire."""
-    item = entry.item
-    if not isinstance(item, ReasoningItem) or item.encrypted_content is None or entry.messages is not None:
-        return entry
-    path = f"{entry.path}.encrypted_content"
-    messages = _open_seal(item.encrypted_content, path, caller, service, service.known_model(request.model))
-    return Entry(item, entry.path, tuple(messages))
-
-
-def _open_seal(text: str, path: str, caller: Caller, service: Service, model: str) -> list[Message]:
-    return service.seals.open_messages(text, owner=caller.owner, model=model, at=Position(path=path))
-
-
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -193,6 +196,8 @@ def _stored_inputs(given: list[Json], entries: list[Entry]) -> list[StoredItem]:
             id_ = new_id("in")
         taken.add(id_)
         kept = _spelled_out({**wire, "type": wire.get("type") or "message", "id": id_})
+        if entry.messages is None:
+            kept.pop("encrypted_content", None)  # the item says something else, so it is of no use
         sampled = None if entry.messages is None else write_messages(entry.messages)
         stored.append(StoredItem(id_, encode(kept), sampled))
     return stored
@@ -207,6 +212,17 @@ def _spelled_out(item: Json) -> Json:
     if item.get("role") == "assistant":
         part = {"type": "output_text", "text": content, "annotations": []}
     return {**item, "content": [part]}
+
+
+def _check_format(request: CreateResponse, most_bytes: int) -> None:
+    form = request.response_format
+    size = 0 if form is None else len(encode(form.schema))
+    if size > most_bytes:
+        raise InputError(
+            ErrorCode.SERVE_TOO_LARGE,
+            f"the schema has {size} bytes; at most {most_bytes} are taken",
+            Position(path="$.text.format.schema"),
+        )
 
 
 def _instructions(request: CreateResponse) -> list[str]:

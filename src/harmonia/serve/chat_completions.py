@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
 from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
@@ -26,7 +26,7 @@ from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingStarted, T
 from harmonia.serve.api.chat.choice import Choice, Finished, Sink, Terms
 from harmonia.serve.api.chat.reading import read_conversation
 from harmonia.serve.api.chat.request import CreateCompletion, read_messages, read_request
-from harmonia.serve.api.chat.tools import Chosen, read_choice, read_tools
+from harmonia.serve.api.chat.tools import Chosen, check_form, read_choice, read_tools
 from harmonia.serve.api.chat.writing import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import unsupported
@@ -93,7 +93,7 @@ class StartedCompletion:
         settings = service.settings
         limits = settings.limits
         self._request = request
-        self._failure: HarmonyError | None = None
+        self._failure: Exception | None = None
         model = service.known_model(request.model)
         if request.choices > limits.choices:
             raise InputError(
@@ -102,6 +102,7 @@ class StartedCompletion:
         traits: Traits | None = getattr(service.model, "traits", None)
         if request.logprobs and (traits is None or not (traits.gives_logprobs and traits.gives_tokens)):
             unsupported("the engine behind this server has no log-probabilities of tokens", "$.logprobs")
+        check_form(request, limits)
         # Nobody can be asked here, so what has to be asked about is not offered.
         hosted = [each.tool for each in service.tools if each.approval == "run"]
         self._offer = read_tools(request, hosted, limits)
@@ -196,7 +197,7 @@ class StartedCompletion:
         return sum(running.run.usage.completion_tokens for running in self._running)
 
     @property
-    def failure(self) -> HarmonyError | None:
+    def failure(self) -> Exception | None:
         return self._failure
 
     def cancel(self) -> None:
@@ -225,7 +226,7 @@ class StartedCompletion:
                         yield StreamEvent(chunk)
             if self._envelope.has_usage:
                 yield StreamEvent(usage_chunk(self._envelope, _endings(sinks)))
-        except HarmonyError as error:
+        except Exception as error:
             self._failure = error
             for sink in sinks:  # what was said before it
                 for chunk in sink.take():
@@ -238,7 +239,7 @@ class StartedCompletion:
         sinks = [MessageSink(self._envelope, index) for index in range(len(self._running))]
         try:
             await _gather([self._exhaust(running, sink) for running, sink in zip(self._running, sinks, strict=True)])
-        except HarmonyError as error:
+        except Exception as error:
             self._failure = error
             raise
         finally:

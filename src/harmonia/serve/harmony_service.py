@@ -46,14 +46,18 @@ from harmonia.serve.api.harmony import (
     TextKind,
     TokenizeRequest,
 )
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.settings import Limits
-from harmonia.vocabulary import VOCABULARY_SIZE, Vocabulary, default_vocabulary
+from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary, find_spellings
 
 # A body of these endpoints. A full context of gpt-oss is about half a megabyte of text.
 MOST_BODY_BYTES: Final = 8 * 1024 * 1024
 # What is parsed: the context of gpt-oss. A description is much longer than what it describes.
 MOST_TOKENS: Final = 131_072
 MOST_CHARACTERS: Final = 1_048_576
+# Special tokens of what is parsed, and ids that are no tokens: each of them may be a message or a fault, which takes a
+# tenth of a millisecond and a kilobyte of the answer. A full context of short messages has fewer.
+MOST_SPECIALS: Final = 16_384
 # How many faults are told in full; damaged streams may have one at every token.
 MOST_DIAGNOSTICS: Final = 1000
 
@@ -169,6 +173,7 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
 def _check_tools(conversation: Conversation, limits: Limits) -> None:
     """How many tools there are, and how large their schemas, wherever the format has them."""
     number = 0
+    budget = SchemaBudget()
     for message in conversation:
         for content in message.contents:
             if isinstance(content, str):
@@ -184,6 +189,8 @@ def _check_tools(conversation: Conversation, limits: Limits) -> None:
                 if size > limits.schema_bytes:
                     most = limits.schema_bytes
                     _too_large(f"a schema has {size} characters of JSON, and {most} are allowed", "$.tools")
+            for tool in tools:
+                budget.take(tool.parameters, json.dumps(tool.parameters, default=str).encode(), "$.tools")
     if number > limits.tools:
         _too_large(f"there are {number} tools, and {limits.tools} are allowed", "$.tools")
 
@@ -276,12 +283,14 @@ def _take(request: ParseRequest | InspectRequest, limits: Limits) -> tuple[Input
         invalid("give either tokens or text", "$")
     if request.tokens is not None:
         taken = _take_tokens(request.tokens)
+        _check_specials(taken, "$.tokens")
     else:
         taken = _take_text(request.text or "", request.as_)
         if (tokens := taken.tokens) is not None:
             _check_number(len(tokens), "$.text")
         elif (characters := len(taken.text)) > MOST_CHARACTERS:
             _too_large(f"the text has {characters} characters, and {MOST_CHARACTERS} are allowed", "$.text")
+        _check_specials(taken, "$.text")
     if request.tools is None:
         return taken, None
     if len(request.tools) > limits.tools:
@@ -312,6 +321,16 @@ def _take_tokens(given: list[int | list[int]]) -> Input:
 def _check_number(tokens: int, path: str) -> None:
     if tokens > MOST_TOKENS:
         _too_large(f"there are {tokens} tokens, and {MOST_TOKENS} are allowed", path)
+
+
+def _check_specials(taken: Input, path: str) -> None:
+    tokens = taken.tokens
+    if tokens is None:
+        number = len(find_spellings(taken.text))
+    else:
+        number = sum(not 0 <= token < FIRST_SPECIAL for token in tokens)
+    if number > MOST_SPECIALS:
+        _too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", path)
 
 
 def _describe_diagnostics(parsed: Parsed) -> Json:
@@ -355,6 +374,7 @@ def tokenize(value: object) -> Json:
 def detokenize(value: object) -> Json:
     """The text and the bytes of tokens."""
     request = read_struct(_object(value), DetokenizeRequest)
+    _check_number(len(request.tokens), "$.tokens")
     vocabulary = default_vocabulary()
     try:
         data = vocabulary.decode_bytes(request.tokens)

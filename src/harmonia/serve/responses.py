@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
@@ -30,7 +31,8 @@ class Responses:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._running: dict[str, StartedResponse] = {}
+        # Not ours to keep alive: what nobody reads any more ends.
+        self._running: WeakValueDictionary[str, StartedResponse] = WeakValueDictionary()
 
     async def create(self, value: object, caller: Caller) -> StartedResponse:
         """Begin a response. Raises where the request is wrong; afterwards everything is told by events."""
@@ -38,10 +40,14 @@ class Responses:
         stack = AsyncExitStack()
         try:
             asked = await Asked.read(request, caller, self._service, stack)
-            started = StartedResponse(self._service, asked, stack, self._forget)
-            await started.begin()
         except BaseException:
             await stack.aclose()
+            raise
+        started = StartedResponse(self._service, asked, stack, self._forget)
+        try:
+            await started.begin()
+        except BaseException:
+            await started.events().aclose()
             raise
         self._running[started.id] = started
         return started
@@ -115,8 +121,7 @@ class Responses:
         request = read_request(value)
         async with AsyncExitStack() as stack:
             asked = await Asked.read(request, caller, self._service, stack)
-            rendered = self._service.renderer.render(asked.composed())
-        return encode({"object": "response.input_tokens", "input_tokens": len(rendered.tokens)})
+            return encode({"object": "response.input_tokens", "input_tokens": asked.count_tokens()})
 
     def _owned(self, response_id: str, caller: Caller) -> StartedResponse | None:
         running = self._running.get(response_id)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MAX_OPENED_BYTES: Final = 64 * 1024 * 1024
 MAX_RATIO: Final = 4
 DEFAULT_DAYS: Final = 30.0
-MAX_DAYS: Final = 36_500.0
+MAX_DAYS: Final = 36_500.0  # as settings.Days
 
 _VERSION: Final = "hs1"
 _CONTEXT: Final = b"harmonia seal 1\0"

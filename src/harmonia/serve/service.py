@@ -134,7 +134,7 @@ class Service:
                 ErrorCode.SERVE_FORBIDDEN,
                 "this server does not connect to MCP servers that clients name; the operator configures them, and a "
                 "client names them by server_label",
-                Position(path="$.tools"),
+                Position(path=servers[0].path),
             )
         from harmonia.run.tools.mcp import HttpServer, connect
 

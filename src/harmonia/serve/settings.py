@@ -23,9 +23,9 @@ Calls = Literal["certain", "unverified"]
 DEFAULT_PORT: Final = 8765
 
 Count = Annotated[int, Meta(ge=1)]
-Days = Annotated[float, Meta(gt=0)]
+Days = Annotated[float, Meta(gt=0, le=36_500)]
 Port = Annotated[int, Meta(ge=0, le=65535)]  # 0 takes any that is free
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]  # a year; timers have their limits
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +41,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_s: Seconds = 3600.0  # from the first byte of the request to the last of the answer
     receive_s: Seconds = 60.0  # until the body is there
     send_s: Seconds = 60.0  # one write to a client that does not read
-    concurrent: Count = 256
+    keep_alive_s: Seconds = 15.0  # of silence in a stream, until a comment is sent
+    concurrent: Count = 256  # requests with work for a model or a processor, at once
     stored_days: Days | None = 30.0
 
 

@@ -1,19 +1,20 @@
 """A response while it is made: the run behind it, its events, and what the store gets of it.
 
 1. What a client is told is in the store before it is told: an item when it is done, the end before the terminal event.
-2. However a response ends, its stream has one terminal event and the store has what came: also where the client left.
+   A store that breaks fails the response.
+2. However a response ends, its stream has one terminal event and the store has what came: also where the client left,
+   or never read an event.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.errors import HarmonyError, InputError
 from harmonia.messages import Message
 from harmonia.parts import call_of
 from harmonia.run.engines.engine import Sampling
@@ -26,14 +27,13 @@ from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import unsupported
 from harmonia.serve.api.responses.output_items import OutputItem
 from harmonia.serve.api.responses.reading import Waiting
-from harmonia.serve.api.responses.request import SEALED_ITEMS
+from harmonia.serve.api.responses.request import LOGPROBS, SEALED_ITEMS
 from harmonia.serve.api.responses.resource import new_resource
 from harmonia.serve.api.responses.writer import ResponseWriter
 from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.asked import Asked
 from harmonia.serve.identity import new_id
-from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.store import StoredItem, StoredResponse
 from harmonia.serve.vouched import write_messages
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from harmonia.serve.service import Service
 
 _LOG: Final = logging.getLogger("harmonia.serve")
+# The step before the first event; see `StartedResponse`.
+_UNSEEN: Final = StreamEvent(b"")
 _MOST_CALLS: Final = 128
 _SAMPLINGS: Final = 4
 _SAMPLINGS_WITH_TOOLS: Final = 32
@@ -57,7 +59,8 @@ class StartedResponse:
         self._service = service
         self._asked = asked
         self._stack = stack
-        self._stores = request.stores
+        self._is_stored = False
+        self._end_is_stored = False
         self._is_cancelled = False
         self._ended = asyncio.Event()
         self._run: Run | None = None
@@ -90,6 +93,10 @@ class StartedResponse:
             calls_are_certain=self._calls_are_certain,
             allows_unverified=settings.calls == "unverified",
         )
+        self._stream = self._events()
+        # One step, to a yield that nobody sees. From here on whoever closes the generator, or forgets it, settles this.
+        with suppress(StopIteration):
+            self._stream.asend(None).send(None)
 
     # ── the contract ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,9 +109,8 @@ class StartedResponse:
         return None if self._run is None else self._run.usage.completion_tokens
 
     @property
-    def failure(self) -> HarmonyError | None:
-        error = self._writer.failure
-        return error if isinstance(error, HarmonyError) else None
+    def failure(self) -> Exception | None:
+        return self._writer.failure
 
     @property
     def encoded(self) -> bytes:
@@ -122,44 +128,47 @@ class StartedResponse:
 
     async def result(self) -> bytes:
         """The whole response. One that failed before anything came is an error, as clients expect it."""
-        events = self.events()
         try:
-            async for _ in events:
+            async for _ in self._stream:
                 pass
         finally:
-            await events.aclose()
+            await self._stream.aclose()
         error = self._writer.failure
         if error is not None and not self._writer.items:
             raise error
         return self.encoded
 
-    async def events(self) -> AsyncGenerator[StreamEvent, None]:
+    def events(self) -> AsyncGenerator[StreamEvent, None]:
+        return self._stream
+
+    async def _events(self) -> AsyncGenerator[StreamEvent, None]:
         writer = self._writer
         try:
+            yield _UNSEEN
             for event in writer.start():
                 yield event
             try:
                 for event in await self._run_approved():
                     yield event
-                run, pulled = await self._begin_run()
-                first, self._first = self._first, None
-                if first is not None:
-                    writer.feed(first)
-                feed = writer.feed
-                # This loop runs once a token: no layer and no task in between.
+                if writer.is_over:
+                    return  # the store failed
+                run, first, pulled = await self._begin_run()
+                # It says nothing, unless the run was stopped before it began.
+                for event in await self._keep(writer.feed(first)):
+                    yield event
                 async for happened in pulled:
-                    told = feed(happened)
+                    told = writer.feed(happened)
                     if told:
-                        if writer.finished:
-                            await self._save()
+                        if writer.finished or writer.is_over:
+                            told = await self._keep(told)
                         for event in told:
                             yield event
+                        if writer.is_over:
+                            break
                     if writer.stop_because is not None:
                         run.stop()
             except Exception as error:
-                told = self._tell_failure(error)
-                await self._save()
-                for event in told:
+                for event in await self._keep(self._fail(error)):
                     yield event
         finally:
             await self._settle()
@@ -172,10 +181,12 @@ class StartedResponse:
         if asked.request.wants_logprobs:
             traits = self._service.traits
             if traits is None or not (traits.gives_logprobs and traits.gives_tokens):
-                unsupported("the engine behind this server has no log-probabilities", "$.include")
+                field = "include" if LOGPROBS in (asked.request.include or ()) else "top_logprobs"
+                unsupported("the engine behind this server has no log-probabilities", f"$.{field}")
         if not any(each.approves for each in asked.waiting):
             await self._begin_run()
-        if self._stores:
+        if asked.request.stores:
+            self._is_stored = True  # also where this is cancelled: the write may be done all the same
             response = StoredResponse(
                 self.id,
                 self.owner,
@@ -187,10 +198,10 @@ class StartedResponse:
             )
             await self._service.store.begin(response, asked.inputs)
 
-    async def _begin_run(self) -> tuple[Run, AsyncGenerator[TurnEvent, None]]:
-        """The run, up to its first prompt: rendering it shows whether the request can be answered at all."""
-        if self._run is not None and self._pulled is not None:
-            return self._run, self._pulled
+    async def _begin_run(self) -> tuple[Run, TurnEvent, AsyncGenerator[TurnEvent, None]]:
+        """The run, and its first event: rendering the prompt shows whether the request can be answered at all."""
+        if self._run is not None and self._first is not None and self._pulled is not None:
+            return self._run, self._first, self._pulled
         asked, service, request = self._asked, self._service, self._asked.request
         limits = service.settings.limits
         most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
@@ -227,7 +238,7 @@ class StartedResponse:
             form = request.response_format
             schema = None if form is None else form.schema
             raise locate(error, [*asked.offer.schemas, (schema, "$.text.format.schema")]) from error
-        return run, self._pulled
+        return run, self._first, self._pulled
 
     def _most_samplings(self) -> int:
         """How often the model may be asked again: after its tools, and where it calls what it may not call."""
@@ -235,80 +246,84 @@ class StartedResponse:
             return 1  # no call is ever certain, so it does not help to ask again
         return _SAMPLINGS_WITH_TOOLS if self._asked.hosted else _SAMPLINGS
 
-    async def _run_approved(self) -> list[StreamEvent]:
+    async def _run_approved(self) -> Sequence[StreamEvent]:
         """Run the calls that the client approved, before the model is asked."""
         asked, events = self._asked, list[StreamEvent]()
+        approved = [each for each in asked.waiting if each.approves]
+        if not approved:
+            return ()
         results: dict[str, ToolResult] = {}
-        running = {tool.tool.name: tool for tool in asked.hosted}
-        for waiting in asked.waiting:
-            if not waiting.approves:
-                continue
-            result = await self._run_one(waiting, running)
-            results[waiting.request_id] = result
+        # As they were offered, under the same names, but with what runs them.
+        running = {(tool.tool.namespace, tool.tool.name): tool.tool for tool in asked.hosted}
+        tools = ToolSet(running.get((tool.namespace, tool.name), tool) for tool in asked.offer.toolset)
+        for waiting in approved:
+            if self._is_cancelled:
+                break
             offered = asked.offer.find(waiting.message.recipient or "")
-            if offered is not None:
+            is_here = offered is not None and offered.server is not None
+            result = results[waiting.request_id] = await _run_one(waiting, tools if is_here else ToolSet())
+            if offered is not None and is_here:
                 events += self._writer.add_approved(offered, waiting.request_id, waiting.message, result)
         if results:
-            await self._save()
             asked.converse(results)
-        return events
-
-    async def _run_one(self, waiting: Waiting, running: Mapping[str, ServerTool]) -> ToolResult:
-        toolset = self._asked.offer.toolset
-        tool = toolset.find(waiting.message.recipient or "")
-        hosted = None if tool is None else running.get(tool.name)
-        call = call_of(waiting.message)
-        assert call is not None
-        try:
-            if hosted is None:
-                raise InputError(ErrorCode.TOOL_UNKNOWN, "the tool is no longer offered")
-            return await ToolSet([hosted.tool]).run(call, timeout_s=RunLimits().call_time_s)
-        except HarmonyError as error:
-            return error_result(error)
+        return await self._keep(events)
 
     # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+    async def _keep(self, told: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """What may be told now, because the store has it; where the store fails, so does the response."""
+        try:
+            await self._save()
+        except Exception as error:
+            return self._writer.fail_instead(told, error)
+        return told
+
     async def _save(self) -> None:
-        """What is finished, into the store."""
+        """What is finished, into the store. What this does not come to, the next one does."""
         writer = self._writer
-        finished, writer.finished = writer.finished, []
-        if not self._stores:
+        if not self._is_stored:
+            writer.finished.clear()
             return
         store = self._service.store
-        for item in finished:
+        while writer.finished:
+            item = writer.finished[0]
             await store.add_output(self.id, item.index, _stored(item))
-        if writer.is_over:
+            del writer.finished[0]
+        if writer.is_over and not self._end_is_stored:
             await store.finish(self.id, writer.resource["status"], encode({**writer.resource, "output": []}))
+            self._end_is_stored = True
 
-    def _tell_failure(self, error: Exception) -> list[StreamEvent]:
-        if not isinstance(error, HarmonyError):
-            # Its words may have what a model said; where it happened will do.
-            stack = "".join(traceback.format_tb(error.__traceback__))
-            _LOG.error("a response failed by a bug: %s\n%s", type(error).__name__, stack)
+    def _fail(self, error: Exception) -> list[StreamEvent]:
         if self._run is not None:
             self._writer.note_usage(self._run.usage)
         return self._writer.fail(error)
 
     async def _settle(self) -> None:
         """However it ended: nothing runs any more, and the store knows."""
+        writer = self._writer
         try:
-            if self._pulled is not None:
-                await self._pulled.aclose()
-            writer = self._writer
-            if not writer.is_over:
-                if self._run is not None:
-                    writer.note_usage(self._run.usage)
-                writer.cancel()  # nobody is there to be told
-            await asyncio.shield(self._save())
-        except HarmonyError as error:
-            _LOG.error("what a response came to could not be stored: %s", error.code.value)
+            try:
+                if self._pulled is not None:
+                    await self._pulled.aclose()
+            finally:
+                if not writer.is_over:
+                    if self._run is not None:
+                        writer.note_usage(self._run.usage)
+                    writer.cancel()  # nobody is there to be told
+                await _to_its_end(self._save())
+        except Exception as error:
+            _LOG.error("the end of a response was untidy: %s", _name_of(error))
         finally:
-            await self._stack.aclose()
-            self._ended.set()
-            self._on_end(self.id)
+            try:
+                await self._stack.aclose()
+            except Exception as error:
+                _LOG.error("a tool of a response could not be closed: %s", _name_of(error))
+            finally:
+                self._ended.set()
+                self._on_end(self.id)
 
     def _seal(self, messages: Sequence[Message]) -> str:
-        return self._service.seals.seal_messages(messages, owner=self.owner, model=self._asked.model)
+        return self._service.seals.seal_messages(messages, owner=self.owner, model=self._service.model_names[0])
 
     def _count_messages(self) -> int:
         assert self._run is not None
@@ -317,3 +332,31 @@ class StartedResponse:
 
 def _stored(item: OutputItem) -> StoredItem:
     return StoredItem(item.id, encode(item.wire), write_messages(item.messages) if item.messages else None)
+
+
+async def _run_one(waiting: Waiting, tools: ToolSet) -> ToolResult:
+    call = call_of(waiting.message)
+    assert call is not None
+    try:
+        return await tools.run(call, timeout_s=RunLimits().call_time_s)
+    except HarmonyError as error:
+        return error_result(error)
+
+
+async def _to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Wait for it, also where whoever waits is cancelled; that they are is said afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _name_of(error: Exception) -> str:
+    """An error for the log. The words of a bug may have what a model said."""
+    return error.code.value if isinstance(error, HarmonyError) else type(error).__name__

@@ -501,6 +501,20 @@ def test_an_engine_that_refuses_is_an_error_before_the_stream() -> None:
         assert raised.value.code is error
 
 
+@pytest.mark.parametrize("choices", [1, 2])
+def test_a_bug_ends_the_stream_with_an_error_that_says_nothing_of_it(choices: int) -> None:
+    async def scenario() -> None:
+        script: list[Line] = [say("<|channel|>final<|message|>One"), KeyError("SECRET")]
+        engine = ScriptedEngine(*[script] * choices)
+        started = await FakeService(engine).chat.create(body(stream=True, n=choices), CALLER)
+        *_, last = [event.data async for event in started.events()]
+        assert json.loads(last)["error"]["code"] == "server_error"
+        assert b"SECRET" not in last
+        assert isinstance(started.failure, KeyError)
+
+    asyncio.run(scenario())
+
+
 def test_a_failure_is_known_to_whoever_carries_the_events() -> None:
     async def scenario() -> None:
         engine = ScriptedEngine([say("<|channel|>final<|message|>One"), EngineError(ErrorCode.ENGINE_DIED, "gone")])
@@ -508,7 +522,7 @@ def test_a_failure_is_known_to_whoever_carries_the_events() -> None:
         assert started.failure is None
         async for _ in started.events():
             pass
-        assert started.failure is not None
+        assert isinstance(started.failure, EngineError)
         assert started.failure.code is ErrorCode.ENGINE_DIED
         assert started.output_tokens == 4
 

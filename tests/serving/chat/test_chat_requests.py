@@ -160,6 +160,7 @@ REFUSED: list[tuple[Any, ErrorCode, str]] = [
     ({"messages": "Hi"}, INVALID, "$.messages"),
     ({"n": 0}, INVALID, "$.n"),
     ({"n": True}, INVALID, "$.n"),
+    ({"messages": [{"role": "user", "content": "x", "name": "a\n"}]}, INVALID, "$.messages[0].name"),
     ({"n": 10**40}, TOO_LARGE, "$.n"),
     ({"n": 9}, TOO_LARGE, "$.n"),
     ({"max_tokens": 0}, INVALID, "$.max_tokens"),
@@ -283,6 +284,8 @@ def test_limits_of_the_server_count() -> None:
     assert error_of(body([*HI, *HI]), settings) == (TOO_LARGE, "$.messages")
     assert error_of(body(n=2), settings) == (TOO_LARGE, "$.n")
     assert error_of(body(tools=[WEATHER]), settings) == (TOO_LARGE, "$.tools[0].function.parameters")
+    form = {"type": "json_schema", "json_schema": {"name": "f", "schema": {"description": "x" * 20}}}
+    assert error_of(body(response_format=form), settings) == (TOO_LARGE, "$.response_format.json_schema.schema")
 
 
 def test_a_schema_that_cannot_be_read_is_refused_with_its_place() -> None:

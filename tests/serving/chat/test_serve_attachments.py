@@ -137,6 +137,21 @@ def test_a_part_of_an_unknown_type_is_refused() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ({"type": "image_url", "image_url": {"url": "https://a/b", "colour": "red"}}, "$.image_url.colour"),
+        ({"type": "input_image", "image_url": "https://a/b", "colour": "red"}, "$.colour"),
+        ({"type": "file", "file": {"filename": "a", "colour": "red"}}, "$.file.colour"),
+        ({"type": "input_audio", "input_audio": {"data": "", "format": "wav", "colour": 0}}, "$.input_audio.colour"),
+    ],
+)
+def test_a_field_that_nobody_knows_is_refused_with_its_place(part: dict[str, Any], path: str) -> None:
+    with pytest.raises(InputError) as raised:
+        describe_part(part, "$")
+    assert (raised.value.code, raised.value.at.path) == (ErrorCode.SERVE_UNKNOWN_FIELD, path)
+
+
 data_urls = st.binary(max_size=40).map(lambda data: data_url("image/png", data))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | data_urls,
@@ -149,8 +164,12 @@ nested = st.dictionaries(st.sampled_from(names), json_values)
 
 
 @given(st.sampled_from(kinds), st.dictionaries(st.sampled_from(names), json_values | nested))
-def test_whatever_stands_in_a_part_it_is_described(kind: str, fields: dict[str, Any]) -> None:
-    assert describe_part({**fields, "type": kind}, "$").startswith("[")
+def test_whatever_stands_in_a_part_it_is_described_or_refused_with_a_place(kind: str, fields: dict[str, Any]) -> None:
+    try:
+        assert describe_part({**fields, "type": kind}, "$").startswith("[")
+    except InputError as error:
+        assert error.code is ErrorCode.SERVE_UNKNOWN_FIELD
+        assert error.at.path is not None and len(error.at.path) > 1
 
 
 @given(st.sampled_from([png(3, 4), jpeg(3, 4), gif(3, 4), webp(b"VP8X", 3, 4)]), st.data())

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import harmonia
+from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.engine import Traits
 from harmonia.serve import harmony_service
 from harmonia.serve.harmony_service import MOST_BODY_BYTES
-from harmonia.serve.http.harmony import LARGE, is_large
+from harmonia.serve.http.harmony import LARGE, MOST_LARGE, is_large
 from harmonia.serve.settings import Limits
 from http_servers import FakeService, Server, running
+from served import served
 
 TEXT = "<|channel|>final<|message|>Four.<|return|>"
 
@@ -180,6 +183,48 @@ def test_a_provider_speaks_no_tokens() -> None:
             assert one["harmonia"]["speaks_tokens"] is False
 
     asyncio.run(talk())
+
+
+def test_a_model_is_found_under_every_name_that_a_request_may_have(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with (
+            served(DemoEngine(), tmp_path) as service,
+            running(cast(Any, service), aliases=("gpt-5",)) as server,
+        ):
+            listed = (await server.ask("GET", "/v1/models")).json["data"]
+            assert [model["id"] for model in listed] == ["demo", "gpt-5"]
+            for name in ("demo", "gpt-oss-20b", "openai/gpt-oss-120b"):
+                assert (await server.ask("GET", f"/v1/models/{name}")).json["id"] == "demo"
+            assert (await server.ask("GET", "/v1/models/gpt-5")).json["id"] == "gpt-5"
+            assert (await server.ask("GET", "/v1/models/gpt-4o")).status == 404
+
+    asyncio.run(talk())
+
+
+def test_large_requests_do_not_wait_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    begun: list[None] = []
+
+    def work(value: Any) -> Any:
+        begun.append(None)
+        release.wait(30)
+        return {}
+
+    monkeypatch.setattr(harmony_service, "tokenize", work)
+
+    async def talk() -> None:
+        async with running() as server:
+            body = {"text": "x" * (LARGE + 1)}
+            asking = [asyncio.create_task(post(server, "tokenize", body)) for _ in range(MOST_LARGE + 1)]
+            done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            assert [task.result().status for task in done] == [429]
+            release.set()
+            assert sorted([(await task).status for task in asking]) == [200] * MOST_LARGE + [429]
+
+    try:
+        asyncio.run(talk())
+    finally:
+        release.set()
 
 
 def test_a_model_that_there_is_not_is_not_found() -> None:

@@ -16,6 +16,7 @@ from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.serve.harmony_service import (
     MOST_CHARACTERS,
     MOST_DIAGNOSTICS,
+    MOST_SPECIALS,
     MOST_TOKENS,
     detokenize,
     encode_answer,
@@ -193,6 +194,9 @@ def test_only_the_first_faults_are_told_and_all_are_counted() -> None:
         ({"tokens": [13] * (MOST_TOKENS + 1)}, ErrorCode.SERVE_TOO_LARGE, "$.tokens"),
         ({"tokens": [[13] * MOST_TOKENS, [13]]}, ErrorCode.SERVE_TOO_LARGE, "$.tokens"),
         ({"text": json.dumps([13] * (MOST_TOKENS + 1)), "as": "auto"}, ErrorCode.SERVE_TOO_LARGE, "$.text"),
+        ({"tokens": [200006] * (MOST_SPECIALS + 1)}, ErrorCode.SERVE_TOO_LARGE, "$.tokens"),
+        ({"tokens": [-1] * (MOST_SPECIALS + 1)}, ErrorCode.SERVE_TOO_LARGE, "$.tokens"),
+        ({"text": "<|end|>" * (MOST_SPECIALS + 1)}, ErrorCode.SERVE_TOO_LARGE, "$.text"),
     ],
 )
 def test_errors_of_reading_say_where(do: Any, body: Any, code: ErrorCode, path: str) -> None:
@@ -251,4 +255,6 @@ def test_errors_of_tokens_say_where(do: Any, body: Any, path: str) -> None:
 def test_too_many_pieces_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         tokenize({"text": "a " * (MOST_TOKENS + 1), "output": "pieces"})
+    with pytest.raises(InputError):
+        detokenize({"tokens": [13] * (MOST_TOKENS + 1)})
     assert (caught.value.code, caught.value.at.path) == (ErrorCode.SERVE_TOO_LARGE, "$.text")

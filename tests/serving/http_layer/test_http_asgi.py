@@ -207,7 +207,7 @@ def test_an_event_waits_for_the_comment_before_it_and_the_end_is_no_leaving() ->
 
         service = FakeService()
         service.responses.script = script
-        app = make_app(service, Settings(), keep_alive_s=0.01)
+        app = make_app(service, Settings(limits=Limits(keep_alive_s=0.01)))
         await app(connection.scope, connection.receive, connection.send)
         bodies = [message["body"] for message in connection.sent[1:]]
         assert bodies[-1] == b""

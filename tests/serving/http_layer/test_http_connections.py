@@ -20,6 +20,21 @@ from harmonia.serve.settings import Limits
 from http_servers import emit, hang_behind, numbered, request_of, running
 
 
+def test_a_long_answer_is_not_kept_for_a_client_that_does_not_read_it(run: Run) -> None:
+    async def play() -> None:
+        async with running(limits=Limits(send_s=0.05)) as server:
+            text = "<|channel|>" * 16_000  # whose events are more than the buffers of two sockets take
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(request_of("POST", "/v1/harmony/parse", {"text": text, "output": "events"}))
+            while not server.lines():
+                await asyncio.sleep(0.01)
+            (line,) = server.lines()
+            assert (line["status"], line["code"], line["cut"]) == (200, "serve.too_slow", True)
+            writer.close()
+
+    run(play())
+
+
 def test_a_head_that_does_not_end_is_refused_and_the_client_can_read_why(run: Run) -> None:
     async def play() -> None:
         async with running() as server:
@@ -27,6 +42,38 @@ def test_a_head_that_does_not_end_is_refused_and_the_client_can_read_why(run: Ru
             await client.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n")
             for number in range(40):
                 await client.write(b"x-%d: " % number + b"y" * 8000 + b"\r\n")
+            answer = await client.read()
+            assert answer.status in (400, 413)
+            assert answer.code in ("request_too_large", "invalid_json")
+            assert await client.is_closed()
+
+    run(play())
+
+
+def test_what_stands_behind_a_body_is_no_header(run: Run) -> None:
+    async def play() -> None:
+        async with running() as server:
+            client = await server.connect()
+            head = request_of(
+                "POST", "/v1/responses", b"", content_length="", content_type="", transfer_encoding="chunked"
+            )
+            await client.write(head + b"2\r\n{}\r\n0\r\ncontent-type: application/json\r\nx-request-id: mine\r\n\r\n")
+            answer = await client.read()
+            assert (answer.status, answer.code) == (400, "invalid_json")
+            assert answer.headers["x-request-id"] != "mine"
+
+    run(play())
+
+
+@pytest.mark.parametrize("endless", [b"x-trailer: " + b"y" * 8000 + b"\r\n", b"y" * 8000])
+def test_what_stands_behind_a_body_and_does_not_end_is_refused(run: Run, endless: bytes) -> None:
+    async def play() -> None:
+        async with running() as server:
+            client = await server.connect()
+            head = request_of("POST", "/v1/responses", b"", content_length="", transfer_encoding="chunked")
+            await client.write(head + b"2\r\n{}\r\n0\r\nx-first: ")
+            for _ in range(40):
+                await client.write(endless)
             answer = await client.read()
             assert answer.status in (400, 413)
             assert answer.code in ("request_too_large", "invalid_json")
@@ -129,7 +176,7 @@ def test_pipelined_requests_are_answered_in_order(run: Run) -> None:
 
 def test_a_client_that_leaves_behind_pipelined_requests_leaves_all_of_them(run: Run) -> None:
     async def play() -> None:
-        async with running(keep_alive_s=0.01) as server:
+        async with running(limits=Limits(keep_alive_s=0.01)) as server:
             server.service.responses.script = hang_behind(numbered(1))
             client = await server.connect()
             one = request_of("POST", "/v1/responses", {"stream": True})

@@ -84,6 +84,27 @@ def test_a_request_is_one_line_without_its_content() -> None:
     assert all(line["request_id"].startswith("req_") and line["duration_ms"] >= 0 for line in requests)
 
 
+def test_where_it_is_asked_for_the_log_has_what_was_asked_and_answered() -> None:
+    async def play() -> list[dict[str, object]]:
+        async with running(log_content=True) as server:
+            for is_stream in (False, True):
+                await server.ask(
+                    "POST", "/v1/responses", {"input": "QUESTION", "stream": is_stream}, x_request_id="mine"
+                )
+            return server.lines()
+
+    lines = asyncio.run(play())
+    said = [(line["event"], line["content"]) for line in lines if line["event"] != "request"]
+    asked = '{"input": "QUESTION", "stream": %s}'
+    assert said == [
+        ("asked", asked % "false"),
+        ("answered", '[{"n":0},{"n":1},{"n":2}]'),
+        ("asked", asked % "true"),
+        *(("answered", f'{{"n":{number}}}') for number in range(3)),
+    ]
+    assert {line["request_id"] for line in lines} == {"mine"}
+
+
 def test_as_text_a_request_is_one_line_too() -> None:
     stream = io.StringIO()
     handler = configure(Settings(), stream)

@@ -97,9 +97,11 @@ def test_head_is_get_without_a_body_and_the_connection_goes_on() -> None:
         async with running() as server:
             client = await server.connect()
             await client.send("HEAD", "/health")
-            assert (await client.read(is_head=True)).headers["content-length"] == "15"
+            length = (await client.read(is_head=True)).headers["content-length"]
             await client.send("GET", "/health")
-            assert (await client.read()).json == {"status": "ok"}
+            answer = await client.read()
+            assert answer.json == {"status": "ok", "server": "harmonia"}
+            assert len(answer.body) == int(length)
             client.close()
 
     asyncio.run(play())
@@ -278,6 +280,43 @@ def test_only_so_many_generate_at_once_and_the_next_may_when_one_has_ended() -> 
             assert [chunk async for chunk in first.chunks()][-1].startswith(b"event: response.incomplete")
             assert (await server.ask("POST", "/v1/chat/completions", {})).status == 200
             first.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("path", ["/v1/responses/input_tokens", "/responses/input_tokens", "/v1/harmony/tokenize"])
+def test_what_works_without_the_model_takes_one_of_the_same_places(path: str) -> None:
+    async def play() -> None:
+        async with running(limits=Limits(concurrent=1)) as server:
+            responses = server.service.responses
+            responses.script = hang_behind(numbered(1))
+            first = await server.connect()
+            await first.send("POST", "/v1/responses", {"stream": True})
+            await first.read_head()
+            generated = await responses.started.get()
+            assert (await server.ask("POST", path, {"text": "x"})).status == 429
+            generated.cancel()
+            assert [chunk async for chunk in first.chunks()]
+            assert (await server.ask("POST", path, {"text": "x"})).status == 200
+            assert (await server.ask("POST", path, b"{")).status == 400
+            assert (await server.ask("POST", path, {"text": "x"})).status == 200
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_path_of_its_own_is_no_id(prefix: str) -> None:
+    async def play() -> None:
+        async with running() as server:
+            path = f"{prefix}/responses/input_tokens"
+            for method in ("OPTIONS", "GET", "DELETE"):
+                answer = await server.ask(method, path)
+                assert (answer.status, answer.headers["allow"]) == (
+                    204 if method == "OPTIONS" else 405,
+                    "OPTIONS, POST",
+                )
+            other = await server.ask("OPTIONS", f"{prefix}/responses/resp_1")
+            assert other.headers["allow"] == "DELETE, GET, HEAD, OPTIONS"
 
     asyncio.run(play())
 

@@ -181,7 +181,7 @@ def test_a_slow_reader_that_does_read_gets_everything(run: Run) -> None:
 
 def test_silence_is_filled_with_comments_and_events_stay_in_order(run: Run) -> None:
     async def play() -> None:
-        async with running(keep_alive_s=0.01) as server:
+        async with running(limits=Limits(keep_alive_s=0.01)) as server:
             go_on = asyncio.Event()
 
             async def wait(_: Generated) -> AsyncGenerator[StreamEvent, None]:
@@ -279,6 +279,28 @@ def test_a_bug_in_the_middle_of_a_stream_is_told_and_its_words_are_not(run: Run)
                 client.close()
         assert "SECRET" not in server.log.getvalue()
         assert [line["event"] for line in server.lines()].count("bug") == 2
+
+    run(play())
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_bug_that_the_events_tell_is_logged_once_under_the_id_of_the_request(run: Run, is_stream: bool) -> None:
+    async def fail(generated: Generated) -> AsyncGenerator[StreamEvent, None]:
+        generated.failure = KeyError("SECRET")
+        yield StreamEvent(b"{}", "response.failed")
+        if not is_stream:
+            raise generated.failure
+
+    async def play() -> None:
+        async with running() as server:
+            server.service.responses.script = fail
+            answer = await server.ask("POST", "/v1/responses", {"stream": is_stream}, x_request_id="mine")
+            assert answer.status == (200 if is_stream else 500)
+        bug, line = server.lines()
+        assert (bug["event"], bug["request_id"], bug["error"]) == ("bug", "mine", "KeyError")
+        assert (line["event"], line["code"]) == ("request", "serve.bug")
+        assert "SECRET" not in server.log.getvalue()
+        assert b"harmonia_bugs_total 1.0" in server.app.metrics.write()
 
     run(play())
 

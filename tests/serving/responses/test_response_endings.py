@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.run.engines import Chunk, Finish
+from harmonia.run.engines import Chunk, Finish, Request
 from harmonia.run.tools import Tool
 from harmonia.serve.identity import Caller
 from harmonia.serve.server_tools import Approval, ServerTool
@@ -217,9 +218,9 @@ def test_events_that_are_closed_before_they_began_end_the_response(tmp_path: Pat
 class UntidyEngine(ScriptedEngine):
     """Its connection breaks when it is closed."""
 
-    async def generate(self, *given: Any) -> AsyncGenerator[Chunk | Finish, None]:
+    async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         try:
-            async for piece in super().generate(*given):
+            async for piece in super().generate(prompt, request):
                 yield piece
         finally:
             raise RuntimeError("closing failed")
@@ -262,5 +263,34 @@ def test_a_response_cancelled_while_an_approved_call_runs_has_its_terminal_event
             assert [item["type"] for item in fold(told)] == ["mcp_call"]
             assert len(engine.prompts) == 1
             await check_settled(service, engine, started.id, told)
+
+    asyncio.run(run())
+
+
+def test_the_end_is_in_the_store_before_it_is_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(ScriptedEngine(final("One."), final("Two.")), tmp_path) as service:
+            started = await service.responses.create({"input": "Hi", "stream": True}, Caller())
+            events = started.events()
+            async for event in events:
+                if event.type in TERMINAL:
+                    break
+            # The client is quick, and goes on before the stream is closed.
+            assert (await create(service, previous_response_id=started.id, input="And?"))["status"] == "completed"
+            await events.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_response_that_nobody_reads_ends_when_it_is_forgotten(tmp_path: Path) -> None:
+    async def run() -> None:
+        engine = ScriptedEngine(final("x"))
+        async with served(engine, tmp_path) as service:
+            response_id = (await service.responses.create({"input": "Hi"}, Caller())).id
+            gc.collect()
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+            await asyncio.sleep(0)
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+            await check_settled(service, engine, response_id, [])
 
     asyncio.run(run())

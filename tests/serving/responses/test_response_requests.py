@@ -131,7 +131,7 @@ REFUSED: list[tuple[dict[str, Any], ErrorCode, str]] = (
         ({"input": "Hi", "prompt": {"id": "p"}}, UNSUPPORTED, "$.prompt"),
         ({"input": "Hi", "service_tier": "priority"}, UNSUPPORTED, "$.service_tier"),
         ({"input": "Hi", "include": ["all"]}, INVALID, "$.include[0]"),
-        ({"input": "Hi", "top_logprobs": 3}, UNSUPPORTED, "$.include"),
+        ({"input": "Hi", "top_logprobs": 3}, UNSUPPORTED, "$.top_logprobs"),
         ({"input": "Hi", "metadata": {"a": 1}}, INVALID, "$.metadata[...]"),
         ({"input": "Hi", "tools": [{"type": "file_search"}]}, UNSUPPORTED, "$.tools[0].type"),
         ({"input": "Hi", "tools": [NAMELESS]}, INVALID, "$.tools[0].name"),

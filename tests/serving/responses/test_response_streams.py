@@ -14,7 +14,7 @@ from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines import Finish
 from harmonia.serve.identity import Caller
 from scripted import ScriptedEngine, calls, final, think
-from served import WEATHER, create, fold, served, stream, text_of
+from served import WEATHER, create, decode, fold, served, stream, text_of
 
 OPEN = Caller(dialect="open-responses")
 
@@ -131,13 +131,18 @@ def test_the_other_dialect_has_an_error_event_before_the_end(tmp_path: Path) -> 
 
 
 def test_a_bug_is_a_failed_response_that_says_nothing_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    events = streamed(
-        tmp_path, ScriptedEngine(["<|channel|>final<|message|>Half", RuntimeError("what the model said")])
-    )
-    assert events[-1]["response"]["error"]["code"] == "server_error"
-    assert "what the model said" not in str(events)
-    assert "what the model said" not in caplog.text
-    assert "RuntimeError" in caplog.text
+    bug = RuntimeError("what the model said")
+
+    async def run() -> None:
+        async with served(ScriptedEngine(["<|channel|>final<|message|>Half", bug]), tmp_path) as service:
+            started = await service.responses.create({"input": "Hi", "stream": True}, Caller())
+            events = [decode(event) async for event in started.events()]
+            assert events[-1]["response"]["error"]["code"] == "server_error"
+            assert "what the model said" not in str(events)
+            assert "what the model said" not in caplog.text
+            assert started.failure is bug  # whoever carries the events logs it
+
+    asyncio.run(run())
 
 
 def test_a_turn_with_nothing_to_read_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A text that stands nowhere but in reasoning, and the search for it in whatever form it may come out.
 
-The mark is of runes, so that one letter of it shows a leak: no other text here has any, and a stream that gives away one
-token of reasoning gives away a rune, or bytes of one.
+The mark is of runes, so that one letter of it shows a leak: no other text here has any, and a stream that gives away
+one token of reasoning gives away a rune, or bytes of one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def find_mark(said: bytes | str) -> str | None:
         if found is not None:
             return text[max(0, found.start() - 300) : found.end() + 100]
     # Pieces of a text are strings of their own in a stream. Joined they are what a reader of it has.
-    joined = "".join(re.findall(r'"(?:delta|content|text|arguments|input|reasoning|token|output)": ?"((?:[^"\\]|\\.)*)"', text))
+    joined = "".join(
+        re.findall(r'"(?:delta|content|text|arguments|input|reasoning|token|output)": ?"((?:[^"\\]|\\.)*)"', text)
+    )
     for where in (text, joined):
         for form in _WHOLE_FORMS:
             at = where.find(form)

@@ -201,8 +201,8 @@ def test_what_was_typed_before_changes_no_later_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize("channel", ["analysis", "commentary", "final"])
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_what_a_model_echoed_changes_no_later_prompt(tmp_path: Path, channel: str, is_stored: bool) -> None:
-    """A model that repeats what was typed says it in ordinary tokens. They come back as they were, through the store and
-    through seals."""
+    """A model that repeats what was typed says it in ordinary tokens. They come back as they were, through the store
+    and through seals."""
     from harmonia import encode
     from scripted import say
 
@@ -339,7 +339,15 @@ NOT_PROBED = frozenset(
         # refused whatever is in them
         *("conversation", "prompt", "context_management", "moderation", "access_programs", "image"),
         *("prompt_cache_options", "audio", "prediction", "web_search_options", "logit_bias", "connector_id"),
-        *("tunnel_id", "server_url", "authorization", "server_description", "require_approval", "allowed_tools", "headers"),
+        *(
+            "tunnel_id",
+            "server_url",
+            "authorization",
+            "server_description",
+            "require_approval",
+            "allowed_tools",
+            "headers",
+        ),
         # a client names a stored response or a seal of ours there; see the other tests
         *("previous_response_id", "encrypted_content"),
     )

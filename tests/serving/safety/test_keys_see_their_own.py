@@ -40,7 +40,9 @@ def _with_two_keys(folder: Path, work: Work) -> None:
 
 
 def _same_but_for_the_id(one: Answer, other: Answer, id_: str, none: str) -> bool:
-    return one.status == other.status and one.body.replace(id_.encode(), b"?") == other.body.replace(none.encode(), b"?")
+    return one.status == other.status and one.body.replace(id_.encode(), b"?") == other.body.replace(
+        none.encode(), b"?"
+    )
 
 
 def test_a_response_is_there_for_its_owner_only(tmp_path: Path) -> None:
@@ -181,7 +183,9 @@ def test_ids_cannot_be_guessed(tmp_path: Path) -> None:
 # ── names and pages ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "0x7f.1", "a@localhost"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "0x7f.1", "a@localhost"]
+)
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/responses", "/metrics", "/ready"])
 def test_a_request_for_another_name_is_refused(tmp_path: Path, host: str, path: str) -> None:
     """DNS rebinding: a page whose name points here sends its own name."""
@@ -197,7 +201,9 @@ def test_a_request_for_another_name_is_refused(tmp_path: Path, host: str, path: 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://localhost.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1", "https://localhost.evil.example"]
+)
 def test_a_web_page_of_another_origin_is_refused_and_gets_no_cors_headers(tmp_path: Path, origin: str) -> None:
     async def main() -> None:
         engine = ScriptedEngine(ANSWER)

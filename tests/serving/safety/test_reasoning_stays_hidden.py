@@ -1,6 +1,6 @@
-"""Nothing of `analysis` leaves the server: marked reasoning, well-formed and damaged, through every route and every form
-of transport of a real server, and a search through everything that came out: bodies, headers, events, logs, metrics,
-stderr. Where reasoning is shown, the same search finds it, or these tests could not fail.
+"""Nothing of `analysis` leaves the server: marked reasoning, well-formed and damaged, through every route and every
+form of transport of a real server, and a search through everything that came out: bodies, headers, events, logs,
+metrics, stderr. Where reasoning is shown, the same search finds it, or these tests could not fail.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ async def _ask_everything(server: RealServer) -> None:
             refused = await server.ask("POST", "/v1/responses", {"input": [*HI, forged, *HI]}, **headers)
             assert refused.status == 400
         # Errors about what is stored.
-        wrong = {"input": [{"type": "function_call_output", "call_id": "no", "output": "x"}], "previous_response_id": id_}
+        wrong = {
+            "input": [{"type": "function_call_output", "call_id": "no", "output": "x"}],
+            "previous_response_id": id_,
+        }
         assert (await server.ask("POST", "/v1/responses", wrong, **headers)).status == 400
         await server.ask("GET", f"/v1/responses/{id_}?stream=true", **headers)
     for model in ("gpt-oss-20b", "another"):
@@ -181,7 +184,9 @@ def everything(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("calls_tool", [False, True])
-def test_hidden_reasoning_is_in_nothing_that_comes_out(everything: Everything, tmp_path: Path, calls_tool: bool) -> None:
+def test_hidden_reasoning_is_in_nothing_that_comes_out(
+    everything: Everything, tmp_path: Path, calls_tool: bool
+) -> None:
     async def work(server: RealServer, engine: MarkedEngine) -> None:
         if calls_tool:
             engine.parts = [think(THOUGHT) + calls("get_weather", '{"city": "Paris"}')]
@@ -415,7 +420,10 @@ def test_a_response_that_was_ended_from_outside_shows_no_reasoning(
     everything: Everything, tmp_path: Path, how: str, said: str
 ) -> None:
     async def work(server: RealServer, engine: MarkedEngine) -> None:
-        engine.parts = [f"<|channel|>analysis{said}<|message|>{MARK}" if not said else f"<|channel|>{said}", asyncio.Event()]
+        engine.parts = [
+            f"<|channel|>analysis{said}<|message|>{MARK}" if not said else f"<|channel|>{said}",
+            asyncio.Event(),
+        ]
         client = await server.connect()
         await client.write(request_of("POST", "/v1/responses", {"input": "Hi", "stream": True}))
         assert (await client.read_head())[0] == 200
@@ -426,7 +434,9 @@ def test_a_response_that_was_ended_from_outside_shows_no_reasoning(
         if how == "disconnected":
             client.abort()
         else:
-            ended = await server.ask(*(("POST", f"/v1/responses/{id_}/cancel") if how == "cancelled" else ("DELETE", f"/v1/responses/{id_}")))
+            ended = await server.ask(
+                *(("POST", f"/v1/responses/{id_}/cancel") if how == "cancelled" else ("DELETE", f"/v1/responses/{id_}"))
+            )
             assert ended.status == 200
             async for _ in chunks:
                 pass

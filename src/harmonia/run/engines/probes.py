@@ -135,8 +135,8 @@ async def probe(url: str, *, api_key: str | None = None, patience: Patience = QU
         return _see_listed("completions", server.url, listed)
     if isinstance(models, ServerError) and models.status in (401, 403):
         return Seen("completions", server.url, problem="it asks for a key")
-    if models.code is ErrorCode.ENGINE_STALLED:
-        raise models
+    if models.code is ErrorCode.ENGINE_STALLED or (isinstance(models, ServerError) and models.status == 503):
+        raise models  # llama.cpp says so while it loads its model
     raise EngineError(
         ErrorCode.ENGINE_BAD_ANSWER, f"what listens at {server.url} is no engine: it lists no models at /v1/models"
     )

@@ -9,7 +9,8 @@
 1. Nothing is fetched, and no library for images or documents looks at what a client sent: sizes of images are read from
    the first bytes, within bounds.
 2. A text file that comes as data is part of the prompt, as text. Everything else is described.
-3. What cannot be read is described as that. Only a part of a type that nobody knows is an error.
+3. What cannot be read is described as that. Only a part of a type that nobody knows, or with a field that nobody knows,
+   is an error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.serve.api.fields import unsupported
 
@@ -62,7 +64,20 @@ def describe_part(part: Json, path: str) -> str:
     if describe is None:
         known = ", ".join(("text", *_DESCRIBED))
         unsupported(f"a part of type {_shown(kind)!r} is not supported; known are {known}", f"{path}.type")
+    _refuse_unknown(part, path)
     return describe(part)
+
+
+def _refuse_unknown(part: Json, path: str) -> None:
+    """A field that is null says nothing, also one that is not known."""
+    unknown = next((name for name, said in part.items() if said is not None and name not in _FIELDS), None)
+    if unknown is not None:
+        raise InputError(
+            ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {_shown(unknown)!r}", Position(path=f"{path}.{unknown}")
+        )
+    for name in _HOLDERS:
+        if isinstance(part.get(name), dict):
+            _refuse_unknown(part[name], f"{path}.{name}")
 
 
 # ── kinds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,6 +153,18 @@ _DESCRIBED: Final[dict[str, Callable[[Json], str]]] = {
     "video_url": _describe_video,
     "input_video": _describe_video,
 }
+
+
+# What a part holds, and what describes it. Neither how closely to look at an image nor what to cache concerns a model
+# that reads text only.
+_HOLDERS: Final = ("image_url", "input_audio", "audio", "video_url", "file")
+_FIELDS: Final = frozenset(
+    (
+        *_HOLDERS,
+        *("type", "url", "data", "format", "id", "filename", "file_data", "file_id", "file_url", "audio_url"),
+        *("detail", "prompt_cache_breakpoint"),
+    )
+)
 
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ def read_struct(value: Any, kind: type[T], path: str = "$") -> T:
         where = path + inner.removeprefix("$")
         unknown = _UNKNOWN.match(sentence)
         if unknown is not None:
-            field = unknown[1]
+            field = unknown[1][:100]
             raise InputError(
                 ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {field!r}", Position(path=f"{where}.{field}")
             ) from None

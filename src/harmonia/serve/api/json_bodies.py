@@ -143,11 +143,13 @@ def _refuse_depth(text: str, depth: int) -> None:
 
 
 def _refuse_many(text: str, values: int) -> None:
-    commas = 0
+    commas = holders = 0
     for found in _STRUCTURE.finditer(text):
-        if text[found.start()] == ",":
-            commas += 1
-            if commas >= values:
+        first = text[found.start()]
+        if first in ",[{":
+            commas += first == ","
+            holders += first != ","
+            if commas >= values or holders > values:
                 raise InputError(
                     ErrorCode.SERVE_TOO_LARGE,
                     f"the body has more than {values} values",

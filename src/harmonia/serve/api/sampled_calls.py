@@ -3,8 +3,8 @@
 Clients keep a call's name and its arguments, and have no place for its tokens. The renderer's canonical form names the
 tool in the role, `assistant to=functions.x<|channel|>commentary`; the models write it behind the channel,
 `assistant<|channel|>commentary to=functions.x`. An engine's cache knows the prompt only as far as both agree, so calls
-are written in the models' way here. All special tokens are ours, and name and arguments are ordinary text (law 1); the one
-parser reads the result, so that it is what it would be had it been sampled.
+are written in the models' way here. All special tokens are ours, and name and arguments are ordinary text (law 1); the
+one parser reads the result, so that it is what it would be had it been sampled.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,22 +21,19 @@ from starlette.types import Receive, Scope, Send
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.serve.http.bodies import ClientGone
 from harmonia.serve.http.contract import HttpService
-from harmonia.serve.http.endpoints import Running, api_routes
+from harmonia.serve.http.documents import document_routes
+from harmonia.serve.http.endpoints import api_routes
 from harmonia.serve.http.exchange import CROWDED, EXCHANGE, JSON_HEADERS, Exchange, body_of
+from harmonia.serve.http.harmony import harmony_routes
 from harmonia.serve.http.logs import log_bug, log_failure, log_request
 from harmonia.serve.http.metrics import Metrics
+from harmonia.serve.http.models import model_routes
 from harmonia.serve.http.operations import operation_routes
+from harmonia.serve.http.running import Running
 from harmonia.serve.http.security import Gate, is_preflight
-from harmonia.serve.http.streaming import KEEP_ALIVE_S
 from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Settings
 
-# Modules with a `routes(service)` of their own.
-_MORE_ROUTES: Final = (
-    "harmonia.serve.http.models",
-    "harmonia.serve.http.harmony",
-    "harmonia.serve.http.documents",
-)
 # As h11 has it.
 HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
@@ -49,23 +44,25 @@ _LINGER_S: Final = 5.0
 _LINGER_BYTES: Final = 64 * 1024 * 1024
 
 
-def make_app(service: HttpService, settings: Settings, *, keep_alive_s: float = KEEP_ALIVE_S) -> Application:
-    """The application for a service that is open. `keep_alive_s` is after how much silence a stream gets a comment."""
-    return Application(service, settings, keep_alive_s=keep_alive_s)
+def make_app(service: HttpService, settings: Settings) -> Application:
+    """The application for a service that is open."""
+    return Application(service, settings)
 
 
 class Application:
     """`stop` lets all streams end; it is called when the lifespan ends, or earlier by a server that waits for them."""
 
-    def __init__(self, service: HttpService, settings: Settings, *, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+    def __init__(self, service: HttpService, settings: Settings) -> None:
         self.metrics = Metrics()
         self._settings = settings
-        self._running = Running(settings.limits, keep_alive_s)
+        self._running = Running(settings.limits)
         self._gate = Gate(settings, service.keys)
         self._routes: Sequence[Route] = (
-            *api_routes(service, settings.limits, self._running, self.metrics),
+            *api_routes(service, settings, self._running, self.metrics),
+            *model_routes(service),
+            *harmony_routes(settings.limits, self._running),
             *operation_routes(service, self._running, self.metrics),
-            *_further_routes(service),
+            *document_routes(settings, service.model_names),
         )
 
     @property
@@ -107,8 +104,9 @@ class Application:
         except HarmonyError as error:
             await self._refuse(exchange, error)
         except Exception as error:
-            log_bug(exchange, error)
-            self.metrics.count_bug()
+            if error is not exchange.failure:
+                log_bug(exchange, error)
+                self.metrics.count_bug()
             if not exchange.has_started:
                 await exchange.refuse(problem_of(error), (_CLOSE,), code=ErrorCode.SERVE_BUG)
             else:
@@ -128,7 +126,8 @@ class Application:
         methods: set[str] = set()
         for route in self._routes:
             match, matched = route.matches(scope)
-            if match is Match.NONE:
+            # Of two paths that match, such as `input_tokens` and `{id}`, it is the first.
+            if match is Match.NONE or route.path != (exchange.route or route.path):
                 continue
             # The template is for the log and the metrics, also of a request that is not let in.
             exchange.route = route.path
@@ -201,11 +200,3 @@ async def _refuse_and_linger(exchange: Exchange, error: HarmonyError) -> None:
     except TimeoutError:
         pass
     await exchange.send_unchanged({"type": "http.response.body", "body": b""})
-
-
-def _further_routes(service: HttpService) -> list[Route]:
-    routes: list[Route] = []
-    for name in _MORE_ROUTES:
-        if importlib.util.find_spec(name) is not None:
-            routes += importlib.import_module(name).routes(service)
-    return routes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Protocol
 
-from harmonia.errors import HarmonyError
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.identity import Caller
 
@@ -24,8 +23,9 @@ class Started(Protocol):
         ...
 
     @property
-    def failure(self) -> HarmonyError | None:
-        """Why the generation failed after it had started, which the events have told already; for the same two."""
+    def failure(self) -> Exception | None:
+        """Why the generation failed after it had started, which the events have told already; for the same two. What is
+        no HarmonyError is a bug."""
         ...
 
     def events(self) -> AsyncGenerator[StreamEvent, None]:
@@ -63,6 +63,13 @@ class CheckedStore(Protocol):
     async def check(self) -> None: ...
 
 
+class ServedModel(Protocol):
+    """An engine, which has `traits`, or a provider, which has none."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class HttpService(Protocol):
     """The service as HTTP sees it. `keys` is None where everybody may come in."""
 
@@ -75,6 +82,12 @@ class HttpService(Protocol):
     @property
     def store(self) -> CheckedStore | None: ...
     @property
-    def model(self) -> object | None:
+    def model(self) -> ServedModel | None:
         """None until it is known which model is served by which engine."""
+        ...
+
+    @property
+    def model_names(self) -> tuple[str, ...]: ...
+    def known_model(self, name: str) -> str:
+        """The served model that a request means by this name. Raises an InputError where there is none."""
         ...

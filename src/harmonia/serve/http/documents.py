@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -18,18 +18,8 @@ from harmonia.serve.settings import Settings
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
-class DocumentsHost(Protocol):
-    """What these routes need of the service."""
-
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def model_names(self) -> tuple[str, ...]: ...
-
-
-def routes(service: DocumentsHost) -> list[Route]:
-    settings = service.settings
-    document = build_openapi(settings, service.model_names)
+def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Route]:
+    document = build_openapi(settings, model_names)
     as_json = msgspec.json.encode(document)
     page = write_page(document, base_url(settings), error_codes()).encode()
     # The one style that the page has is allowed by its hash; nothing else is, wherever it comes from.

@@ -3,63 +3,27 @@ nothing stands between a stream and the server."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final
 
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, HarmonyError
+from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.bodies import read_value
 from harmonia.serve.http.contract import Generating, HttpService, Started
 from harmonia.serve.http.exchange import EXCHANGE, Exchange
-from harmonia.serve.http.logs import log_bug, log_failure
+from harmonia.serve.http.logs import log_bug, log_content, log_failure
 from harmonia.serve.http.metrics import Metrics
+from harmonia.serve.http.running import Running
 from harmonia.serve.http.streaming import Watch, out_of_time, send_fault, send_stream, send_whole
 from harmonia.serve.identity import Caller
-from harmonia.serve.settings import Limits
+from harmonia.serve.settings import Settings
 
 # With and without the version: Open Responses puts its paths right behind the base.
 PREFIXES: Final = ("/v1", "")
-
-
-class Running:
-    """The generations under way: how many there may be, and how all of them are told to end."""
-
-    def __init__(self, limits: Limits, keep_alive_s: float) -> None:
-        self.is_stopping = False
-        self._limits = limits
-        self._keep_alive_s = keep_alive_s
-        self._watches: set[Watch] = set()
-        self._taken = 0
-
-    def take(self) -> None:
-        """A place for one generation. It is taken before the body is read, so that bodies are bounded with it."""
-        if self.is_stopping:
-            raise InputError(ErrorCode.SERVE_BUSY, "the server is about to stop")
-        if self._taken >= self._limits.concurrent:
-            raise InputError(
-                ErrorCode.SERVE_BUSY, f"{self._limits.concurrent} requests are under way, which is the most at once"
-            )
-        self._taken += 1
-
-    def give_back(self) -> None:
-        self._taken -= 1
-
-    def watch(self, exchange: Exchange) -> Watch:
-        """A watch that `stop` reaches until `forget`."""
-        watch = Watch(exchange, self._limits, self._keep_alive_s)
-        self._watches.add(watch)
-        return watch
-
-    def forget(self, watch: Watch) -> None:
-        self._watches.discard(watch)
-
-    def stop(self) -> None:
-        """Take no more, and let each that runs come to its terminal event."""
-        self.is_stopping = True
-        for watch in tuple(self._watches):
-            watch.end_soon()
 
 
 class Generation:
@@ -68,7 +32,7 @@ class Generation:
     def __init__(
         self,
         service: Callable[[], Generating],
-        limits: Limits,
+        settings: Settings,
         running: Running,
         metrics: Metrics,
         has_done: Callable[[Caller], bool],
@@ -76,7 +40,8 @@ class Generation:
         is_named: bool,
     ) -> None:
         self._service = service
-        self._limits = limits
+        self._limits = settings.limits
+        self._logs_content = settings.log_content
         self._running = running
         self._metrics = metrics
         self._has_done = has_done
@@ -85,24 +50,27 @@ class Generation:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        self._running.take()
-        try:
+        with self._running.place():
             value = await read_value(exchange, self._limits)
-            await self._generate(exchange, caller, value)
-        finally:
-            self._running.give_back()
+            if self._logs_content:
+                log_content(exchange, "asked", value)
+            with self._running.watched(exchange) as watch:
+                await self._generate(exchange, caller, value, watch)
 
-    async def _generate(self, exchange: Exchange, caller: Caller, value: Any) -> None:
-        watch = self._running.watch(exchange)
+    async def _generate(self, exchange: Exchange, caller: Caller, value: Any, watch: Watch) -> None:
         started: Started | None = None
         try:
             async with watch:
                 started = await self._service().create(value, caller)
                 watch.attach(started)
                 if started.wants_stream:
-                    await send_stream(exchange, watch, started, has_done=self._has_done(caller))
+                    events = started.events() if not self._logs_content else _logged(exchange, started.events())
+                    await send_stream(exchange, watch, events, has_done=self._has_done(caller))
                 else:
-                    await send_whole(exchange, watch, await started.result())
+                    data = await started.result()
+                    if self._logs_content:
+                        log_content(exchange, "answered", data)
+                    await send_whole(exchange, watch, data)
         except Exception as error:
             if not exchange.has_started:
                 raise
@@ -112,7 +80,6 @@ class Generation:
             exchange.error_code = ErrorCode.SERVE_BUG.value
             await self._break_off(exchange, watch, started, error)
         finally:
-            self._running.forget(watch)
             self._note(exchange, started)
         if watch.cut is not None:
             self._metrics.count_cut(watch.cut)
@@ -143,11 +110,24 @@ class Generation:
             return
         exchange.output_tokens = started.output_tokens
         failure = started.failure
-        if failure is not None:
+        if failure is None or failure is exchange.failure:
+            return
+        exchange.failure = failure
+        if isinstance(failure, HarmonyError):
             exchange.error_code = failure.code.value
-            exchange.failure = failure
             self._metrics.count_failure(failure)
             log_failure(exchange, failure)
+        else:
+            exchange.error_code = ErrorCode.SERVE_BUG.value
+            self._metrics.count_bug()
+            log_bug(exchange, failure)
+
+
+async def _logged(exchange: Exchange, events: AsyncGenerator[StreamEvent, None]) -> AsyncGenerator[StreamEvent, None]:
+    async with aclosing(events):
+        async for event in events:
+            log_content(exchange, "answered", event.data)
+            yield event
 
 
 Asking = Callable[[Exchange, str, Caller], Awaitable[bytes]]
@@ -156,29 +136,32 @@ Asking = Callable[[Exchange, str, Caller], Awaitable[bytes]]
 class Question:
     """A request that is answered with JSON at once. `ask` gets the id from the path, or an empty one."""
 
-    def __init__(self, ask: Asking) -> None:
+    def __init__(self, running: Running, ask: Asking) -> None:
+        self._running = running
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        await exchange.answer(200, await self._ask(exchange, scope["path_params"].get("id", ""), caller))
+        data = await self._ask(exchange, scope["path_params"].get("id", ""), caller)
+        await self._running.send(exchange, data)
 
 
-def api_routes(service: HttpService, limits: Limits, running: Running, metrics: Metrics) -> list[Route]:
+def api_routes(service: HttpService, settings: Settings, running: Running, metrics: Metrics) -> list[Route]:
     """The routes of Responses and Chat Completions, with and without `/v1`."""
     responses = Generation(
         lambda: service.responses,
-        limits,
+        settings,
         running,
         metrics,
         lambda caller: caller.dialect == "open-responses",
         is_named=True,
     )
-    chat = Generation(lambda: service.chat, limits, running, metrics, lambda _: True, is_named=False)
+    chat = Generation(lambda: service.chat, settings, running, metrics, lambda _: True, is_named=False)
 
     async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
-        return await service.responses.input_tokens(await read_value(exchange, limits), caller)
+        with running.place():
+            return await service.responses.input_tokens(await read_value(exchange, settings.limits), caller)
 
     async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
         return await service.responses.retrieve(response_id, caller, exchange.query())
@@ -198,10 +181,10 @@ def api_routes(service: HttpService, limits: Limits, running: Running, metrics: 
         routes += [
             Route(prefix + "/responses", responses, methods=["POST"]),
             Route(prefix + "/chat/completions", chat, methods=["POST"]),
-            Route(prefix + "/responses/input_tokens", Question(count_input), methods=["POST"]),
-            Route(one, Question(retrieve), methods=["GET"]),
-            Route(one, Question(delete), methods=["DELETE"]),
-            Route(one + "/cancel", Question(cancel), methods=["POST"]),
-            Route(one + "/input_items", Question(input_items), methods=["GET"]),
+            Route(prefix + "/responses/input_tokens", Question(running, count_input), methods=["POST"]),
+            Route(one, Question(running, retrieve), methods=["GET"]),
+            Route(one, Question(running, delete), methods=["DELETE"]),
+            Route(one + "/cancel", Question(running, cancel), methods=["POST"]),
+            Route(one + "/input_items", Question(running, input_items), methods=["GET"]),
         ]
     return routes

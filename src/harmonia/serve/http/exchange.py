@@ -13,7 +13,7 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.identity import NOBODY, Caller, Dialect
 from harmonia.serve.problems import Problem
 
@@ -64,7 +64,7 @@ class Exchange:
         self.events = 0
         self.output_tokens: int | None = None
         self.error_code: str | None = None
-        self.failure: HarmonyError | None = None  # that is in the log and the metrics already
+        self.failure: Exception | None = None  # that is in the log and the metrics already
         self.has_read = False  # the whole body
         self.is_cut = False  # the connection, or what was to come, because of the client or the time
         self._dialect: Dialect = dialect

@@ -1,7 +1,8 @@
 """`/v1/harmony/…`: rendering, parsing, inspecting and tokenizing over HTTP.
 
 What takes long is done in a thread of a small pool, so that streams beside it go on; when the pool is busy, such a
-request waits. Small ones are done at once, because a thread would cost more than they do.
+request waits, and when too many wait, it is refused. Small ones are done at once, because a thread would cost more than
+they do.
 """
 
 from __future__ import annotations
@@ -10,42 +11,34 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date as Date
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from harmonia.errors import StreamError
+from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.messages import Json
 from harmonia.parts.inspection import describe_event, describe_position
 from harmonia.serve import harmony_service
 from harmonia.serve.harmony_service import MOST_BODY_BYTES, encode_answer
 from harmonia.serve.http.bodies import read_value
-from harmonia.serve.http.exchange import EXCHANGE
-from harmonia.serve.settings import Limits, Settings
+from harmonia.serve.http.exchange import EXCHANGE, Exchange
+from harmonia.serve.http.running import Running
+from harmonia.serve.settings import Limits
 
 # Above this a request goes to a thread: about as much as takes a few milliseconds.
 LARGE: Final = 64 * 1024
 _WORKERS: Final = 2
+# Large requests that are worked on or wait: they must not take all the places of those that generate.
+MOST_LARGE: Final = 16
 _MALFORMED: Final = 422
 # What a value counts beside its characters.
 _VALUE_WEIGHT: Final = 8
 
 
-class HarmonyHost(Protocol):
-    """What these routes need of the service."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-
-def routes(service: HarmonyHost) -> list[Route]:
-    limits = service.settings.limits
+def harmony_routes(limits: Limits, running: Running) -> list[Route]:
     limits = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
-    # Its threads start when they are needed, and end when the routes are gone.
-    pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="harmonia-harmony")
     work: dict[str, Callable[[Any], Json]] = {
         "render": lambda value: harmony_service.render(value, limits, Date.today()),
         "parse": lambda value: harmony_service.parse(value, limits),
@@ -53,26 +46,53 @@ def routes(service: HarmonyHost) -> list[Route]:
         "tokenize": harmony_service.tokenize,
         "detokenize": harmony_service.detokenize,
     }
+    workshop = _Workshop()
     return [
-        Route(f"/v1/harmony/{name}", _handler(do, limits, pool), methods=["POST"], name=f"harmony_{name}")
+        Route(f"/v1/harmony/{name}", _Work(do, limits, running, workshop), methods=["POST"], name=f"harmony_{name}")
         for name, do in work.items()
     ]
 
 
-def _handler(do: Callable[[Any], Json], limits: Limits, pool: ThreadPoolExecutor) -> Callable[[Request], Any]:
-    def answer(value: Any) -> Response:
+class _Workshop:
+    """The threads, which start when they are needed and end when the routes are gone, and who waits for one."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="harmonia-harmony")
+        self._inside = 0
+
+    async def do(self, work: Callable[[Any], tuple[int, bytes]], value: Any) -> tuple[int, bytes]:
+        if self._inside >= MOST_LARGE:
+            raise InputError(
+                ErrorCode.SERVE_BUSY, f"{MOST_LARGE} large requests are under way, which is the most at once"
+            )
+        self._inside += 1
         try:
-            return Response(encode_answer(do(value)), media_type="application/json")
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work, value)
+        finally:
+            self._inside -= 1
+
+
+class _Work:
+    """One endpoint."""
+
+    def __init__(self, do: Callable[[Any], Json], limits: Limits, running: Running, workshop: _Workshop) -> None:
+        self._do = do
+        self._limits = limits
+        self._running = running
+        self._workshop = workshop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        with self._running.place():
+            value = await read_value(exchange, self._limits)
+            status, data = await self._workshop.do(self._answer, value) if is_large(value) else self._answer(value)
+            await self._running.send(exchange, data, status)
+
+    def _answer(self, value: Any) -> tuple[int, bytes]:
+        try:
+            return 200, encode_answer(self._do(value))
         except StreamError as error:
-            return Response(encode_answer(_describe_fault(error, value)), _MALFORMED, media_type="application/json")
-
-    async def handle(request: Request) -> Response:
-        value = await read_value(request.scope[EXCHANGE], limits)
-        if not is_large(value):
-            return answer(value)
-        return await asyncio.get_running_loop().run_in_executor(pool, answer, value)
-
-    return handle
+            return _MALFORMED, encode_answer(_describe_fault(error, value))
 
 
 def is_large(value: Any) -> bool:

@@ -1,7 +1,8 @@
 """The log: one line for each request, and one for each bug, as text or as JSON.
 
-1. Nothing that a person or a model wrote is in it, unless `log_content` is set: no body, no header, no query, no path
-   but the template of its route.
+1. Nothing that a person or a model wrote is in it: no body, no header, no query, no path but the template of its route.
+   `log_content` adds the bodies of requests to the model and of their answers, as they went over the wire: reasoning
+   that is hidden stays hidden.
 2. Of an exception there is its type and the lines of code it passed. Its message may quote anything, so it is left out
    (`log_content` puts it in); this holds for the records of every library that goes through our handler.
 3. A line is a line: what comes from outside is escaped.
@@ -103,6 +104,12 @@ def log_failure(exchange: Exchange, error: HarmonyError) -> None:
     if isinstance(error, StoreError) or error.code in _SAFE_WORDS:
         fields["because"] = error.message
     LOGGER.warning("failure", extra={_FIELDS: fields}, exc_info=error)
+
+
+def log_content(exchange: Exchange, event: str, content: Any) -> None:
+    """What was asked or answered: a value, or JSON. Only where `log_content` is set."""
+    text = content.decode() if isinstance(content, bytes) else json.dumps(content)
+    LOGGER.info(event, extra={_FIELDS: {"request_id": exchange.request_id, "content": text}})
 
 
 def log_loop_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,9 +1,13 @@
-"""`/v1/models`: the names under which the model is served, in OpenAI's shape, and what its engine can do."""
+"""`/v1/models`: the names under which the model is served, in OpenAI's shape, and what its engine can do.
+
+Listed are the model's own name and its aliases. Found are all names that a request may have: other spellings of these,
+and for the demo engine those of the two gpt-oss, which it plays.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -13,41 +17,23 @@ from starlette.routing import Route
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.run.engines.engine import Traits
+from harmonia.serve.http.contract import HttpService
 
 _OF_PROVIDERS: Final = Traits(takes_tokens=False, gives_tokens=False)
 
 
-class ServedModel(Protocol):
-    """An engine, which has `traits`, or a provider, which has none."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class ModelsHost(Protocol):
-    """What these routes need of the service. `model` is None until it is known."""
-
-    @property
-    def model(self) -> ServedModel | None: ...
-    @property
-    def model_names(self) -> tuple[str, ...]: ...
-
-
-def routes(service: ModelsHost) -> list[Route]:
+def model_routes(service: HttpService) -> list[Route]:
     # Nobody here knows when the model was made; the server has had it since now.
     created = int(time.time())
 
     async def list_models(_request: Request) -> Response:
-        data = [_describe(name, service, created) for name in _names_of(service)]
-        return _json({"object": "list", "data": data})
+        names = () if service.model is None else service.model_names
+        return _json({"object": "list", "data": [_describe(name, service, created) for name in names]})
 
     async def retrieve_model(request: Request) -> Response:
-        name: str = request.path_params["model"]
-        if name not in _names_of(service):
-            raise InputError(
-                ErrorCode.SERVE_UNKNOWN_MODEL, f"there is no model {name!r} here", Position(path="$.model")
-            )
-        return _json(_describe(name, service, created))
+        if service.model is None:
+            raise InputError(ErrorCode.SERVE_UNKNOWN_MODEL, "there is no model yet", Position(path="$.model"))
+        return _json(_describe(service.known_model(request.path_params["model"]), service, created))
 
     return [
         Route("/v1/models", list_models, methods=["GET"], name="list_models"),
@@ -56,11 +42,7 @@ def routes(service: ModelsHost) -> list[Route]:
     ]
 
 
-def _names_of(service: ModelsHost) -> tuple[str, ...]:
-    return () if service.model is None else service.model_names
-
-
-def _describe(name: str, service: ModelsHost, created: int) -> Json:
+def _describe(name: str, service: HttpService, created: int) -> Json:
     described: Json = {"id": name, "object": "model", "created": created, "owned_by": "harmonia"}
     model = service.model
     if model is not None:

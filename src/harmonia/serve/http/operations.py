@@ -1,7 +1,8 @@
 """For whoever runs the server: is it alive, is it ready, how is it doing.
 
-`/health` says that the process answers. `/ready` says whether it can do its work: the store can be written and the
-engine is known. `/metrics` is for Prometheus.
+`/health` says that the process answers, and that it is a Harmonia, so that another one does not take it for an engine.
+`/ready` says whether it can do its work: the store can be written and the engine is known. `/metrics` is for
+Prometheus.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import HarmonyError
 from harmonia.serve.http.contract import HttpService
-from harmonia.serve.http.endpoints import Running
 from harmonia.serve.http.exchange import EXCHANGE, JSON_HEADERS, Exchange
 from harmonia.serve.http.logs import log_failure
 from harmonia.serve.http.metrics import CONTENT_TYPE, Metrics
+from harmonia.serve.http.running import Running
 from harmonia.serve.http.security import HEALTH, READY
 
 METRICS: Final = "/metrics"
@@ -35,7 +36,7 @@ def operation_routes(service: HttpService, running: Running, metrics: Metrics) -
 
 class _Health:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _exchange_of(scope).answer(200, b'{"status":"ok"}')
+        await _exchange_of(scope).answer(200, b'{"status":"ok","server":"harmonia"}')
 
 
 class _Ready:

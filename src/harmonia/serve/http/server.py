@@ -1,7 +1,8 @@
 """The server itself: uvicorn on a socket of ours, with what it leaves open closed.
 
 1. A head of a request that does not end is refused when it is too long, and its connection is closed when it takes too
-   long. httptools, which reads heads fastest, has no limit of its own.
+   long. So is what stands between the pieces of a body or behind it. httptools, which reads fastest, has no limit of
+   its own; and it takes what stands behind a body (trailers) for headers, which it is not, whatever its name.
 2. A connection that was closed but whose client does not read is cut after `limits.send_s`. Otherwise what was written
    would stay in memory for as long as the client likes.
 3. A client that leaves while several of its requests wait leaves all of them.
@@ -194,8 +195,8 @@ else:
 
 
 class _Guarded(_Base):
-    """Mixed into uvicorn's protocols. h11 has limits for heads and runs one request at a time, and never calls
-    `on_message_begin` and `on_headers_complete`."""
+    """Mixed into uvicorn's protocols. h11 has limits for heads and trailers and runs one request at a time, and never
+    calls the methods that begin with `on_`."""
 
     guarded_settings: Settings
 
@@ -207,7 +208,9 @@ class _Guarded(_Base):
         self._buffered = 0
         self._is_refused = False
         self._is_in_head = False
-        self._head_bytes = 0
+        self._is_in_body = False
+        self._bare_bytes = 0  # since the beginning, or the last piece of a body
+        self._pieces = 0
         self._earlier: deque[Any] = deque()
         most = self.guarded_settings.limits.concurrent + _FURTHER_CONNECTIONS
         self.app = _Door(self.app, transport, self.connections, most)
@@ -230,20 +233,40 @@ class _Guarded(_Base):
     def data_received(self, data: bytes) -> None:
         if self._is_refused or self.transport.is_closing():
             return
-        was_in_head = self._is_in_head
+        was_inside, before = self._is_in_head or self._is_in_body, self._pieces
         super().data_received(data)
-        if was_in_head and self._is_in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self._refuse(InputError(ErrorCode.SERVE_TOO_LARGE, "the head of the request does not end"))
+        if was_inside and self._pieces == before:
+            self._bare_bytes += len(data)
+            if self._bare_bytes > HEAD_BYTES:
+                what = "the head of the request" if self._is_in_head else "what stands around the body"
+                self._refuse(InputError(ErrorCode.SERVE_TOO_LARGE, f"{what} does not end"))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
-        self._head_bytes = 0
+        self._note_piece()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._note_piece()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_body = False
+        self._note_piece()
+        super().on_message_complete()
+
+    def _note_piece(self) -> None:
+        self._pieces += 1
+        self._bare_bytes = 0
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        self._is_in_body = True
+        self._note_piece()
         before: Any = self.cycle
         super().on_headers_complete()
         while self._earlier and self._earlier[0].response_complete:

@@ -10,8 +10,8 @@ slow   The client does not read: one write took longer than `limits.send_s`. The
 late   `limits.request_s` is over, or the server stops: the generation is asked to end and has GRACE_S for its terminal
        event. Then it is cancelled.
 
-1. One write for each event, in the order they come. A comment goes out where nothing else did for `keep_alive_s`, so
-   that proxies keep the connection; no event waits for it longer than for its one write.
+1. One write for each event, in the order they come. A comment goes out where nothing else did for
+   `limits.keep_alive_s`, so that proxies keep the connection; no event waits for it longer than for its one write.
 2. Per stream there is one task (which waits for the client to leave) and one timer. Per event there is neither: it
    costs a look at the clock and the write itself.
 3. However it ends, the generator is closed before the request is over.
@@ -36,7 +36,6 @@ from harmonia.serve.http.exchange import JSON_HEADERS, Exchange
 from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Limits
 
-KEEP_ALIVE_S: Final = 15.0
 GRACE_S: Final = 3.0
 
 Cut = Literal["gone", "slow", "late"]
@@ -50,7 +49,7 @@ _HEADERS: Final = (
 )
 # A generator that never has to wait would keep everybody else waiting.
 _EVENTS_AT_ONCE: Final = 64
-_PIECE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 64 * 1024
 
 # `event: TYPE\ndata: ` by type; there are some fifty.
 _heads: Final[dict[str | None, bytes]] = {None: b"data: "}
@@ -60,7 +59,7 @@ class Watch:
     """The one task and the one timer of an answer. Used as a context: a cut cancels what runs inside, once, and leaves
     the context with `cut` set instead of an exception."""
 
-    def __init__(self, exchange: Exchange, limits: Limits, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+    def __init__(self, exchange: Exchange, limits: Limits) -> None:
         self.cut: Cut | None = None
         self.has_comments = False
         self._started: Started | None = None
@@ -71,7 +70,7 @@ class Watch:
         self._comment: asyncio.Task[None] | None = None
         self._exchange = exchange
         self._send_s = limits.send_s
-        self._keep_alive_s = keep_alive_s
+        self._keep_alive_s = limits.keep_alive_s
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._deadline = self._time() + limits.request_s - (time.perf_counter() - exchange.began_at)
@@ -142,7 +141,7 @@ class Watch:
         self._is_writing = False
 
     async def write_events(self, events: AsyncGenerator[StreamEvent, None]) -> None:
-        """Write each event as it comes. This loop runs once a token, so it does what `write` does without calling it."""
+        """Write each event as it comes. The loop runs once a token, so it does what `write` does without calling it."""
         exchange, clock = self._exchange, self._time
         send = exchange.send_unchanged
         count = 0
@@ -220,22 +219,24 @@ class Watch:
             self._cut_off("gone")
 
 
-async def send_stream(exchange: Exchange, watch: Watch, started: Started, *, has_done: bool) -> None:
+async def send_stream(
+    exchange: Exchange, watch: Watch, stream: AsyncGenerator[StreamEvent, None], *, has_done: bool
+) -> None:
     """Send the events of a generation, inside its watch. `has_done` adds `[DONE]`."""
     await exchange.start(200, _HEADERS)
     watch.has_comments = True
-    async with aclosing(started.events()) as events:
+    async with aclosing(stream) as events:
         await watch.write_events(events)
     if has_done:
         await watch.write(_DONE)
     await watch.write(b"", is_last=True)
 
 
-async def send_whole(exchange: Exchange, watch: Watch, data: bytes) -> None:
+async def send_whole(exchange: Exchange, watch: Watch, data: bytes, status: int = 200) -> None:
     """Send JSON, in pieces, so that a slow reader is seen before all of it waits in a buffer."""
-    await exchange.start(200, (*JSON_HEADERS, (b"content-length", b"%d" % len(data))))
-    for start in range(0, len(data), _PIECE_BYTES):
-        await watch.write(data[start : start + _PIECE_BYTES])
+    await exchange.start(status, (*JSON_HEADERS, (b"content-length", b"%d" % len(data))))
+    for start in range(0, len(data), PIECE_BYTES):
+        await watch.write(data[start : start + PIECE_BYTES])
     await watch.write(b"", is_last=True)
 
 

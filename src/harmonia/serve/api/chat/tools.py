@@ -23,6 +23,7 @@ from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.tool import FUNCTIONS
 from harmonia.serve.api.chat.request import CreateCompletion
 from harmonia.serve.api.fields import invalid, read_struct
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.settings import Limits
 
 CallKind = Literal["function", "custom"]
@@ -132,9 +133,10 @@ def read_tools(request: CreateCompletion, hosted: Sequence[Tool], limits: Limits
             Position(path=path),
         )
     clients: dict[str, ClientTool] = {}
+    schemas = SchemaBudget()
     for at, each in enumerate(given):
         here = f"{path}[{at}]"
-        client = _function(each, here, limits) if is_older else _read_tool(each, here, limits)
+        client = _function(each, here, limits, schemas) if is_older else _read_tool(each, here, limits, schemas)
         if client.name in clients:
             raise InputError(
                 ErrorCode.TOOL_REPEATED_NAME, "another tool has this name, too", Position(path=f"{client.path}.name")
@@ -145,11 +147,11 @@ def read_tools(request: CreateCompletion, hosted: Sequence[Tool], limits: Limits
     return Offer(toolset, is_older, clients, by_recipient)
 
 
-def _read_tool(given: Json, path: str, limits: Limits) -> ClientTool:
+def _read_tool(given: Json, path: str, limits: Limits, schemas: SchemaBudget) -> ClientTool:
     kind = given.get("type", "function")
     if kind == "function":
         read_struct(given, _FunctionTool, path)
-        return _function(cast("Json", given["function"]), f"{path}.function", limits)
+        return _function(cast("Json", given["function"]), f"{path}.function", limits, schemas)
     if kind != "custom":
         invalid("expected function or custom", f"{path}.type")
     custom = read_struct(given, _CustomTool, path).custom
@@ -158,19 +160,31 @@ def _read_tool(given: Json, path: str, limits: Limits) -> ClientTool:
     return ClientTool(custom.name, "custom", tool, path)
 
 
-def _function(given: Json, path: str, limits: Limits) -> ClientTool:
+def _function(given: Json, path: str, limits: Limits, schemas: SchemaBudget) -> ClientTool:
     function = read_struct(given, _Function, path)
     if function.parameters is not None:
-        # Not msgspec's encoder: it has no integers of more than 64 bits.
-        size = len(encode_json(function.parameters).encode())
-        if size > limits.schema_bytes:
-            raise InputError(
-                ErrorCode.SERVE_TOO_LARGE,
-                f"the schema has {size} bytes; at most {limits.schema_bytes} are taken",
-                Position(path=f"{path}.parameters"),
-            )
+        _check_schema(function.parameters, f"{path}.parameters", limits, schemas)
     tool = Tool(function.name, function.description or None, function.parameters, checks_arguments=False)
     return ClientTool(function.name, "function", tool, path)
+
+
+def check_form(request: CreateCompletion, limits: Limits) -> None:
+    """The schema of the answer, which is told to the model as those of tools are."""
+    form = request.form
+    if form is not None:
+        _check_schema(form.schema, "$.response_format.json_schema.schema", limits, SchemaBudget())
+
+
+def _check_schema(schema: Json | bool, path: str, limits: Limits, schemas: SchemaBudget) -> None:
+    # Not msgspec's encoder: it has no integers of more than 64 bits.
+    encoded = encode_json(schema).encode()
+    if len(encoded) > limits.schema_bytes:
+        raise InputError(
+            ErrorCode.SERVE_TOO_LARGE,
+            f"the schema has {len(encoded)} bytes; at most {limits.schema_bytes} are taken",
+            Position(path=path),
+        )
+    schemas.take(schema, encoded, path)
 
 
 def _describe(custom: _Custom, path: str) -> str | None:

@@ -45,7 +45,6 @@ class ChunkSink:
         self.chunks: list[bytes] = []
         self.finished: Finished | None = None
         self._is_older = envelope.is_older
-        self._has_logprobs = envelope.has_logprobs
         head = _chunk_head(envelope)
         self._head = head + b'"choices":[{"index":%d,"delta":' % index
         self._tail = b"}]" + (b',"usage":null' if envelope.has_usage else b"") + b"}"

@@ -329,7 +329,7 @@ ANSWERS: Final[dict[str, Json]] = {
     ),
     "Detokenized": record({"text": STRING, "bytes": described(STRING, "In hexadecimal.")}),
     # ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────
-    "Health": record({"status": one_of("ok")}),
+    "Health": record({"status": one_of("ok"), "server": one_of("harmonia")}),
     "Ready": record({"status": one_of("ready")}),
     "NotReady": record({"status": one_of("not ready"), "because": one_of("engine", "store", "stopping")}),
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from harmonia.messages import Json, Message
+from harmonia.parts import Call
 from harmonia.run.engines.engine import TokenLogprob
-from harmonia.run.turn_events import PendingCall
 from harmonia.serve.api.responses.tools import OfferedTool
 from harmonia.serve.identity import new_id
 
@@ -75,26 +75,22 @@ _EMPTY: Final[dict[str, Json]] = {
 }
 
 
-def fill_call(item: OutputItem, pending: PendingCall) -> None:
-    """Put what the model wrote into a call that is told of when it is whole. The run has checked that it fits."""
-    text, wire = pending.call.text, item.wire
-    value: Any = pending.call.value
+def call_fields(kind: str, call: Call) -> Json:
+    """What the model wrote, as the fields of its item. The run has checked that it fits."""
+    value: Any = call.value
     arguments = cast("Json", value) if isinstance(value, dict) else {}
-    match item.kind:
+    match kind:
         case "custom_tool_call":
-            wire["input"] = unwrap_input(text)
+            return {"input": unwrap_input(call.text)}
         case "shell_call":
-            wire["action"] = {
-                "commands": arguments.get("commands", []),
-                "timeout_ms": arguments.get("timeout_ms"),
-                "max_output_length": arguments.get("max_output_length"),
-            }
+            action = {name: arguments.get(name) for name in ("commands", "timeout_ms", "max_output_length")}
+            return {"action": action}
         case "local_shell_call":
-            wire["action"] = {"type": "exec", "env": {}, **arguments}
+            return {"action": {"type": "exec", "env": {}, **arguments}}
         case "apply_patch_call":
-            wire["operation"] = arguments
+            return {"operation": arguments}
         case _:
-            wire["arguments"] = text
+            return {"arguments": call.text}
 
 
 def unwrap_input(text: str) -> str:

@@ -23,8 +23,10 @@ from harmonia.messages import Conversation, DeveloperContent, Json, Message, Rol
 from harmonia.parts import call_of
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import error_result
+from harmonia.serve.api.fields import invalid
 from harmonia.serve.api.responses import items as wire
 from harmonia.serve.api.responses.items import Item, read_item, texts_of
+from harmonia.serve.api.responses.output_items import call_fields
 from harmonia.serve.api.responses.tools import Offer
 from harmonia.serve.api.sampled_calls import call_as_sampled
 
@@ -35,11 +37,13 @@ _CHANNELS: Final = {None: "final", "final_answer": "final", "commentary": "comme
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An item with its path in the request, and its messages where the store has them."""
+    """An item with its path in the request, and its messages where we vouch for them. `is_past` is what stands in a
+    response before this one."""
 
     item: Item
     path: str
     messages: tuple[Message, ...] | None = None
+    is_past: bool = False
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -66,16 +70,21 @@ def additional_tools(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Json]
 
 
 class Reading:
-    """Reads entries one after the other. `approved` has the results of calls that were approved and have run."""
+    """Reads entries one after the other. `approved` has the results of calls that were approved and have run.
+
+    `unsealed` has, by their paths, the messages of items whose seals were opened and still say what the items say.
+    """
 
     def __init__(self, offer: Offer, open_seal: OpenSeal, approved: Mapping[str, ToolResult] | None = None) -> None:
         self.waiting: list[Waiting] = []
+        self.unsealed: dict[str, tuple[Message, ...]] = {}
         self._offer = offer
         self._open_seal = open_seal
         self._approved = approved or {}
         self._read = ReadMessages(Report())
         self._requests: dict[str, Message] = {}
         self._answered: set[str] = set()
+        self._decided: set[str] = set()
 
     def read(self, entries: Sequence[Entry]) -> None:
         self._answered = {
@@ -115,10 +124,10 @@ class Reading:
                 made = call_as_sampled(recipient, item.input, is_json=False)
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.ShellCall():
-                made = self._json_call("shell", None, None, _dump(item.action))
+                made = self._json_call("shell", None, None, _dump(_given(item.action)))
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.LocalShellCall():
-                action = {name: value for name, value in item.action.items() if name != "type"}
+                action = {name: value for name, value in _given(item.action).items() if name != "type"}
                 made = self._json_call("local_shell", None, None, _dump(action))
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.PatchCall():
@@ -140,11 +149,12 @@ class Reading:
             case wire.McpCall():
                 self._read_mcp_call(item, entry)
             case wire.McpApprovalRequest():
+                if item.id is None:
+                    invalid("it has no id under which it could be decided", f"{path}.id")
                 made = self._json_call(item.name, None, item.server_label, item.arguments)
-                if item.id is not None:
-                    self._requests[item.id] = self._add_call(made, item.id, entry, item.encrypted_content)
+                self._requests[item.id] = self._add_call(made, item.id, entry, item.encrypted_content)
             case wire.McpApprovalResponse():
-                self._read_approval(item, path)
+                self._read_approval(item, entry)
             case wire.McpListTools() | wire.AdditionalTools():
                 pass
             case wire.ItemReference():
@@ -166,7 +176,8 @@ class Reading:
     def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry) -> None:
         messages = entry.messages
         if messages is None and item.encrypted_content is not None:
-            messages = tuple(self._open_seal(item.encrypted_content, f"{entry.path}.encrypted_content"))
+            messages = self._opened(item.encrypted_content, entry.path)
+            self.unsealed[entry.path] = messages
         if messages is None:
             texts = texts_of(item.content, f"{entry.path}.content")
             if texts:
@@ -191,13 +202,16 @@ class Reading:
             self._read.add_result(request, None, output, entry.path, f"{entry.path}.approval_request_id")
             return
         made = self._json_call(item.name, None, item.server_label, item.arguments)
-        if entry.messages is not None and len(entry.messages) == 2:
-            self._read.add_call(entry.messages[0], item.id, entry.messages[1], entry.path)
+        call = self._as_sampled(made, entry, item.encrypted_content)
+        _, *told = entry.messages or self.unsealed.get(entry.path) or (call,)
+        if told and told[0].text == output:
+            self._read.add_call(call, item.id, told[0], entry.path)
         else:
-            self._read.add_call(made, item.id, output, entry.path)
+            self.unsealed.pop(entry.path, None)  # its answer is another one
+            self._read.add_call(call, item.id, output, entry.path)
 
-    def _read_approval(self, item: wire.McpApprovalResponse, path: str) -> None:
-        id_ = item.approval_request_id
+    def _read_approval(self, item: wire.McpApprovalResponse, entry: Entry) -> None:
+        id_, path = item.approval_request_id, entry.path
         message = self._requests.get(id_)
         if message is None:
             raise InputError(
@@ -205,8 +219,16 @@ class Reading:
                 f"no approval was asked for under the id {id_!r}",
                 Position(path=f"{path}.approval_request_id"),
             )
+        if id_ in self._decided:
+            invalid(f"it was decided about {id_[:100]!r} already", f"{path}.approval_request_id")
+        self._decided.add(id_)
         if id_ in self._answered:
             return  # it has run, and the call that says so follows
+        if item.approve and entry.is_past:
+            # That response ended before it came to it. Nobody expects it to be done now.
+            stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended before"))
+            self._read.add_result(id_, None, stopped.text, path, f"{path}.approval_request_id")
+            return
         self.waiting.append(Waiting(id_, message, item.approve, item.reason))
         result = self._approved.get(id_)
         if not item.approve:
@@ -230,23 +252,38 @@ class Reading:
 
     def _as_sampled(self, made: Message, entry: Entry, seal: str | None) -> Message:
         """The message as it was sampled, where we can vouch for that and the client left what it says as it was."""
-        messages = entry.messages
-        if messages is None and seal is not None:
-            messages = tuple(self._open_seal(seal, f"{entry.path}.encrypted_content"))
-        if not messages:
+        if entry.messages:
+            return entry.messages[0]
+        if seal is None:
             return made
-        sampled = messages[0]
-        if entry.messages is None and (sampled.text != made.text or not _says_the_same(sampled, made)):
+        messages = self._opened(seal, entry.path)
+        if not messages or not _says_the_same(messages[0], made, entry.item):
             return made
-        return sampled
+        self.unsealed[entry.path] = messages
+        return messages[0]
+
+    def _opened(self, seal: str, path: str) -> tuple[Message, ...]:
+        return tuple(self._open_seal(seal, f"{path}.encrypted_content"))
 
 
-def _says_the_same(sampled: Message, made: Message) -> bool:
+def _says_the_same(sampled: Message, made: Message, item: Item) -> bool:
+    """Whether the item says what was sampled; `made` is the message that follows from the item."""
     mine, yours = sampled.recipient, made.recipient
-    if mine is None or yours is None:
-        return mine == yours and sampled.channel == made.channel
+    call = call_of(sampled)
+    if call is None or yours is None:
+        return mine == yours and sampled.channel == made.channel and sampled.text == made.text
     # Models leave the namespace out at times.
-    return mine == yours or f"functions.{mine}" == yours
+    if mine != yours and f"functions.{mine}" != yours:
+        return False
+    fields = call_fields(str(item.__struct_config__.tag), call)
+    return all(_given(getattr(item, name)) == _given(value) for name, value in fields.items())
+
+
+def _given(value: Any) -> Any:
+    """An object without the fields that say nothing: clients leave out what is null, or put it in."""
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in cast("Json", value).items() if each is not None}
 
 
 def _one_or_all(texts: tuple[str, ...]) -> str | tuple[str, ...]:

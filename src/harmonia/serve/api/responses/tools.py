@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, NoReturn, cast
 
 import msgspec
 
@@ -26,6 +26,7 @@ from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.tool import FUNCTIONS
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
 
@@ -177,12 +178,12 @@ _KNOWN: Final = ("function", "custom", "namespace", *_BUILT_IN, "mcp", *_LEFT_OU
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """All tools of a request. `remote` are MCP servers that the client brought, for the operator to allow."""
+    """All tools of a request, by what the model calls them, and by their namespace, server and name."""
 
     toolset: ToolSet
     warnings: tuple[str, ...]
     _by_recipient: dict[str, OfferedTool]
-    _by_name: dict[tuple[str | None, str], OfferedTool]
+    _by_name: dict[tuple[str | None, str | None, str], OfferedTool]
 
     def find(self, recipient: str) -> OfferedTool | None:
         """The tool that the model meant."""
@@ -191,7 +192,7 @@ class Offer:
 
     def recipient_of(self, name: str, namespace: str | None = None, server: str | None = None) -> str:
         """The whole name of a tool that a client names, whether it is offered now or was in an older request."""
-        found = self._by_name.get((namespace or server, name))
+        found = self._by_name.get((namespace, server, name))
         if found is not None:
             return self.toolset.recipient_of(found.tool)
         if server is not None:
@@ -201,9 +202,9 @@ class Offer:
 
     def named(self, name: str, namespace: str | None = None) -> OfferedTool | None:
         """The offered tool of a name; in whichever namespace, where none is said and only one has it."""
-        found = self._by_name.get((namespace, name))
+        found = self._by_name.get((namespace, None, name))
         if found is None and namespace is None:
-            same = [tool for (_, known), tool in self._by_name.items() if known == name]
+            same = [tool for (_, _, known), tool in self._by_name.items() if known == name]
             found = same[0] if len(same) == 1 else None
         return found
 
@@ -228,6 +229,7 @@ class RemoteServer(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     allowed_tools: tuple[str, ...] | None = None
     asks: bool = True
+    path: str = "$.tools"
 
 
 def remote_servers(tools: Sequence[Json], path: str = "$.tools") -> list[RemoteServer]:
@@ -242,16 +244,20 @@ def remote_servers(tools: Sequence[Json], path: str = "$.tools") -> list[RemoteS
         if mcp.authorization is not None:
             headers["authorization"] = f"Bearer {mcp.authorization}"
         names = _names_allowed(mcp.allowed_tools, f"{where}.allowed_tools")
-        found.append(
-            RemoteServer(mcp.server_label, mcp.server_url or "", headers, names, mcp.require_approval != "never")
-        )
+        # Which tools ask, where some do, is read with the tools.
+        asks = mcp.require_approval in (None, "always")
+        found.append(RemoteServer(mcp.server_label, mcp.server_url or "", headers, names, asks, f"{where}.server_url"))
     return found
 
 
 def read_tools(lists: Sequence[tuple[str, Sequence[Json]]], hosted: Sequence[ServerTool], limits: Limits) -> Offer:
-    """The tools of a request: lists of definitions, each with its path, and those that run here."""
+    """The tools of a request: lists of definitions, each with its path, and those that run here.
+
+    No list has a name twice. A tool of a later list stands for the one of an earlier list that has its name.
+    """
     reader = _Reader(hosted, limits)
     for path, tools in lists:
+        reader.begin_list()
         for at, given in enumerate(tools):
             reader.read(given, f"{path}[{at}]")
     return reader.finish()
@@ -263,27 +269,28 @@ class _Reader:
         self._limits = limits
         self._found: list[OfferedTool] = []
         self._described: dict[str, str | None] = {}
-        self._names: set[tuple[str | None, str]] = set()
+        self._places: dict[tuple[str | None, str], int] = {}  # in `_found`
+        self._in_list: set[tuple[str | None, str]] = set()
         self._warnings: list[str] = []
         self._servers: dict[str, tuple[_Mcp, str]] = {}
         self._count = 0
+        self._schemas = SchemaBudget()
+
+    def begin_list(self) -> None:
+        self._in_list.clear()
 
     def finish(self) -> Offer:
         self._add_hosted()
         toolset = ToolSet((each.tool for each in self._found), descriptions=self._described)
         by_recipient = {toolset.recipient_of(each.tool): each for each in self._found}
-        by_name = {(each.namespace or each.server, each.name): each for each in self._found}
+        by_name = {(each.namespace, each.server, each.name): each for each in self._found}
         return Offer(toolset, tuple(self._warnings), by_recipient, by_name)
 
     def read(self, given: object, path: str) -> None:
         if not isinstance(given, dict):
             invalid("a tool is a JSON object", path)
         tool = cast("Json", given)
-        self._count += 1
-        if self._count > self._limits.tools:
-            raise InputError(
-                ErrorCode.SERVE_TOO_LARGE, f"there are more than {self._limits.tools} tools", Position(path=path)
-            )
+        self._count_one(path)
         kind = tool.get("type", "function")
         match kind:
             case "function" | "custom":
@@ -303,6 +310,13 @@ class _Reader:
             case _:
                 unsupported(f"tools of type {kind!r} are not here; known are {', '.join(_KNOWN)}", f"{path}.type")
 
+    def _count_one(self, path: str) -> None:
+        self._count += 1
+        if self._count > self._limits.tools:
+            raise InputError(
+                ErrorCode.SERVE_TOO_LARGE, f"there are more than {self._limits.tools} tools", Position(path=path)
+            )
+
     def _read_namespace(self, tool: Json, path: str) -> None:
         namespace = read_struct(tool, _Namespace, path)
         if namespace.name == FUNCTIONS:
@@ -312,15 +326,15 @@ class _Reader:
             self._described[namespace.name] = namespace.description
         for at, each in enumerate(namespace.tools):
             where = f"{path}.tools[{at}]"
-            self._count += 1
+            self._count_one(where)
             self._add(self._client_tool(each, where, namespace_name), where)
 
     def _client_tool(self, tool: Json, path: str, namespace: str | None) -> OfferedTool | None:
-        size = len(encode(tool.get("parameters")))
-        if size > self._limits.schema_bytes:
+        encoded = encode(tool.get("parameters"))
+        if len(encoded) > self._limits.schema_bytes:
             raise InputError(
                 ErrorCode.SERVE_TOO_LARGE,
-                f"the schema has {size} bytes; at most {self._limits.schema_bytes} are taken",
+                f"the schema has {len(encoded)} bytes; at most {self._limits.schema_bytes} are taken",
                 Position(path=f"{path}.parameters"),
             )
         if "function" in tool and "name" not in tool:
@@ -332,6 +346,7 @@ class _Reader:
             made = Tool(name, _describe_custom(custom, path), {"type": "string"}, takes="text")
         elif kind == "function":
             function = read_struct(tool, _Function, path)
+            self._schemas.take(function.parameters, encoded, f"{path}.parameters")
             name, deferred, item = function.name, function.defer_loading, "function_call"
             made = Tool(name, function.description or None, function.parameters)
         else:
@@ -371,8 +386,11 @@ class _Reader:
                 if allowed is not None and hosted.name not in allowed:
                     continue
                 # A client may ask for more care than the operator, never for less.
-                if _wants_approval(mcp.require_approval, hosted.name):
+                if _wants_approval(mcp.require_approval, hosted.name, f"{path}.require_approval"):
                     approval = "ask"
+            place = self._places.get((None, hosted.tool.name))
+            if place is not None:
+                _refuse_repeated(hosted.tool.name, self._found[place].path)
             if approval == "ask":
                 tool = replace(hosted.tool, invoke=None)
                 self._found.append(OfferedTool(tool, "mcp_approval_request", hosted.name, server=hosted.server))
@@ -382,10 +400,16 @@ class _Reader:
     def _add(self, tool: OfferedTool | None, path: str) -> None:
         if tool is None:
             return
-        if (tool.namespace, tool.name) in self._names:
-            raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"there are two tools {tool.name!r}", Position(path=path))
-        self._names.add((tool.namespace, tool.name))
-        self._found.append(tool)
+        name = (tool.namespace, tool.name)
+        if name in self._in_list:
+            _refuse_repeated(tool.name, path)
+        self._in_list.add(name)
+        place = self._places.setdefault(name, len(self._found))
+        self._found[place : place + 1] = [tool]
+
+
+def _refuse_repeated(name: str, path: str | None) -> NoReturn:
+    raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"there are two tools {name!r}", Position(path=path))
 
 
 def _describe_custom(custom: _Custom, path: str) -> str | None:
@@ -406,6 +430,9 @@ def _names_allowed(given: list[str] | Json | None, path: str) -> tuple[str, ...]
         return tuple(given)
     if "read_only" in given:
         unsupported("name the tools: which of them only read is not known here", f"{path}.read_only")
+    unknown = next((name for name in given if name != "tool_names"), None)
+    if unknown is not None:
+        invalid(f"unknown parameter {unknown[:100]!r}", f"{path}.{unknown[:100]}")
     names: Any = given.get("tool_names")
     if names is None:
         return None
@@ -414,9 +441,13 @@ def _names_allowed(given: list[str] | Json | None, path: str) -> tuple[str, ...]
     return tuple(cast("list[str]", names))
 
 
-def _wants_approval(given: object, name: str) -> bool:
-    if isinstance(given, dict):
-        always: Any = cast("Json", given).get("always")
-        names: Any = cast("Json", always).get("tool_names") if isinstance(always, dict) else None
-        return isinstance(names, list) and name in names
-    return given == "always"
+def _wants_approval(given: str | Json | None, name: str, path: str) -> bool:
+    """Whether a client wants to be asked. Where it names tools that never ask, all others do."""
+    if not isinstance(given, dict):
+        return given == "always"
+    names: dict[str, tuple[str, ...]] = {}
+    for when, each in given.items():
+        if when not in ("always", "never") or not isinstance(each, dict | None):
+            invalid("tools are named under always and never, as tool_names", f"{path}.{when[:100]}")
+        names[when] = _names_allowed(cast("Json | None", each), f"{path}.{when}") or ()
+    return name in names.get("always", ()) or ("never" in names and name not in names["never"])

@@ -27,7 +27,7 @@ from harmonia.run.turn_events import CallEnded, PendingCall, RunEnded, SamplingE
 from harmonia.serve.api.encoding import encode, encode_text
 from harmonia.serve.api.responses.choice import Chosen
 from harmonia.serve.api.responses.items import SLUG
-from harmonia.serve.api.responses.output_items import OutputItem, begin_item, fill_call, logprob_wire
+from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields, logprob_wire
 from harmonia.serve.api.responses.resource import usage_of
 from harmonia.serve.api.responses.tools import Offer, OfferedTool
 from harmonia.serve.api.stream import StreamEvent
@@ -72,7 +72,7 @@ class ResponseWriter:
         self.finished: list[OutputItem] = []  # since the store last looked
         self.stop_because: Incomplete | None = None
         self.is_over = False
-        self.failure: BaseException | None = None
+        self.failure: Exception | None = None
         self._offer = offer
         self._toolset = chosen.toolset
         self._demands_call = chosen.choice not in ("auto", "none")
@@ -128,10 +128,19 @@ class ResponseWriter:
                 pass
         return ()
 
-    def fail(self, error: BaseException) -> list[StreamEvent]:
+    def fail(self, error: Exception) -> list[StreamEvent]:
         """It failed on the way. What came is kept."""
         self.failure = error
         return self._failed(problem_of(error))
+
+    def fail_instead(self, told: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
+        """It failed before these events were told. They stand, but for an end, which is taken back."""
+        if self.is_over:
+            told = told[:-1]
+            self._sequence -= 1
+            self.is_over = False
+            self.resource["incomplete_details"] = None
+        return [*told, *self.fail(error)]
 
     def end_incomplete(self, reason: Incomplete, *, status: str = "incomplete") -> list[StreamEvent]:
         """It ends here, before its time."""
@@ -150,9 +159,12 @@ class ResponseWriter:
         item = self._new_item("mcp_call", offered)
         wire = item.wire
         wire["approval_request_id"] = request_id
-        wire["arguments"] = call.text
         events = [self._added(item)]
-        return [*events, *self._mcp_ended(item, result)]
+        wire["arguments"] = call.text
+        if not self._is_open_responses:
+            events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
+            events.append(self._item_event(item, "response.mcp_call_arguments.delta", {"delta": call.text}))
+        return [*events, *self._arguments_done(item), *self._mcp_ended(item, result)]
 
     def note_usage(self, usage: Usage) -> None:
         """What was used so far."""
@@ -333,7 +345,7 @@ class ResponseWriter:
         item.messages = (pending.message,)
         added = self._added(item)
         self._has_call = True
-        fill_call(item, pending)
+        item.wire |= call_fields(item.kind, pending.call)
         events = [added]
         if item.kind == "custom_tool_call" and not self._is_open_responses:
             given = item.wire["input"]
@@ -370,8 +382,8 @@ class ResponseWriter:
                 reason: Incomplete = "max_tool_calls"
                 if event.limit == "tokens":
                     reason = "max_output_tokens"
-                elif event.limit == "samplings":
-                    reason = "uncertain_call"
+                elif event.limit == "samplings" and not self._made_call:
+                    reason = "uncertain_call"  # it only ever called what it may not call
                 elif event.limit == "time":
                     reason = "time_limit"
                 return [*events, *self.end_incomplete(reason)]
