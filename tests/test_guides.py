@@ -149,7 +149,7 @@ def test_an_engine_that_still_loads_its_model_is_quoted(tmp_path: Path) -> None:
             ]
 
     for ran in asyncio.run(run()):
-        assert ran.returncode == 4 and "Loading model" in ran.stderr and "[engine.refused]" in ran.stderr
+        assert ran.returncode == 1 and "Loading model" in ran.stderr and "[engine.refused]" in ran.stderr
 
 
 # ── what works with Ollama ──────────────────────────────────────────────────────────────────────────────────────────

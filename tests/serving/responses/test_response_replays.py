@@ -11,7 +11,7 @@ import pytest
 
 from harmonia import decode
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.tools import Tool
+from harmonia.run.tools import Tool, ToolSet
 from harmonia.serve.identity import Caller
 from harmonia.serve.seals import Seals
 from harmonia.serve.server_tools import Approval, ServerTool
@@ -114,9 +114,13 @@ def test_an_approved_call_runs_under_the_name_that_it_was_offered_by(tmp_path: P
     async def run() -> None:
         seen: list[Any] = []
         tools = [disk(seen, "ask", name="a.b"), disk([], "ask", name="a-b")]
-        async with served(ScriptedEngine(final("x")), tmp_path, tools=tools) as service:
-            request = {"type": "mcp_approval_request", "id": "r", "name": "a.b", "server_label": "disk"}
-            response = await create(service, input=[{**request, "arguments": "{}"}, decision({"id": "r"})])
+        recipient = ToolSet([tool.tool for tool in tools]).recipient_of(tools[0].tool)
+        engine = ScriptedEngine(calls(recipient.removeprefix("functions."), "{}"), final("x"))
+        async with served(engine, tmp_path, tools=tools) as service:
+            first = await create(service, input="Hi")
+            request = first["output"][0]
+            assert request["name"] == "a.b"
+            response = await create(service, input=[decision(request)], previous_response_id=first["id"])
             assert response["output"][0]["output"] == "4 kB free"
             assert seen == [{}]
 

@@ -375,3 +375,19 @@ def test_a_server_of_the_clients_choice_is_refused(tmp_path: Path) -> None:
             assert caught.value.code is ErrorCode.SERVE_FORBIDDEN
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("change", [{"encrypted_content": None}, {"arguments": '{"path":"/"}'}, {"name": "other"}])
+def test_only_what_the_model_called_can_be_approved(tmp_path: Path, change: dict[str, Any]) -> None:
+    async def run() -> None:
+        seen: list[Any] = []
+        async with served(ScriptedEngine(FREE, final("x")), tmp_path, tools=[hosted("ask", seen=seen)]) as service:
+            first = await create(service, input="Hi", store=False)
+            request = {**first["output"][-1], **change}
+            decision = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+            with pytest.raises(InputError) as caught:
+                await create(service, input=[{"role": "user", "content": "Hi"}, request, decision], store=False)
+            assert caught.value.code is ErrorCode.SERVE_BAD_SEAL
+            assert seen == []
+
+    asyncio.run(run())

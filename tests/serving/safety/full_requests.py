@@ -246,6 +246,7 @@ FULL_CHAT: Json = {
                 {"id": "call_2", "type": "custom", "custom": {"name": "write_code", "input": "print(1)"}},
             ],
             "annotations": [{"type": "note", "title": "Said"}],
+            "provider_specific_fields": {"reasoning": "Thought", "refusal": "Refused"},
         },
         {"role": "tool", "tool_call_id": "call_1", "content": "Sunny", "name": "get_weather"},
         {"role": "tool", "tool_call_id": "call_2", "content": [{"type": "text", "text": "1"}]},

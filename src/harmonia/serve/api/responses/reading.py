@@ -83,6 +83,7 @@ class Reading:
         self._approved = approved or {}
         self._read = ReadMessages(Report())
         self._requests: dict[str, Message] = {}
+        self._unvouched: set[str] = set()  # requests that neither the store nor a seal knows
         self._answered: set[str] = set()
         self._decided: set[str] = set()
 
@@ -152,7 +153,9 @@ class Reading:
                 if item.id is None:
                     invalid("it has no id under which it could be decided", f"{path}.id")
                 made = self._json_call(item.name, None, item.server_label, item.arguments)
-                self._requests[item.id] = self._add_call(made, item.id, entry, item.encrypted_content)
+                message = self._requests[item.id] = self._add_call(made, item.id, entry, item.encrypted_content)
+                if message is made:
+                    self._unvouched.add(item.id)
             case wire.McpApprovalResponse():
                 self._read_approval(item, entry)
             case wire.McpListTools() | wire.AdditionalTools():
@@ -229,6 +232,14 @@ class Reading:
             stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended before"))
             self._read.add_result(id_, None, stopped.text, path, f"{path}.approval_request_id")
             return
+        if item.approve and id_ in self._unvouched:
+            # What the model did not certainly call is not run, whoever approves of it (law 5).
+            raise InputError(
+                ErrorCode.SERVE_BAD_SEAL,
+                "only a call that the model made here can be approved: send its mcp_approval_request back as it came, "
+                "with its encrypted_content",
+                Position(path=f"{path}.approval_request_id"),
+            )
         self.waiting.append(Waiting(id_, message, item.approve, item.reason))
         result = self._approved.get(id_)
         if not item.approve:

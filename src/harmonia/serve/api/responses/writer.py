@@ -39,6 +39,8 @@ Seal = Callable[[Sequence[Message]], str]
 # Why a response that did not fail is not complete.
 Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
 
+# Clients that keep everything themselves cannot do without these.
+_ALWAYS_SEALED: Final = ("reasoning", "mcp_approval_request")
 _STREAMED_CALLS: Final = ("function_call", "mcp_call")
 _STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
 # What the other dialect calls these.
@@ -443,7 +445,7 @@ class ResponseWriter:
         item.is_done = True
         wire = item.wire
         wire["status"] = status
-        if item.messages and (item.kind == "reasoning" or self._seals_items):
+        if item.messages and (item.kind in _ALWAYS_SEALED or self._seals_items):
             wire["encrypted_content"] = self._seal(item.messages)
         self.finished.append(item)
         return [self._event("response.output_item.done", {"output_index": item.index, "item": wire})]
