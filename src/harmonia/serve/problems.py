@@ -93,8 +93,7 @@ _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
     ErrorCode.ENGINE_UNREACHABLE: "the engine behind this server cannot be reached",
     ErrorCode.ENGINE_NONE_FOUND: "there is no engine behind this server",
     ErrorCode.ENGINE_REFUSED: "the engine behind this server refused the request",
-    ErrorCode.ENGINE_OUT_OF_CONTEXT: "the prompt does not fit into the context of the model; send less, or "
-    'set truncation to "auto"',
+    ErrorCode.ENGINE_OUT_OF_CONTEXT: "the prompt does not fit into the context of the model; send less",
     ErrorCode.ENGINE_STALLED: "the engine behind this server stopped answering",
     ErrorCode.ENGINE_DIED: "the engine behind this server broke off",
     ErrorCode.ENGINE_BAD_ANSWER: "the engine behind this server gave an answer that cannot be read",

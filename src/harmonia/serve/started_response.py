@@ -30,6 +30,7 @@ from harmonia.serve.api.responses.reading import Waiting
 from harmonia.serve.api.responses.request import LOGPROBS, SEALED_ITEMS
 from harmonia.serve.api.responses.resource import new_resource
 from harmonia.serve.api.responses.writer import ResponseWriter
+from harmonia.serve.api.sampled_tokens import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.asked import Asked
@@ -210,8 +211,8 @@ class StartedResponse:
             asked.fitted(),
             tools=asked.chosen.toolset,
             sampling=Sampling(
-                temperature=request.temperature,
-                top_p=request.top_p,
+                temperature=DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
+                top_p=DEFAULT_TOP_P if request.top_p is None else request.top_p,
                 presence_penalty=request.presence_penalty,
                 frequency_penalty=request.frequency_penalty,
                 logprobs=(request.top_logprobs or 0) if request.wants_logprobs else None,

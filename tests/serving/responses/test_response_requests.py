@@ -45,6 +45,12 @@ def refused(folder: Path, **body: Any) -> InputError:
     return asyncio.run(run())
 
 
+def test_a_request_that_says_nothing_of_sampling_is_not_left_to_the_engines_own_taste(tmp_path: Path) -> None:
+    _, request, response = asked(tmp_path)
+    assert (request.sampling.temperature, request.sampling.top_p) == (1.0, 1.0)
+    assert (response["temperature"], response["top_p"]) == (1.0, 1.0)
+
+
 def test_sampling_reaches_the_engine(tmp_path: Path) -> None:
     wanted = {"temperature": 0.5, "top_p": 0.9, "presence_penalty": 0.1, "frequency_penalty": -0.1}
     _, request, response = asked(tmp_path, max_output_tokens=77, **wanted)

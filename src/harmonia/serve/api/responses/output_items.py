@@ -8,7 +8,6 @@ from typing import Any, Final, cast
 
 from harmonia.messages import Json, Message
 from harmonia.parts import Call
-from harmonia.run.engines.engine import TokenLogprob
 from harmonia.serve.api.responses.tools import OfferedTool
 from harmonia.serve.identity import new_id
 
@@ -106,14 +105,3 @@ def unwrap_input(text: str) -> str:
         given = cast("Json", value)
         value = given["input"] if set(given) == {"input"} else None
     return value if isinstance(value, str) else text
-
-
-def logprob_wire(given: TokenLogprob) -> Json:
-    return {
-        **_token(given.text, given.logprob),
-        "top_logprobs": [_token(each.text, each.logprob) for each in given.top],
-    }
-
-
-def _token(text: str, logprob: float) -> Json:
-    return {"token": text, "bytes": list(text.encode()), "logprob": logprob}

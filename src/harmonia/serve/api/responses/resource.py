@@ -12,6 +12,7 @@ from typing import Final
 from harmonia.messages import Json
 from harmonia.run.engines.engine import Usage
 from harmonia.serve.api.responses.request import CreateResponse, TextFormat
+from harmonia.serve.api.sampled_tokens import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.identity import Dialect
 
 # Secrets of a client that are not said again.
@@ -60,12 +61,12 @@ def new_resource(
         "safety_identifier": request.safety_identifier,
         "service_tier": "default",
         "store": request.stores,
-        "temperature": 1.0 if request.temperature is None else request.temperature,
+        "temperature": DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
         "text": _text(request, dialect),
         "tool_choice": _choice(request.tool_choice, dialect),
         "tools": [said for tool in tools if (said := _tool(tool, dialect)) is not None],
         "top_logprobs": request.top_logprobs or 0,
-        "top_p": 1.0 if request.top_p is None else request.top_p,
+        "top_p": DEFAULT_TOP_P if request.top_p is None else request.top_p,
         "truncation": request.truncation or "disabled",
         "usage": None,
     }

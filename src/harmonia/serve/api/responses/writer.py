@@ -27,9 +27,10 @@ from harmonia.run.turn_events import CallEnded, PendingCall, RunEnded, SamplingE
 from harmonia.serve.api.encoding import encode, encode_text
 from harmonia.serve.api.responses.choice import Chosen
 from harmonia.serve.api.responses.items import SLUG
-from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields, logprob_wire
+from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields
 from harmonia.serve.api.responses.resource import usage_of
 from harmonia.serve.api.responses.tools import Offer, OfferedTool
+from harmonia.serve.api.sampled_tokens import write_logprob
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.api.tally import Tally
 from harmonia.serve.identity import Dialect
@@ -241,7 +242,7 @@ class ResponseWriter:
         sequence = self._sequence
         self._sequence = sequence + 1
         if self._shows_logprobs and item.kind == "message" and isinstance(event, TextDelta):
-            logprobs = [logprob_wire(each) for each in self._tally.logprobs_of(event)]
+            logprobs = [write_logprob(each) for each in self._tally.logprobs_of(event)]
             item.logprobs += logprobs
             tail = b',"logprobs":%b}' % encode(logprobs)
         else:
