@@ -52,10 +52,13 @@ SomeTools = ToolSet | Iterable[ToolLike]
 
 _Pieces = AsyncGenerator[Chunk | Finish, None] | AsyncGenerator[Event | Finish, None]
 
+# Rendering so much text for the first time takes some milliseconds.
+_LONG_PROMPT_CHARS = 64_000
 _SHARED_RENDERER = Renderer()
 _NO_TOOLS = Tools([])
 _ENDS = frozenset((MessageEnded, TurnEnded))
-# The engine did not stop at <|return|>, or at the one call that was asked for, so it has to be stopped; what follows is no part of the answer.
+# The engine did not stop at <|return|>, or at the one call that was asked for, so it has to be stopped; what follows is
+# no part of the answer.
 _WENT_ON = Finish("stop", notes=("the engine went on behind the end of the turn and was stopped",))
 
 
@@ -175,7 +178,10 @@ class Run:
                     yield self._end_interrupted()
                     return
                 renderer = None if self._upstream is not None else self._renderer
-                prompt = build(self.conversation, self._begun, self._policy, renderer)
+                prompt = await self._build(renderer)
+                if prompt is None:
+                    yield self._end_interrupted()
+                    return
                 yield SamplingStarted(
                     index, len(prompt.tokens), shared_prefix(self._prompt_before, prompt.tokens), prompt.dropped
                 )
@@ -279,6 +285,22 @@ class Run:
         finally:
             interruption.stop_timer()
             self._answer_open_calls()
+
+    async def _build(self, renderer: Renderer | None) -> Prompt | None:
+        """The next prompt; None where the run was interrupted first. A long one is rendered in a thread, so that all
+        others in this process go on meanwhile."""
+        if renderer is None or sum(len(message.text) for message in self.conversation) < _LONG_PROMPT_CHARS:
+            return build(self.conversation, self._begun, self._policy, renderer)
+        interruption = self._interruption
+        interruption.waiting = asyncio.current_task()
+        try:
+            return await asyncio.to_thread(build, self.conversation, self._begun, self._policy, renderer)
+        except asyncio.CancelledError:
+            if interruption.caught():
+                return None
+            raise
+        finally:
+            interruption.end_wait()
 
     def _open(self, prompt: Prompt) -> tuple[Completion, _Pieces]:
         request = self._request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -61,6 +62,9 @@ class Responses:
         _check_query(query, ("include", "include[]", "stream", "starting_after", "include_obfuscation"))
         if query.get("stream") in ("true", "1"):
             unsupported("a stored response is not streamed again; leave stream out", "$.stream")
+        running = self._owned(response_id, caller)
+        if running is not None:
+            await running.begun()
         turn = await self._service.store.load(caller.owner, response_id)
         if turn is None:
             raise _no_response(response_id)
@@ -121,7 +125,8 @@ class Responses:
         request = read_request(value)
         async with AsyncExitStack() as stack:
             asked = await Asked.read(request, caller, self._service, stack)
-            return encode({"object": "response.input_tokens", "input_tokens": asked.count_tokens()})
+            count = await asyncio.to_thread(asked.count_tokens)  # a long prompt takes its time
+            return encode({"object": "response.input_tokens", "input_tokens": count})
 
     def _owned(self, response_id: str, caller: Caller) -> StartedResponse | None:
         running = self._running.get(response_id)

@@ -30,6 +30,7 @@ from harmonia.serve.store import Store, open_store
 
 _LOG: Final = logging.getLogger("harmonia.serve")
 _DAY_S: Final = 86_400
+_MUCH_TEXT: Final = "Some words, as many as it takes. " * 1000
 _PURGE_EVERY_S: Final = 3600.0
 _GPT_OSS: Final = re.compile(r"gpt-?oss[-:_]?(20b|120b)?")
 
@@ -72,9 +73,12 @@ class Service:
             stack.push_async_callback(store.close)
             left = await store.recover()
             if left:
-                _LOG.warning("%d responses were in progress when a server died; they have failed", len(left))
+                what = "1 response was" if len(left) == 1 else f"{len(left)} responses were"
+                _LOG.warning("%s in progress when a server died, and failed", what)
             tools = await _connect(settings, stack)
             service = cls(settings, model, store, seals, keys=keys, tools=tools)
+            # The tokenizer takes a second to load, which no request should wait for.
+            await asyncio.to_thread(service.renderer.vocabulary.encode, _MUCH_TEXT)
             purging = asyncio.create_task(service.purge())
             stack.push_async_callback(_end, purging)
             yield service
@@ -86,7 +90,8 @@ class Service:
             try:
                 count = await self.store.purge(int(self.clock() - days * _DAY_S))
                 if count:
-                    _LOG.info("%d stored responses were older than %g days and are deleted", count, days)
+                    what = "1 stored response" if count == 1 else f"{count} stored responses"
+                    _LOG.info("deleted %s, older than %g days", what, days)
             except StoreError as error:
                 _report(error)
             await asyncio.sleep(_PURGE_EVERY_S)

@@ -1,6 +1,7 @@
 """A response while it is made: the run behind it, its events, and what the store gets of it.
 
 1. What a client is told is in the store before it is told: an item when it is done, the end before the terminal event.
+   Only that a stream has begun is told while that is being written.
    A store that breaks fails the response.
 2. However a response ends, its stream has one terminal event and the store has what came: also where the client left,
    or never read an event.
@@ -94,6 +95,7 @@ class StartedResponse:
             calls_are_certain=self._calls_are_certain,
             allows_unverified=settings.calls == "unverified",
         )
+        self._beginning: asyncio.Future[None] | None = None
         self._stream = self._events()
         # One step, to a yield that nobody sees. From here on whoever closes the generator, or forgets it, settles this.
         with suppress(StopIteration):
@@ -154,9 +156,11 @@ class StartedResponse:
                 if writer.is_over:
                     return  # the store failed
                 run, first, pulled = await self._begin_run()
-                # It says nothing, unless the run was stopped before it began.
-                for event in await self._keep(writer.feed(first)):
-                    yield event
+                told = writer.feed(first)
+                if told:  # it was stopped before it began
+                    for event in await self._keep(told):
+                        yield event
+                    return
                 async for happened in pulled:
                     told = writer.feed(happened)
                     if told:
@@ -197,7 +201,17 @@ class StartedResponse:
                 self._writer.encoded,
                 asked.request.previous_response_id,
             )
-            await self._service.store.begin(response, asked.inputs)
+            beginning = self._service.store.begin(response, asked.inputs)
+            if self.wants_stream:
+                # A stream need not wait for the disk to say that it has begun. No item is told before this is done.
+                self._beginning = asyncio.ensure_future(beginning)
+            else:
+                await beginning
+
+    async def begun(self) -> None:
+        """Waits until the store knows of the response, or cannot."""
+        if self._beginning is not None:
+            await asyncio.wait([self._beginning])
 
     async def _begin_run(self) -> tuple[Run, TurnEvent, AsyncGenerator[TurnEvent, None]]:
         """The run, and its first event: rendering the prompt shows whether the request can be answered at all."""
@@ -285,6 +299,15 @@ class StartedResponse:
         if not self._is_stored:
             writer.finished.clear()
             return
+        if self._beginning is not None:
+            try:
+                await asyncio.shield(self._beginning)
+            except Exception:
+                self._is_stored = False
+                raise
+            finally:
+                if self._beginning.done():
+                    self._beginning = None
         store = self._service.store
         while writer.finished:
             item = writer.finished[0]

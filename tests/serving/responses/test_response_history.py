@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from harmonia import decode, encode
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, InputError, StoreError
 from harmonia.serve.identity import Caller
 from scripted import ScriptedEngine, calls, final, say, think
 from served import WEATHER, create, served, stream, text_of
@@ -285,5 +285,64 @@ def test_the_tokens_of_an_input_are_those_of_its_prompt(tmp_path: Path) -> None:
             counted = json.loads(await service.responses.input_tokens(body, Caller()))
             await create(service, **body)
             assert counted == {"object": "response.input_tokens", "input_tokens": len(engine.prompts[0])}
+
+    asyncio.run(run())
+
+
+class SlowToBegin:
+    """A store whose first write waits until it is let go, or fails."""
+
+    def __init__(self, store: Any, error: StoreError | None = None) -> None:
+        self.may_begin = asyncio.Event()
+        self._store = store
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def begin(self, *arguments: Any) -> None:
+        await self.may_begin.wait()
+        if self._error is not None:
+            raise self._error
+        await self._store.begin(*arguments)
+
+
+def test_a_stream_has_begun_before_the_disk_knows_and_no_item_is_told_until_then(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(ScriptedEngine(think("x") + final("Done.")), tmp_path) as service:
+            store = SlowToBegin(service.store)
+            service.store = cast("Any", store)
+            started = await service.responses.create({"input": "Hi", "stream": True}, Caller())
+            events = started.events()
+            told: list[str | None] = []
+            while "response.output_item.added" not in told:
+                told.append((await anext(events)).type)
+            retrieved = asyncio.create_task(service.responses.retrieve(started.id, Caller()))
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            store.may_begin.set()
+            assert (await waiting).type == "response.output_item.done"
+            assert json.loads(await retrieved)["id"] == started.id
+            rest = [event.type async for event in events]
+            assert rest[-1] == "response.completed"
+
+    asyncio.run(run())
+
+
+def test_a_stream_whose_beginning_cannot_be_stored_fails_with_one_terminal_event(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(ScriptedEngine(think("x") + final("Done.")), tmp_path) as service:
+            full = StoreError(ErrorCode.STORE_UNAVAILABLE, "the disk is full")
+            store = SlowToBegin(service.store, full)
+            service.store = cast("Any", store)
+            store.may_begin.set()
+            events = await stream(service, input="Hi")
+            assert [event["type"] for event in events if event["type"].split(".")[-1] in ("failed", "completed")] == [
+                "response.failed"
+            ]
+            assert events[-1]["response"]["error"]["code"] == "store_unavailable"
+            with pytest.raises(StoreError):
+                await create(service, input="Hi")
 
     asyncio.run(run())

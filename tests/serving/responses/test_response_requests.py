@@ -155,10 +155,11 @@ REFUSED: list[tuple[dict[str, Any], ErrorCode, str]] = (
         ({"input": [{"role": "narrator", "content": "x"}]}, INVALID, "$.input[0].role"),
         ({"input": [{"role": "user", "content": [{"type": "x"}]}]}, UNSUPPORTED, "$.input[0].content[0].type"),
         ({"input": [{"role": "user", "content": [7]}]}, INVALID, "$.input[0].content[0]"),
-        ({"input": [{"type": "function_call", "call_id": "c"}]}, INVALID, "$.input[0]"),
+        ({"input": [{"type": "function_call", "call_id": "c"}]}, INVALID, "$.input[0].name"),
         ({"input": [{"type": "reasoning", "encrypted_content": "hs1.x"}]}, BAD_SEAL, "$.input[0].encrypted_content"),
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, ErrorCode.SERVE_NOT_FOUND, "$.input[0].id"),
         ({"input": ["Hi"]}, INVALID, "$.input[0]"),
+        ({"input": []}, INVALID, "$.input"),
         ({"input": "Hi", "previous_response_id": "resp_1"}, NOT_STORED, "$.previous_response_id"),
     ]
 )  # fmt: skip

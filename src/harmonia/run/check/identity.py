@@ -30,6 +30,7 @@ _SIGNS: Final[tuple[tuple[str, str, Callable[[Fields], bool]], ...]] = (
     ("lmstudio", "/api/v0/models", _has_states),
     ("sglang", "/get_server_info", _has_version),
     ("vllm", "/version", _has_version),
+    ("harmonia", "/health", lambda answer: answer.get("server") == "harmonia"),
 )
 _OWNERS: Final = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama", "sglang": "sglang"}
 

@@ -24,7 +24,7 @@ class Tool:
     `invoke` gets the arguments (a dictionary, or the text where the tool takes text) and gives the result, at once or
     as an awaitable; where it is None, the call is handed to whoever consumes the turn. A tool without a `namespace` is
     called by its own name alone, like python. `timeout_s` of None leaves the limit to the run. Without
-    `checks_arguments`, a call goes to its runner whether they fit or not: a client that has its own ways to tell the model.
+    `checks_arguments`, a call goes to its runner whether they fit or not: it has its own ways to tell the model.
     """
 
     name: str

@@ -137,8 +137,8 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_request(value: object) -> CreateResponse:
     """The body, if everything in it can be honoured."""
     if not isinstance(value, dict):
-        invalid("the body is a JSON object", "$")
-    request = read_struct(cast("Json", value), CreateResponse)
+        invalid("the body must be a JSON object", "$")
+    request = read_struct(cast("Json", value), CreateResponse, hints=_OF_CHAT)
     for name, why in _NOT_HERE.items():
         given = getattr(request, name)
         if given is not None and given is not False:
@@ -146,7 +146,8 @@ def read_request(value: object) -> CreateResponse:
     for at, name in enumerate(request.include or ()):
         if name not in INCLUDABLE:
             invalid(f"unknown value {name!r}; known are {', '.join(INCLUDABLE)}", f"$.include[{at}]")
-    if request.input is None and request.previous_response_id is None and request.instructions is None:
+    # An empty list says as little as none; an empty text is something that somebody said.
+    if request.input in (None, []) and request.previous_response_id is None and request.instructions is None:
         invalid("there is nothing to answer: give input", "$.input")
     _check_format(request)
     if request.service_tier in ("flex", "priority"):
@@ -154,6 +155,15 @@ def read_request(value: object) -> CreateResponse:
     return request
 
 
+# What Chat Completions call what is here, too.
+_OF_CHAT: Final = {
+    "messages": "Responses take input; messages are for Chat Completions, POST /v1/chat/completions",
+    "max_tokens": "Responses take max_output_tokens",
+    "max_completion_tokens": "Responses take max_output_tokens",
+    "response_format": "Responses take text.format",
+    "reasoning_effort": "Responses take reasoning.effort",
+    "verbosity": "Responses take text.verbosity",
+}
 _NOT_HERE: Final = {
     "background": "responses are made while the client waits",
     "conversation": "continue with previous_response_id",

@@ -221,6 +221,9 @@ class Offer:
         return [tool for tool in self._by_name.values() if tool.server == server and name in (None, tool.name)]
 
 
+_NO_TOOLS: Final = Offer(ToolSet(), (), {}, {})
+
+
 class RemoteServer(msgspec.Struct, frozen=True):
     """An MCP server that a client asks for by its address."""
 
@@ -255,6 +258,8 @@ def read_tools(lists: Sequence[tuple[str, Sequence[Json]]], hosted: Sequence[Ser
 
     No list has a name twice. A tool of a later list stands for the one of an earlier list that has its name.
     """
+    if not hosted and not any(tools for _, tools in lists):
+        return _NO_TOOLS
     reader = _Reader(hosted, limits)
     for path, tools in lists:
         reader.begin_list()
