@@ -4,7 +4,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
+SERVER := $(VENV)/.server-installed
 ENGINES := $(VENV)/.engines-installed
 CLIENTS := $(VENV)/.clients-installed
 LITELLM := $(VENV)/clients/litellm
@@ -17,9 +19,10 @@ TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: $(INSTALLED)  ## Install what is needed and start the server (SERVE='--port 9000' adds flags); Ctrl-C stops it
-	@exec $(BIN)/harmonia serve --engine auto --analysis shown --store sqlite:///.harmonia/responses.sqlite3 \
-	  --seal-key-file .harmonia/seal-keys.json $(SERVE)
+# With reasoning shown, which suits a trial. 130 is what Ctrl-C ends it with, and no error.
+serve: $(SERVER)  ## Install what is needed and start the server (SERVE='--port 9000' adds flags); Ctrl-C stops it
+	@$(BIN)/harmonia serve --engine auto --analysis shown --store sqlite:///.harmonia/responses.sqlite3 \
+	  --seal-key-file .harmonia/seal-keys.json $(SERVE) || { code=$$?; test $$code -eq 130 || exit $$code; }
 
 demo: $(INSTALLED)  ## Without a server: a question with a tool, and a broken answer inspected
 	@echo '> What is the weather in Paris?' >&2
@@ -75,13 +78,21 @@ clean:  ## Remove what the other targets made
 	rm -rf $(VENV) .harmonia tests/typescript/node_modules tests/clients/javascript/node_modules \
 	  .pytest_cache .ruff_cache .hypothesis .fuzz dist
 
-$(INSTALLED): pyproject.toml
+$(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Harmonia needs Python 3.11 or newer; set PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { scripts/install_system_packages python3-venv && $(PYTHON) -m venv $(VENV); }
+	@touch $@
+
+# What the server needs and no more, so that the first `make serve` is quick.
+$(SERVER): pyproject.toml | $(MADE)
+	$(BIN)/python -m pip install --quiet --editable '.[server,mcp]'
+	@touch $@
+
+$(INSTALLED): pyproject.toml | $(MADE)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp,server]' --group dev
-	@touch $@
+	@touch $@ $(SERVER)
 
 $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --group engines

@@ -73,7 +73,7 @@ def server_process(*arguments: str, folder: Path, **variables: str) -> Generator
     try:
         said: list[str] = []
         # The line for Python is the last one.
-        while not said or "python3 -c" not in said[-1]:
+        while not said or " -c " not in said[-1]:
             line = process.stderr.readline()
             assert line, f"the server ended with {process.wait()}: {''.join(said)}"
             said.append(line)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from harmonia.run.check import NAMES
 from harmony_provider import provider_in_a_thread
+from server_processes import server_process
 from wire_servers import unused_port
 
 
@@ -24,6 +26,12 @@ def test_a_good_provider_exits_with_0_and_has_a_line_for_each_check() -> None:
     lines = [line.split() for line in ran.stdout.splitlines() if not line.startswith(" ")]
     assert [(words[0], words[1]) for words in lines] == [("ok", name) for name in NAMES]
     assert ran.stderr == f"{len(NAMES)} checks: {len(NAMES)} ok\n"
+
+
+def test_a_harmonia_server_is_known_as_one(tmp_path: Path) -> None:
+    with server_process(folder=tmp_path) as server:
+        report = json.loads(run(server.url, "--json", "--only", "chat.answers").stdout)
+    assert report["engine"] == "harmonia" and report["ok"] is True
 
 
 def test_a_fault_exits_with_1_and_json_says_which() -> None:

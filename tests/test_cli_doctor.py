@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sqlite3
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_a_server_that_runs_is_looked_at(tmp_path: Path) -> None:
         ["ok", name] for name in ("health", "ready", "models", "stream")
     ]
     verdicts = {each["name"]: each["verdict"] for each in json.loads(same_port.stdout)["findings"]}
-    assert verdicts["port"] == "warn"
+    assert (verdicts["port"], same_port.returncode) == ("fail", 1)  # as `serve` would end there
 
 
 def test_a_server_with_keys_wants_one_and_does_not_repeat_it(tmp_path: Path) -> None:
@@ -96,9 +97,37 @@ def test_a_server_with_keys_wants_one_and_does_not_repeat_it(tmp_path: Path) -> 
         without = run_harmonia(*arguments, folder=tmp_path)
         wrong = run_harmonia(*arguments, folder=tmp_path, HARMONIA_API_KEY=SECRET)
         right = run_harmonia(*arguments, folder=tmp_path, HARMONIA_API_KEY=key)
+        port = server.url.rpartition(":")[2]
+        same_port = run_harmonia("doctor", "--engine", "demo", "--port", port, "--json", folder=tmp_path)
     assert (without.returncode, wrong.returncode, right.returncode) == (1, 1, 0)
     assert {each["name"] for each in json.loads(without.stdout)["findings"] if each["verdict"] == "fail"} == {"models"}
     assert SECRET not in wrong.stdout + wrong.stderr and key not in right.stdout + right.stderr
+    # /health says who it is to everybody.
+    (health,) = [each for each in json.loads(without.stdout)["findings"] if each["name"] == "health"]
+    assert "Harmonia" in health["seen"]
+    (taken,) = [each for each in json.loads(same_port.stdout)["findings"] if each["verdict"] == "fail"]
+    assert taken["name"] == "port" and f"doctor --server {server.url}" in taken["advice"]
+
+
+@pytest.mark.parametrize("dialect", ["openai", "open-responses"])
+def test_an_answer_that_failed_is_told_with_its_code(tmp_path: Path, dialect: str) -> None:
+    async def run() -> list[Finding]:
+        async def sample_nothing(asked: Asked, wire: Wire) -> None:
+            if asked.path in VLLM_PAGES:
+                await wire.answer(200, VLLM_PAGES[asked.path])
+            else:
+                await wire.answer(500 if asked.path == VLLM.path else 404, {"error": "out of memory"})
+
+        async with serving(sample_nothing) as engine:
+            started = server_process("--engine", engine.url, "--dialect", dialect, folder=tmp_path)
+            server = await asyncio.to_thread(started.__enter__)
+            try:
+                return [finding async for finding in examine_server(server.url)]
+            finally:
+                await asyncio.to_thread(started.__exit__, None, None, None)
+
+    (failing,) = [each for each in asyncio.run(run()) if each.verdict == "fail"]
+    assert failing.name == "stream" and failing.seen.rpartition(": ")[2] in {"engine_error", "engine_refused"}
 
 
 @pytest.mark.parametrize(
@@ -170,9 +199,36 @@ def _store_that_is_a_folder(folder: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("place", [_store_in_a_file, _store_of_another_kind, _store_that_is_a_folder])
+def _store_where_nothing_can_be_made(folder: Path) -> str:
+    # Its mode says that root may write there, and the system says no.
+    return "/proc/nope/store.db" if Path("/proc/self").exists() else _store_in_a_file(folder)
+
+
+@pytest.mark.parametrize(
+    "place", [_store_in_a_file, _store_of_another_kind, _store_that_is_a_folder, _store_where_nothing_can_be_made]
+)
 def test_a_store_that_cannot_be_used_fails(tmp_path: Path, place: Any) -> None:
     assert failed(examined({"store": f"sqlite:///{place(tmp_path)}"}, tmp_path)) == {"store"}
+
+
+def test_a_store_and_keys_that_are_to_be_made_are_tried_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    places = {
+        "store": f"sqlite:///{tmp_path / 'here' / 'a' / 'b' / 'store.db'}",
+        "seal_key_file": str(tmp_path / "there" / "seals.json"),
+    }
+    found = examined(places, tmp_path)
+    assert (worst(found, "store"), worst(found, "seal keys")) == ("ok", "ok")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "here"]
+
+
+def test_a_store_that_another_program_is_writing_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("CREATE TABLE t (id INTEGER)")
+        path.chmod(0o600)
+        other.execute("BEGIN IMMEDIATE")
+        assert worst(examined({}, tmp_path), "store") == "warn"
 
 
 def test_a_store_that_a_server_made_is_good_and_one_that_others_read_is_not(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from harmonia.serve.setting_table import SETTINGS
 from server_processes import WATCHDOG_S, environment_of, run_harmonia, server_process
 from wire_servers import Asked, Wire, serving, unused_port
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "harmonia.toml"
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "harmonia.toml"
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 
@@ -45,7 +46,7 @@ def test_the_line_for_curl_works_as_it_is_printed(tmp_path: Path) -> None:
 def test_the_line_for_python_works_as_it_is_printed(tmp_path: Path) -> None:
     pytest.importorskip("openai")
     with server_process("--model", 'it\'s "gpt-oss" $HOME', folder=tmp_path) as server:
-        ran = run_line(server.line_with("python3 -c"), tmp_path)
+        ran = run_line(server.line_with(" -c "), tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "") and "Hello!" in ran.stdout
 
 
@@ -57,7 +58,7 @@ def test_with_keys_the_lines_take_the_key_from_the_variable(tmp_path: Path) -> N
         assert key not in "".join(server.said)
         with_key = run_line(server.line_with("curl "), tmp_path, HARMONIA_API_KEY=key)
         without = run_line(server.line_with("curl "), tmp_path)
-        python = run_line(server.line_with("python3 -c"), tmp_path, HARMONIA_API_KEY=key)
+        python = run_line(server.line_with(" -c "), tmp_path, HARMONIA_API_KEY=key)
     assert json.loads(with_key.stdout)["status"] == "completed"
     assert json.loads(without.stdout)["error"]["code"] == "invalid_api_key"
     assert python.returncode == 0, python.stderr
@@ -68,9 +69,54 @@ def test_it_says_where_it_listens_what_it_serves_and_why(tmp_path: Path) -> None
     with server_process("--analysis", "shown", "--alias", "gpt-5", "--store", store, folder=tmp_path) as server:
         said = "".join(server.said)
     assert server.url.startswith("http://127.0.0.1:")
-    for fact in ("demo was named", "gpt-5", store, "shown"):
+    for fact in ("demo was named", "gpt-5", store, "shown", f"{server.url}/docs"):
         assert fact in said
     assert (tmp_path / "mine.db").exists()
+
+
+def test_for_programs_it_says_the_same_in_lines_of_json_only(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "harmonia", "serve", "--port", "0", "--engine", "demo", "--log-format", "json"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment_of(tmp_path, HARMONIA_PROT="1"),
+    ) as process:
+        assert process.stderr is not None
+        first = json.loads(process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        others = [json.loads(line) for line in process.stderr]
+    assert (first["event"], first["level"], first["model"]) == ("listening", "info", "demo")
+    assert first["url"].startswith("http://127.0.0.1:") and first["docs"] == f"{first['url']}/docs"
+    assert {"version", "time", "engine", "store", "reasoning", "keys"} <= set(first)
+    assert any("HARMONIA_PROT" in note for note in first["notes"])
+    assert others[-1]["event"] == "stopped"
+
+
+def test_where_the_sdk_is_not_installed_the_line_for_python_says_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as util\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, package=None: None if name == 'openai' else find(name, package)\n"
+    )
+    with server_process(folder=tmp_path, PYTHONPATH=str(tmp_path)) as server:
+        assert "pip install openai" in server.line_with("Try it")
+        assert server.line_with(" -c ").startswith("python3 -c ")
+
+
+def test_a_store_that_cannot_be_opened_is_named_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "store.db"
+    arguments = ("serve", "--port", "0", "--engine", "demo", "--store", f"sqlite:///{path}")
+    ran = run_harmonia(*arguments, folder=tmp_path)
+    assert ran.returncode == 1 and str(path) in ran.stderr and "[store.unavailable]" in ran.stderr
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+def test_make_serve_installs_nothing_that_only_tests_need() -> None:
+    ran = subprocess.run(
+        ["make", "-C", str(ROOT), "--dry-run", "--always-make", "serve"], capture_output=True, text=True, check=True
+    )
+    assert "'.[server,mcp]'" in ran.stdout and "--group" not in ran.stdout
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
@@ -120,6 +166,9 @@ def test_other_addresses_need_keys_or_a_word(tmp_path: Path) -> None:
     with server_process("--host", "0.0.0.0", "--insecure", folder=tmp_path) as server:
         assert server.url.startswith("http://0.0.0.0:")
         assert "http://127.0.0.1:" in server.line_with("curl ")
+        assert "--allow-host" in server.line_with("note: ")
+    with server_process("--host", "0.0.0.0", "--insecure", "--allow-host", "a.example", folder=tmp_path) as server:
+        assert not any("--allow-host" in line for line in server.said)
 
 
 def test_wrong_usage_exits_with_2_and_a_wrong_limit_with_1(tmp_path: Path) -> None:
@@ -140,6 +189,11 @@ def test_the_settings_are_printed_with_their_sources_and_can_be_read_again(tmp_p
     path.write_text(result.stdout)
     again = CliRunner().invoke(main, ["serve", "--print-config", "--config", str(path)])
     assert tomllib.loads(again.stdout) == printed
+
+
+def test_a_slip_in_a_variable_is_noted_beside_the_printed_settings() -> None:
+    result = CliRunner(env={"HARMONIA_PROT": "1"}).invoke(main, ["serve", "--print-config"])
+    assert "HARMONIA_PROT" in result.stderr and "HARMONIA_PROT" not in result.stdout
 
 
 def test_the_settings_are_printed_as_json() -> None:

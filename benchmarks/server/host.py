@@ -21,6 +21,7 @@ import os
 import pstats
 import sys
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -34,6 +35,7 @@ import uvicorn
 from benchmarks.server.engine import PreparedEngine, Script
 from benchmarks.server.prepared import PreparedApp
 from harmonia.renderer import Renderer
+from harmonia.run.prompt import compose
 from harmonia.serve.api.responses.request import read_request
 from harmonia.serve.asked import Asked
 from harmonia.serve.http.server import KEEP_ALIVE_S, bind, loop_factory, serve
@@ -133,7 +135,7 @@ class Ours(Host):
         for value in requests:
             async with AsyncExitStack() as stack:
                 asked = await Asked.read(read_request(value), Caller(), self._service, stack)
-                conversation = asked.composed()
+                conversation = compose(asked.conversation, asked.chosen.toolset)
             began = perf_counter()
             tokens = list(renderer.render(conversation).tokens)
             seconds.append(perf_counter() - began)
@@ -200,9 +202,14 @@ async def _host(name: str, folder: Path) -> None:
     loop = asyncio.get_running_loop()
 
     def obey() -> None:
-        for line in sys.stdin:
-            request = json.loads(line)
-            _say(asyncio.run_coroutine_threadsafe(host.answer(request), loop).result())
+        try:
+            for line in sys.stdin:
+                request = json.loads(line)
+                _say(asyncio.run_coroutine_threadsafe(host.answer(request), loop).result())
+        except BaseException:
+            # Whoever asked would wait for ever; a process that is gone is noticed.
+            traceback.print_exc()
+            os._exit(1)
         loop.call_soon_threadsafe(host.stop.set)
 
     def on_listening(port: int) -> None:

@@ -106,6 +106,8 @@ class ErrorCode(StrEnum):
     SERVE_WRONG_METHOD = "serve.wrong_method"
     SERVE_TOO_SLOW = "serve.too_slow"
     SERVE_BUSY = "serve.busy"
+    SERVE_STOPPING = "serve.stopping"
+    SERVE_NO_WEBSOCKET = "serve.no_websocket"
     SERVE_DEMAND_NOT_MET = "serve.demand_not_met"
     SERVE_BUG = "serve.bug"
 

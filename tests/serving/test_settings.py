@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -299,6 +300,39 @@ def test_the_printed_settings_read_again_are_the_same(tmp_path_factory: pytest.T
     path = tmp_path_factory.mktemp("printed") / "again.toml"
     path.write_text(printed, encoding="utf-8")
     assert load_settings(environment={}, config=path).settings == loaded.settings
+
+
+def test_the_page_lists_every_setting_with_its_default_where_that_is_a_number() -> None:
+    page = (ROOT / "docs" / "server.md").read_text()
+    table = page.partition("### All of them")[2].partition("\n## ")[0]
+    listed: dict[str, str] = {}
+    for row in table.splitlines():
+        cells = row.split("|")
+        names: list[str] = re.findall(r"`([a-z_.]+)`", cells[1]) if len(cells) == 5 else []
+        above = ""
+        for name in names:
+            above = name.rpartition(".")[0] or above
+            listed[above + name if name.startswith(".") else name] = cells[2]
+    assert set(listed) == set(SETTINGS)
+    units = {" MiB": 2**20, " KiB": 2**10}
+    for name, cell in listed.items():
+        default = SETTINGS[name].default
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            said = [part.strip().replace(" 000", "000") for part in cell.split(",")]
+            spelled = {f"{default:g}", str(default), *(f"{default / unit:g}{word}" for word, unit in units.items())}
+            assert spelled & set(said), name
+
+
+def test_the_page_lists_every_metric_with_its_labels() -> None:
+    from harmonia.serve.http.metrics import Metrics
+
+    page = (ROOT / "docs" / "server.md").read_text()
+    registry: Any = vars(Metrics())["_registry"]
+    for metric in registry._collector_to_names:
+        name = metric._name + ("_total" if metric._type == "counter" else "")
+        row = next((row for row in page.splitlines() if row.startswith("|") and f"`{name}`" in row), None)
+        assert row is not None, name
+        assert tuple(re.findall(r"`(\w+)`", row.split("|")[2])) == metric._labelnames, name
 
 
 def test_the_example_file_is_read() -> None:

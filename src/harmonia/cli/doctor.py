@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """Say what of a set-up works, what does not, and what to do about it.
 
-    Give it the options that you start `harmonia serve` with. Nothing is started, made or changed; an engine that is
-    there is asked for a few tokens.
+    Give it the options that you start `harmonia serve` with. Nothing is started and nothing is left changed: where a
+    file is to be made, one is tried beside it and removed. An engine that is there is asked for a few tokens.
 
     ok: as it should be. warn: it will run, and could be better. fail: it will not run. skip: not looked at. Exit codes:
     0 nothing failed, 1 something did.

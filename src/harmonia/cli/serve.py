@@ -48,6 +48,8 @@ def command(context: click.Context, config: str | None, print_config: bool, as_j
     """
     loaded = load_from_flags(context, config, options)
     if print_config:
+        for note in loaded.notes:
+            click.echo(f"note: {readable(note)}", err=True)
         if as_json:
             echo_json(msgspec.to_builtins(describe(loaded)))
         else:
@@ -61,11 +63,13 @@ def command(context: click.Context, config: str | None, print_config: bool, as_j
 
 
 async def _serve(loaded: Loaded, serve: Any, service_type: Any) -> int:
-    from harmonia.cli.greeting import greeting
+    from harmonia.cli.greeting import greeting, greeting_record, log_record
     from harmonia.serve.engine_choice import choose_model
     from harmonia.serve.ports import check_port
 
     settings = loaded.settings
+    # Whoever reads the log as JSON gets nothing else on stderr; a person at a terminal gets lines.
+    is_record = settings.log_format == "json" and not sys.stderr.isatty()
     signals = _Signals()
     try:
         # Before a model is loaded, which may take minutes.
@@ -73,12 +77,16 @@ async def _serve(loaded: Loaded, serve: Any, service_type: Any) -> int:
         chosen = await choose_model(settings)
 
         def greet(listening: Any) -> None:
+            if is_record:
+                click.echo(greeting_record(loaded, chosen, listening.host, listening.port), err=True)
+                return
             for line in greeting(loaded, chosen, listening.host, listening.port):
                 click.echo(readable(line), err=True)
 
         async with service_type.open(settings, chosen.model) as service:
             signals.leave_to_server()
             await serve(service, settings, on_listening=greet)
+        click.echo(log_record("stopped") if is_record else "stopped", err=True)
     except asyncio.CancelledError:
         if signal.SIGTERM not in signals.received:
             raise
@@ -117,6 +125,7 @@ def _import_server() -> tuple[Any, Any, Any]:
         if error.name is None or error.name.startswith("harmonia"):
             raise
         raise InputError(
-            ErrorCode.SERVE_MISSING_EXTRA, f"the server needs {error.name}: pip install 'harmonia[server]'"
+            ErrorCode.SERVE_MISSING_EXTRA,
+            f"the server needs {error.name}: pip install 'harmonia[server]', or in a clone pip install '.[server]'",
         ) from error
     return serve, Service, loop_factory

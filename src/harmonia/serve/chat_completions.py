@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
 from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
@@ -29,7 +29,7 @@ from harmonia.serve.api.chat.request import CreateCompletion, read_messages, rea
 from harmonia.serve.api.chat.tools import Chosen, check_form, read_choice, read_tools
 from harmonia.serve.api.chat.writing import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.api.encoding import encode
-from harmonia.serve.api.fields import unsupported
+from harmonia.serve.api.fields import invalid, unsupported
 from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.identity import Caller, new_id
@@ -96,9 +96,7 @@ class StartedCompletion:
         self._failure: Exception | None = None
         model = service.known_model(request.model)
         if request.choices > limits.choices:
-            raise InputError(
-                ErrorCode.SERVE_TOO_LARGE, f"at most {limits.choices} choices are made", Position(path="$.n")
-            )
+            invalid(f"at most {limits.choices} choices are made", "$.n")
         traits: Traits | None = getattr(service.model, "traits", None)
         if request.logprobs and (traits is None or not (traits.gives_logprobs and traits.gives_tokens)):
             unsupported("the engine behind this server has no log-probabilities of tokens", "$.logprobs")
@@ -109,7 +107,7 @@ class StartedCompletion:
         self._chosen = read_choice(request, self._offer)
         now = service.clock()
         self._envelope = Envelope(
-            new_id("chatcmpl"),
+            new_id("chatcmpl").replace("_", "-", 1),  # as OpenAI's
             int(now),
             model,
             None if request.service_tier is None else "default",

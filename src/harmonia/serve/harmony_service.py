@@ -36,7 +36,8 @@ from harmonia.parts.inspection import (
     trace,
 )
 from harmonia.renderer import MessageSpan, Renderer, describe_rendered, with_settings
-from harmonia.serve.api.fields import invalid, read_struct, unsupported
+from harmonia.serve.api.chat.request import CreateCompletion
+from harmonia.serve.api.fields import invalid, read_struct, unknown_field, unsupported
 from harmonia.serve.api.harmony import (
     DetokenizeRequest,
     InspectRequest,
@@ -46,6 +47,7 @@ from harmonia.serve.api.harmony import (
     TextKind,
     TokenizeRequest,
 )
+from harmonia.serve.api.responses.request import CreateResponse
 from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.settings import Limits
 from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary, find_spellings
@@ -70,6 +72,19 @@ _HOMES: Final[dict[str, tuple[RenderFormat, ...]]] = {
     "output": ("responses",),
     "markdown": ("markdown",),
 }
+# What may stand beside a conversation: whatever the API has whose request it is. Of that, what has no part in a prompt
+# is told in `conversion_losses`.
+_BESIDE: Final[dict[RenderFormat, tuple[str, ...]]] = {
+    "harmony-json": (),
+    "chat": CreateCompletion.__struct_fields__,
+    "responses": CreateResponse.__struct_fields__,
+    "markdown": (),
+}
+_ANSWERS: Final = ("choices", "output")  # beside them stands what a provider says of its answer
+_NO_TEXT: Final = (
+    "the text of a message spells a special token, and as text nobody could tell the two apart; send the tokens, or "
+    'ask for a text to be shown to people with "escape": true'
+)
 _NOT_HERE: Final = {
     "tokens": "special tokens come from the structure of a conversation only; /v1/harmony/parse reads token ids",
     "token_ids": "special tokens come from the structure of a conversation only; /v1/harmony/parse reads token ids",
@@ -90,6 +105,7 @@ def render(value: object, limits: Limits, today: Date) -> Json:
     options = read_struct(given, RenderOptions)
     conversation_fields = {name: said for name, said in body.items() if name not in _OPTIONS}
     name = _format_of(conversation_fields, options.format)
+    _check_fields(conversation_fields, name)
     imported = _import(conversation_fields, name, options, limits)
     conversation = imported.conversation
     if len(conversation) > limits.items:
@@ -107,6 +123,9 @@ def render(value: object, limits: Limits, today: Date) -> Json:
             exact_reference=options.exact_reference,
         )
         described = describe_rendered(rendered, mask=options.training, escape=options.escape)
+        if "text_error" in described:
+            # The library's words name an argument of its own.
+            described["text_error"] = described["text_error"] | {"message": _NO_TEXT}
     except InputError as error:
         raise _placed_in_body(error, name, _home(body)) from error
     spans = rendered.spans
@@ -146,6 +165,15 @@ def _format_of(fields: Mapping[str, Any], said: RenderFormat | None) -> RenderFo
     return name
 
 
+def _check_fields(fields: Mapping[str, Any], name: RenderFormat) -> None:
+    if any(answer in fields for answer in _ANSWERS):
+        return
+    known = [*_HOMES, *_BESIDE[name]]
+    for field in fields:
+        if field not in known:
+            raise unknown_field(field, [*_OPTIONS, *known])
+
+
 def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOptions, limits: Limits) -> Imported:
     home = next(each for each in _HOMES if each in fields)
     listed = fields[home]
@@ -159,9 +187,6 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
                 unsupported("sealed reasoning is not opened here; send its text, or leave the item out", path)
     if name != "markdown":
         return format_named(name, system=options.system).read(dict(fields))
-    if len(fields) > 1:
-        other = next(each for each in fields if each != home)
-        raise InputError(ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {other!r}", Position(path=f"$.{other}"))
     if not isinstance(listed, str):
         invalid("markdown is a text", "$.markdown")
     try:
@@ -402,7 +427,7 @@ def encode_answer(answer: Json) -> bytes:
 
 def _object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        invalid("the body is a JSON object", "$")
+        invalid("the body must be a JSON object", "$")
     return cast("dict[str, Any]", value)
 
 

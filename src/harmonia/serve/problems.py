@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -62,6 +63,9 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.SERVE_WRONG_METHOD: (405, _REQUEST, "method_not_allowed"),
     ErrorCode.SERVE_TOO_SLOW: (408, _REQUEST, "request_timeout"),
     ErrorCode.SERVE_BUSY: (429, "too_many_requests", "rate_limit_exceeded"),
+    ErrorCode.SERVE_STOPPING: (503, _SERVER, "server_stopping"),
+    # Clients that try one first fall back at once when they get this status.
+    ErrorCode.SERVE_NO_WEBSOCKET: (426, _REQUEST, "websocket_not_supported"),
     ErrorCode.SERVE_DEMAND_NOT_MET: (500, _MODEL, "tool_choice_not_met"),
     ErrorCode.SERVE_BUG: (500, _SERVER, "server_error"),
     # The prompt did not fit, and that is the caller's to change.
@@ -106,6 +110,14 @@ _OTHER_WORDS_BY_CLASS: Final[tuple[tuple[type[HarmonyError], str], ...]] = (
 )
 
 
+# As the engines say it: ours, llama.cpp, vLLM.
+_PROMPT_SIZE: Final = re.compile(
+    r"prompt has (\d{1,9}) tokens|request \((\d{1,9}) tokens\)"
+    r"|(\d{1,9}) input tokens|\((\d{1,9}) in the (?:messages|prompt)"
+)
+_CONTEXT_SIZE: Final = re.compile(r"context(?: length is| length of| size \(| size of| of| has) ?(\d{1,9})")
+
+
 def problem_of(error: BaseException) -> Problem:
     """What a client is told of an error. One that is not ours is a bug, of which only that is said."""
     if not isinstance(error, HarmonyError):
@@ -130,9 +142,19 @@ def _of_class(error: HarmonyError) -> tuple[int, str, str | None]:
 
 def _message_of(error: HarmonyError) -> str:
     found = _IN_OTHER_WORDS.get(error.code)
+    if error.code is ErrorCode.ENGINE_OUT_OF_CONTEXT:
+        return f"{found}{_sizes_in(error.message)}"
     if found is None:
         found = next((words for cls, words in _OTHER_WORDS_BY_CLASS if isinstance(error, cls)), error.message)
     return found
+
+
+def _sizes_in(words: str) -> str:
+    """How long the prompt is and how long it may be, where the engine said so. Nothing but numbers is taken over."""
+    prompt, context = _PROMPT_SIZE.search(words), _CONTEXT_SIZE.search(words)
+    told = [f"the prompt has {next(filter(None, prompt.groups()))} tokens"] if prompt else []
+    told += [f"the context has {context[1]}"] if context else []
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _param_of(at: Position) -> str | None:

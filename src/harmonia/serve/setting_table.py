@@ -222,6 +222,8 @@ def _words_for(type_: Any) -> str:
             return "true or false"
         case inspect.IntType(ge=low, le=high):
             return f"a whole number from {low} to {high}" if high is not None else f"a whole number, at least {low}"
+        case inspect.FloatType(ge=0, le=high):
+            return f"a number from 0 to {high:,.0f}"
         case inspect.FloatType(le=high):
             return f"a number greater than 0, at most {high:,.0f}"
         case inspect.VarTupleType():

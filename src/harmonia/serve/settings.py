@@ -25,6 +25,7 @@ DEFAULT_PORT: Final = 8765
 Count = Annotated[int, Meta(ge=1)]
 Days = Annotated[float, Meta(gt=0, le=36_500)]
 Port = Annotated[int, Meta(ge=0, le=65535)]  # 0 takes any that is free
+Wait = Annotated[float, Meta(ge=0, le=31_536_000)]
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]  # a year; timers have their limits
 
 
@@ -42,6 +43,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     receive_s: Seconds = 60.0  # until the body is there
     send_s: Seconds = 60.0  # one write to a client that does not read
     keep_alive_s: Seconds = 15.0  # of silence in a stream, until a comment is sent
+    drain_s: Wait = 20.0  # for what runs when the server is to stop, before it is cancelled
     concurrent: Count = 256  # requests with work for a model or a processor, at once
     stored_days: Days | None = 30.0
 

@@ -364,6 +364,7 @@ def test_choices_are_made_at_the_same_time_and_counted_together() -> None:
     for chunk in came:
         ChatCompletionChunk.model_validate(chunk, strict=True)
     assert len({chunk["id"] for chunk in came}) == 1
+    assert came[0]["id"].startswith("chatcmpl-")
     order = [chunk["choices"][0]["index"] for chunk in came[:-1]]
     assert order != sorted(order)
     folded = fold(came)

@@ -239,7 +239,7 @@ def test_tokens_that_are_no_text_are_replaced_or_refused() -> None:
 @pytest.mark.parametrize(
     ("do", "body", "path"),
     [
-        (tokenize, {}, "$"),
+        (tokenize, {}, "$.text"),
         (tokenize, {"text": None}, "$.text"),
         (detokenize, {"tokens": [1, VOCABULARY_SIZE]}, "$.tokens[1]"),
         (detokenize, {"tokens": [-1]}, "$.tokens[0]"),

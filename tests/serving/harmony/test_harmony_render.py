@@ -196,7 +196,10 @@ def test_a_text_that_spells_a_special_token_is_told_or_escaped_as_by_the_command
     written = json.dumps({"messages": body["messages"]})
     expected = json.loads(CliRunner().invoke(main, ["render", "--json"], input=written).stdout)
     answer = rendered(body)
-    assert answer["text"] is None and answer["text_error"] == expected["text_error"]
+    assert answer["text"] is None
+    told, expected = answer["text_error"], expected["text_error"]
+    assert (told["code"], told["at"]) == (expected["code"], expected["at"])
+    assert '"escape": true' in told["message"]  # the field, and no argument of the library's
     escaped = json.loads(CliRunner().invoke(main, ["render", "--json", "--escape"], input=written).stdout)
     assert rendered({**body, "escape": True})["text"] == escaped["text"]
 
@@ -208,6 +211,17 @@ def test_counts_add_up(name: str) -> None:
     assert counts["tokens"] == len(answer["tokens"])
     assert counts["header"] + counts["body"] + counts["stop"] + counts["next_header"] == counts["tokens"]
     assert counts["messages"] == counts["stop"] == len(answer["spans"])
+
+
+@pytest.mark.parametrize("name", ["harmony-json", "chat", "responses", "markdown"])
+def test_a_field_that_is_not_known_is_refused(name: str) -> None:
+    home: dict[str, Any] = {"responses": {"input": "Hi"}, "markdown": {"markdown": "## user\n\nHi"}}.get(
+        name, {"messages": [{"role": "user", "content": "Hi"}]}
+    )
+    with pytest.raises(InputError) as raised:
+        rendered({**home, "format": name, "efort": "low"})
+    assert (raised.value.code, raised.value.at.path) == (ErrorCode.SERVE_UNKNOWN_FIELD, "$.efort")
+    assert "'effort'" in raised.value.message
 
 
 def test_what_has_no_place_in_a_prompt_is_told() -> None:

@@ -142,7 +142,7 @@ def test_the_end_of_the_lifespan_ends_the_streams() -> None:
         assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
         late = Connection(body={})
         await app(late.scope, late.receive, late.send)
-        assert late.sent[0]["status"] == 429
+        assert late.sent[0]["status"] == 503
 
     asyncio.run(play())
 

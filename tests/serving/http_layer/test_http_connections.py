@@ -267,6 +267,20 @@ def test_a_client_that_waits_for_100_continue_gets_it_or_the_refusal(run: Run) -
     run(play())
 
 
+def test_a_request_for_a_web_socket_is_told_that_there_are_none(run: Run) -> None:
+    async def play() -> None:
+        async with running() as server:
+            for path in ("/v1/responses", "/v1/nothing"):
+                client = await server.connect()
+                await client.send("GET", path, None, upgrade="websocket", connection="Upgrade")
+                answer = await client.read()
+                assert (answer.status, answer.code) == (426, "websocket_not_supported")
+                assert await client.is_closed()
+        assert [line["event"] for line in server.lines()] == ["request"] * 2
+
+    run(play())
+
+
 def test_a_port_that_is_taken_is_the_operators_to_change() -> None:
     (taken,) = bind("127.0.0.1", 0)
     with taken:
@@ -297,13 +311,14 @@ import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 from http_servers import FakeService, hang_behind, numbered
 from harmonia.serve.http.server import loop_factory, serve
-from harmonia.serve.settings import Settings
+from harmonia.serve.settings import Limits, Settings
 
 service = FakeService()
 service.responses.script = hang_behind(numbered(1))
 
 async def main():
-    await serve(service, Settings(port=0), on_listening=lambda at: print(at.port, flush=True))
+    settings = Settings(port=0, limits=Limits(drain_s=float(sys.argv[2])))
+    await serve(service, settings, on_listening=lambda at: print(at.port, flush=True))
     print("closed properly", flush=True)
 
 with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -312,11 +327,16 @@ with asyncio.Runner(loop_factory=loop_factory()) as runner:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_streams_properly_and_what_called_serve_goes_on(number: signal.Signals) -> None:
+@pytest.mark.parametrize(("drain_s", "signals"), [("0", 1), ("600", 2)])  # the second one does not wait
+def test_a_signal_ends_streams_properly_and_what_called_serve_goes_on(
+    number: signal.Signals, drain_s: str, signals: int
+) -> None:
     async def play() -> None:
         folder = Path(__file__).parent.parent.parent
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", SERVE, str(folder), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *(sys.executable, "-c", SERVE, str(folder), drain_s),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
         async with asyncio.timeout(60):
             assert process.stdout is not None
@@ -324,7 +344,11 @@ def test_a_signal_ends_streams_properly_and_what_called_serve_goes_on(number: si
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request_of("POST", "/v1/responses", {"stream": True}))
             await reader.readuntil(b'{"n":0}')
-            process.send_signal(number)
+            assert process.stderr is not None
+            for sent in range(signals):
+                process.send_signal(number)
+                if sent < signals - 1:
+                    await process.stderr.readuntil(b"stopping")
             assert b"event: response.incomplete" in await reader.read()
             writer.close()
             out, err = await process.communicate()

@@ -18,10 +18,12 @@ from harmonia.errors import (
     StoreError,
     StreamError,
 )
+from harmonia.run.engines import VllmEngine
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Limits
 from http_servers import FakeService, Generated, Server, emit, hang_behind, numbered, request_of, running
+from wire_servers import SHORT, Asked, Wire, serving
 
 
 def is_problem(body: bytes) -> bool:
@@ -68,9 +70,7 @@ def test_what_is_not_there_and_what_is_not_allowed_have_the_one_error_shape() ->
     async def play() -> None:
         async with running() as server:
             for path in (
-                "/",
                 "/v2/responses",
-                "/v1/responses/",
                 "/v1/responses/a/b/c",
                 "/%00",
                 "/v1/responses/%2e%2e/x",
@@ -338,6 +338,57 @@ def test_ready_looks_at_the_store_and_the_engine_and_needs_no_key() -> None:
     asyncio.run(play())
 
 
+def test_ready_asks_an_engine_that_is_a_server_once_for_all_who_want_to_know() -> None:
+    async def play() -> None:
+        asked: list[str] = []
+
+        async def answer(question: Asked, wire: Wire) -> None:
+            asked.append(question.path)
+            await wire.answer(404, {})
+
+        service = FakeService()
+        async with serving(answer) as engine:
+            service.model = VllmEngine(engine.url, "gpt-oss", patience=SHORT)
+            async with running(service) as server:
+                answers = await asyncio.gather(*(server.ask("GET", "/ready") for _ in range(5)))
+                assert [each.status for each in answers] == [200] * 5
+                assert len(asked) == 1
+        async with running(service) as server:
+            gone = await server.ask("GET", "/ready")
+            assert (gone.status, gone.json["because"]) == (503, "the engine cannot be reached")
+        (line,) = server.lines()
+        assert (line["level"], line["code"]) == ("warning", "engine.unreachable")
+        await service.model.close()
+
+    asyncio.run(play())
+
+
+def test_a_prompt_that_does_not_fit_is_no_warning_and_its_size_is_told() -> None:
+    async def play() -> None:
+        async with running() as server:
+            words = "http://engine:8080: request (9000 tokens) exceeds the available context size (8192 tokens)"
+            server.service.responses.refuses = EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, words)
+            answer = await server.ask("POST", "/v1/responses", {})
+            assert (answer.status, answer.code) == (400, "context_length_exceeded")
+            message = answer.json["error"]["message"]
+            assert "9000" in message and "8192" in message and "8080" not in message
+        (line,) = server.lines()
+        assert (line["level"], line["code"], "stack" in line) == ("info", "engine.out_of_context", False)
+
+    asyncio.run(play())
+
+
+def test_the_root_says_what_this_is_and_a_slash_at_the_end_changes_nothing() -> None:
+    async def play() -> None:
+        async with running() as server:
+            root = await server.ask("GET", "/")
+            assert (root.status, root.json["server"], root.json["docs"]) == (200, "harmonia", "/docs")
+            assert (await server.ask("POST", "/v1/responses/", {})).status == 200
+            assert (await server.ask("GET", "/v1/responses/r1/")).json["of"] == "r1"
+
+    asyncio.run(play())
+
+
 def test_the_answer_of_a_generation_that_failed_is_counted_and_logged_once() -> None:
     error = EngineError(ErrorCode.ENGINE_UNREACHABLE, "nothing answers at http://engine")
 
@@ -355,8 +406,9 @@ def test_the_answer_of_a_generation_that_failed_is_counted_and_logged_once() -> 
             return server
 
     server = asyncio.run(play())
-    failures = [line for line in server.lines() if line["event"] == "failure"]
-    assert [(line["code"], line["because"]) for line in failures] == [("engine.unreachable", error.message)]
+    (line,) = server.lines()
+    assert (line["level"], line["code"], line["because"]) == ("warning", "engine.unreachable", error.message)
+    assert "stack" not in line
     assert b'harmonia_engine_errors_total{code="engine.unreachable"} 1.0' in server.app.metrics.write()
 
 

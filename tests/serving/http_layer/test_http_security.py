@@ -87,6 +87,19 @@ def test_a_page_must_be_the_servers_own_or_one_that_is_set(path: str, headers: d
     assert lets_in(settings, path, host="localhost:8765", **headers) is expected
 
 
+def test_who_is_refused_is_told_which_flag_lets_him_in() -> None:
+    async def play() -> None:
+        async with running() as server:
+            for headers, flag in (
+                ({"host": "evil.test"}, "--allow-host"),
+                ({"origin": "http://a.test"}, "--allow-origin"),
+            ):
+                answer = await server.ask("GET", "/metrics", **headers)
+                assert (answer.status, flag in answer.json["error"]["message"]) == (403, True)
+
+    asyncio.run(play())
+
+
 def test_a_host_that_is_there_twice_or_not_at_all_is_refused() -> None:
     async def play() -> None:
         async with running() as server:

@@ -246,7 +246,7 @@ def test_a_generation_that_does_not_end_when_asked_is_cancelled_and_the_client_t
 
 def test_when_the_server_stops_running_streams_get_their_terminal_event(run: Run) -> None:
     async def play() -> None:
-        async with running() as server:
+        async with running(limits=Limits(drain_s=0.0)) as server:
             server.service.responses.script = hang_behind(numbered(1))
             started = [await begin(server) for _ in range(5)]
             server.stop.set()
@@ -256,6 +256,70 @@ def test_when_the_server_stops_running_streams_get_their_terminal_event(run: Run
                 assert generated.is_finished
                 assert await client.is_closed()
                 client.close()
+
+    run(play())
+
+
+def test_when_the_server_stops_what_runs_may_end_by_itself_and_nothing_new_begins(run: Run) -> None:
+    async def play() -> None:
+        async with running(limits=Limits(drain_s=600.0)) as server:
+            server.service.chat.script = hang_behind(numbered(1))
+            client, generated = await begin(server, "/v1/chat/completions")
+            server.stop.set()
+            while (await server.ask("GET", "/ready")).json.get("because") != "stopping":
+                await asyncio.sleep(0)
+            refused = await server.ask("POST", "/v1/responses", {})
+            assert (refused.status, refused.code) == (503, "server_stopping")
+            assert not generated.cancelled.is_set()
+            generated.cancelled.set()  # it ends, and nobody asked it to
+            assert [chunk async for chunk in client.chunks()][-1] == b"data: [DONE]\n\n"
+            assert await client.is_closed()
+
+    run(play())
+
+
+def test_an_answer_that_is_not_whole_when_the_server_stops_does_not_look_whole(run: Run) -> None:
+    async def play() -> None:
+        async with running(limits=Limits(drain_s=0.0)) as server:
+            server.service.chat.script = server.service.responses.script = hang_behind(numbered(1))
+            streamed, _ = await begin(server, "/v1/chat/completions")
+            plain = [await server.connect() for _ in range(2)]
+            for client, path in zip(plain, ("/v1/chat/completions", "/v1/responses"), strict=True):
+                await client.send("POST", path, {})
+            begun = [await server.service.chat.started.get(), await server.service.responses.started.get()]
+            server.stop.set()
+            for client in plain:
+                answer = await client.read()
+                assert (answer.status, answer.code) == (503, "server_stopping")
+            *_, last = [chunk async for chunk in streamed.chunks()]
+            assert b'"code":"server_stopping"' in last
+            for generated in begun:
+                await generated.closed.wait()
+
+    run(play())
+
+
+def test_a_client_that_leaves_behind_the_terminal_event_is_not_cut(run: Run) -> None:
+    left = asyncio.Event()
+
+    async def script(_: Generated) -> AsyncGenerator[StreamEvent, None]:
+        yield StreamEvent(b"{}", "response.completed")
+        await left.wait()
+
+    async def play() -> None:
+        async with running() as server:
+            server.service.responses.script = script
+            client, generated = await begin(server)
+            await anext(client.chunks())
+            client.abort()
+            # The server has seen that the client left when it has answered another one, twice.
+            for _ in range(2):
+                await server.ask("GET", "/health")
+            left.set()
+            await generated.closed.wait()
+        (line,) = [line for line in server.lines() if line["route"] == "/v1/responses"]
+        assert generated.is_finished
+        assert "cut" not in line
 
     run(play())
 
@@ -315,8 +379,8 @@ def test_a_failure_that_the_events_tell_is_in_the_log_and_the_metrics(run: Run) 
         async with running() as server:
             server.service.responses.script = fail
             assert (await server.ask("POST", "/v1/responses", {"stream": True})).status == 200
-        failure, line = server.lines()
-        assert (failure["event"], failure["code"]) == ("failure", "engine.died")
+        (line,) = server.lines()
+        assert line["level"] == "warning"
         assert (line["status"], line["code"], line["tokens"], line["events"]) == (200, "engine.died", 17, 1)
         assert "SECRET" not in server.log.getvalue()
         figures = server.app.metrics.write()

@@ -495,7 +495,7 @@ def test_a_server_process_says_nothing_of_it_either(tmp_path: Path, protocol: Pr
             try:
                 assert process.stderr is not None
                 said = b""
-                while b"python3 -c" not in said:
+                while b" -c " not in said:
                     line = await process.stderr.readline()
                     assert line, said
                     said += line

@@ -54,9 +54,8 @@ async def _check_port(settings: Settings) -> Finding:
         await check_port(settings)
     except HarmonyError as error:
         if isinstance(error, PortTaken) and error.is_ours:
-            # Most often it is the one that is asked about.
             url = address_for_clients(settings.host, settings.port)
-            seen = f"{place} is taken: a Harmonia server runs there already"
-            return Finding("port", "warn", seen, f"`harmonia doctor --server {url}` looks at it; --port names another")
+            advice = f"to look at that one: `harmonia doctor --server {url}`; to start another: stop it, or say --port"
+            return Finding("port", "fail", f"{place} is taken by a Harmonia server that runs already", advice)
         return failure("port", error)
     return Finding("port", "ok", "any that is free" if settings.port == 0 else f"{place} is free")

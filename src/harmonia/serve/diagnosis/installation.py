@@ -44,7 +44,7 @@ def check_wanted_extras(settings: Settings) -> Iterator[Finding]:
 def _check_extra(extra: str, modules: tuple[str, ...], faster: tuple[str, ...] = ()) -> Finding:
     name = f"extra {extra}"
     missing = [module for module in modules if find_spec(module) is None]
-    install = f"pip install 'harmonia[{extra}]'"
+    install = f"pip install 'harmonia[{extra}]', or in a clone pip install '.[{extra}]'"
     if missing:
         return Finding(name, "fail", f"not installed: {', '.join(missing)}", install)
     there = ", ".join(f"{module} {_version_of(module)}" for module in modules)

@@ -1,4 +1,8 @@
-"""The files of a set-up: whether they are there, can be read and written, and are nobody else's. Nothing is changed."""
+"""The files of a set-up: whether they are there, can be read and written, and are nobody else's.
+
+Where a file is to be made, another one is made beside its place and removed again, with the folders that it needed:
+what a system allows is known for sure only to who tries. What is there already is not changed.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import shlex
 import shutil
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -81,9 +85,15 @@ def _check_store(address: str) -> Finding:
             "store", "warn", "in memory: responses are gone when the server stops", "name a file with --store"
         )
     if not path.exists():
-        fault = _cannot_make(path)
-        advice = "make the folder writable for whoever runs the server, or name another place with --store"
-        return Finding("store", "fail", fault, advice) if fault else Finding("store", "ok", f"{path} will be made")
+        try:
+            with _made_beside(path) as trial, closing(sqlite3.connect(trial, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                connection.execute("CREATE TABLE trial (id INTEGER)")
+        except (OSError, sqlite3.Error) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            advice = "make the folder writable for whoever runs the server, or name another place with --store"
+            return Finding("store", "fail", f"{path} cannot be made: {why}", advice)
+        return Finding("store", "ok", f"{path} will be made; a trial beside it was written and removed")
     if not path.is_file():
         return Finding("store", "fail", f"{path} is no file", "name a file: --store sqlite:///PATH")
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK | os.X_OK):
@@ -94,10 +104,15 @@ def _check_store(address: str) -> Finding:
             head = file.read(len(_SQLITE))
         if head and head != _SQLITE:
             return Finding("store", "fail", f"{path} is no SQLite file", "name another file with --store")
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        address = f"{path.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            connection.execute("BEGIN IMMEDIATE")  # a server waits for this longer than we do
+            connection.execute("ROLLBACK")
     except (OSError, sqlite3.Error) as error:
-        return Finding("store", "fail", f"{path} cannot be read: {error}", "put a copy back, or name another file")
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            return Finding("store", "warn", f"{path} is being written by another program", "see which one has it open")
+        return Finding("store", "fail", f"{path} cannot be used: {error}", "put a copy back, or name another file")
     if mode := _open_to_others(path):
         return Finding("store", "warn", f"{path} can be read by others (its mode is {mode})", _chmod(path))
     free = shutil.disk_usage(path.parent).free
@@ -133,9 +148,12 @@ def _check_api_keys(settings: Settings) -> Finding:
 
 def _check_seal_keys(path: Path) -> Finding:
     if not path.exists():
-        fault = _cannot_make(path)
-        if fault:
-            return Finding("seal keys", "fail", fault, "name another place with --seal-key-file")
+        try:
+            with _made_beside(path):
+                pass
+        except OSError as error:
+            seen = f"{path} cannot be made: {error.strerror}"
+            return Finding("seal keys", "fail", seen, "name another place with --seal-key-file")
         return Finding("seal keys", "ok", f"{path} will be made")
     try:
         keys = read_seal_keys(path)
@@ -177,14 +195,28 @@ def _check_mcp(path: Path) -> Finding:
     return Finding("mcp", "ok", f"{_count(len(servers), 'server')} in {path}: {', '.join(s.name for s in servers)}")
 
 
-def _cannot_make(path: Path) -> str:
-    """Why a file could not be made there; empty where it could."""
-    folder = path.absolute().parent
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    if not folder.is_dir():
-        return f"{path} cannot be made: {folder} is no folder"
-    return "" if os.access(folder, os.W_OK | os.X_OK) else f"{path} cannot be made: {folder} is not writable"
+@contextmanager
+def _made_beside(path: Path) -> Generator[Path]:
+    """A new file next to where another one is to be, with the folders that it needs, for as long as it is looked at.
+    It has a name of its own, because a server that starts just now may make the other."""
+    trial = path.absolute().with_name(f"{path.name}-doctor-{os.getpid()}")
+    missing = [folder for folder in trial.parents if not folder.exists()]
+    made: list[Path] = []
+    try:
+        for folder in reversed(missing):
+            with suppress(FileExistsError):  # somebody else makes them, too
+                folder.mkdir(mode=0o700)
+                made.append(folder)
+        os.close(os.open(trial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            yield trial
+        finally:
+            for name in (trial.name, f"{trial.name}-wal", f"{trial.name}-shm"):
+                trial.with_name(name).unlink(missing_ok=True)
+    finally:
+        for folder in reversed(made):
+            with suppress(OSError):  # one that is in use by now
+                folder.rmdir()
 
 
 def _open_to_others(path: Path) -> str:

@@ -28,8 +28,23 @@ class _Models(msgspec.Struct):
     data: list[_Model]
 
 
+class _Fault(msgspec.Struct):
+    code: str | None = None
+
+
+class _Response(msgspec.Struct):
+    error: _Fault | None = None
+
+
 class _Event(msgspec.Struct):
     type: str = ""
+    response: _Response | None = None
+    error: _Fault | None = None  # of an event that is called so
+
+    @property
+    def code(self) -> str | None:
+        fault = self.error or (self.response and self.response.error)
+        return fault.code if fault else None
 
 
 async def check_server(url: str, api_key: str | None, timeout_s: float) -> AsyncGenerator[Finding]:
@@ -44,13 +59,17 @@ async def check_server(url: str, api_key: str | None, timeout_s: float) -> Async
     try:
         try:
             await server.fetch("/health", msgspec.Raw)
-            yield Finding("health", "ok", f"{server.url} is up")
+            is_up = True
         except EngineError as error:
             if error.code is ErrorCode.ENGINE_UNREACHABLE:
                 yield failure("health", error, _NOT_THERE)
                 return
             yield failure("health", error, "see that a Harmonia server is at this address, and no other program")
-        if not await is_harmonia(server.url, patience, api_key=api_key):
+            is_up = False
+        is_ours = await is_harmonia(server.url, patience, api_key=api_key)
+        if is_up:
+            yield Finding("health", "ok", f"{server.url} is up{', a Harmonia server' if is_ours else ''}")
+        if not is_ours:
             advice = "name the address that `harmonia serve` prints; for other servers there is `harmonia check`"
             yield Finding("server", "warn", f"{server.url} does not say that it is a Harmonia server", advice)
         yield await _fetch(server, "ready", "/ready", "see its log: the engine or the store is not there")
@@ -94,17 +113,19 @@ async def _check_stream(server: Server, model: str) -> Finding:
         "store": False,
     }
     started = time.monotonic()
-    last, count = "", 0
+    last, count = _Event(), 0
     try:
         async with aclosing(server.lines("/v1/responses", body, "sse")) as reads:
             async for lines in reads:
                 for line in lines:
                     if line != b"[DONE]":
-                        last, count = msgspec.json.decode(line, type=_Event).type, count + 1
+                        last, count = msgspec.json.decode(line, type=_Event), count + 1
     except EngineError as error:
         return failure("stream", error, "see its log")
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Finding("stream", "fail", "an event is not what it should be", "see that no proxy changes the stream")
-    if last not in _TERMINAL:
-        return Finding("stream", "fail", f"an answer ended with {last or 'no event'}", "see its log")
+    if last.type not in _TERMINAL:
+        because = f": {last.code}" if last.code else ""
+        advice = "docs/server-errors.md explains the code; its log says more" if because else "see its log"
+        return Finding("stream", "fail", f"an answer ended with {last.type or 'no event'}{because}", advice)
     return Finding("stream", "ok", f"an answer of {count} events, to its end, in {time.monotonic() - started:.1f} s")

@@ -25,7 +25,7 @@ from harmonia.serve.http.documents import document_routes
 from harmonia.serve.http.endpoints import api_routes
 from harmonia.serve.http.exchange import CROWDED, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.harmony import harmony_routes
-from harmonia.serve.http.logs import log_bug, log_failure, log_request
+from harmonia.serve.http.logs import log_bug, log_request
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.models import model_routes
 from harmonia.serve.http.operations import operation_routes
@@ -38,6 +38,7 @@ from harmonia.serve.settings import Settings
 HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
 _CLOSE: Final = (b"connection", b"close")
+_UPGRADE: Final = (b"upgrade", b"HTTP/1.1")  # the status demands that a protocol be named
 # How long, and how much, a client that sends too much may go on sending before the connection is closed under it. One
 # that is still sending would not read why.
 _LINGER_S: Final = 5.0
@@ -50,7 +51,8 @@ def make_app(service: HttpService, settings: Settings) -> Application:
 
 
 class Application:
-    """`stop` lets all streams end; it is called when the lifespan ends, or earlier by a server that waits for them."""
+    """`drain` takes no more work; `stop` ends what runs, too. `stop` is called when the lifespan ends, or earlier by a
+    server that waits for its connections."""
 
     def __init__(self, service: HttpService, settings: Settings) -> None:
         self.metrics = Metrics()
@@ -68,6 +70,14 @@ class Application:
     @property
     def routes(self) -> Sequence[Route]:
         return self._routes
+
+    @property
+    def running(self) -> int:
+        """How many requests have work under way."""
+        return self._running.taken
+
+    def drain(self) -> None:
+        self._running.drain()
 
     def stop(self) -> None:
         self._running.stop()
@@ -114,13 +124,15 @@ class Application:
                 await exchange.cut()
         finally:
             self.metrics.end(exchange)
-            log_request(exchange)
+            log_request(exchange, with_messages=self._settings.log_content)
 
     async def _answer(self, exchange: Exchange) -> None:
         scope = exchange.scope
         if scope.get(CROWDED):
             raise InputError(ErrorCode.SERVE_BUSY, "there are too many connections")
         _check_head(scope)
+        # `/v1/responses/` is meant as `/v1/responses`.
+        scope["path"] = scope["path"].rstrip("/") or "/"
         found: Route | None = None
         child: Scope = {}
         methods: set[str] = set()
@@ -136,13 +148,22 @@ class Application:
                 break
             methods |= route.methods or set()
         self._gate.check(exchange)
-        if found is not None:
+        if exchange.headers.get("upgrade", "").lower() == "websocket":
+            await self._refuse_websocket(exchange)
+        elif found is not None:
             scope.update(child)
             await found.handle(scope, exchange.receive, exchange.send)
         elif not methods:
             raise InputError(ErrorCode.SERVE_NOT_FOUND, "there is no such path")
         else:
             await self._answer_method(exchange, methods)
+
+    async def _refuse_websocket(self, exchange: Exchange) -> None:
+        error = InputError(
+            ErrorCode.SERVE_NO_WEBSOCKET, "there are no WebSockets here; answers are streamed as server-sent events"
+        )
+        # Behind the request the client speaks another protocol, so nothing more is read.
+        await exchange.refuse(problem_of(error), (_UPGRADE, _CLOSE), code=error.code)
 
     async def _answer_method(self, exchange: Exchange, methods: set[str]) -> None:
         allowed = ", ".join(sorted(methods | {"OPTIONS"})).encode()
@@ -157,7 +178,7 @@ class Application:
         problem = problem_of(error)
         if error is not exchange.failure and not isinstance(error, InputError):
             self.metrics.count_failure(error)
-            log_failure(exchange, error)
+            exchange.failure = error
         if exchange.has_started:
             log_bug(exchange, error)
             await exchange.cut()

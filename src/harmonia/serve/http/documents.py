@@ -1,4 +1,4 @@
-"""`/openapi.json` and `/docs`: the server described for programs and for people. Both are made once."""
+"""`/`, `/openapi.json` and `/docs`: the server described for programs and for people. All are made once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from harmonia.serve.api.openapi import STYLE, build_openapi, write_page
 from harmonia.serve.api.openapi.document import error_codes
 from harmonia.serve.settings import Settings
 
+_START: Final = msgspec.json.encode({"server": "harmonia", "docs": "/docs", "openapi": "/openapi.json", "api": "/v1"})
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -28,6 +29,9 @@ def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Ro
         f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
+    async def send_start(_request: Request) -> Response:
+        return Response(_START, media_type="application/json")
+
     async def send_document(_request: Request) -> Response:
         return Response(as_json, media_type="application/json")
 
@@ -35,6 +39,7 @@ def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Ro
         return Response(page, media_type="text/html", headers={"content-security-policy": policy})
 
     return [
+        Route("/", send_start, methods=["GET"], name="server"),
         Route("/openapi.json", send_document, methods=["GET"], name="openapi"),
         Route("/docs", send_page, methods=["GET"], name="docs"),
     ]

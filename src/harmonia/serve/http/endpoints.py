@@ -15,10 +15,10 @@ from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.bodies import read_value
 from harmonia.serve.http.contract import Generating, HttpService, Started
 from harmonia.serve.http.exchange import EXCHANGE, Exchange
-from harmonia.serve.http.logs import log_bug, log_content, log_failure
+from harmonia.serve.http.logs import log_bug, log_content
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.running import Running
-from harmonia.serve.http.streaming import Watch, out_of_time, send_fault, send_stream, send_whole
+from harmonia.serve.http.streaming import Watch, out_of_time, send_fault, send_stream, send_whole, stopping
 from harmonia.serve.identity import Caller
 from harmonia.serve.settings import Settings
 
@@ -62,7 +62,7 @@ class Generation:
         try:
             async with watch:
                 started = await self._service().create(value, caller)
-                watch.attach(started)
+                watch.attach(started, tells_end=self._is_named and started.wants_stream)
                 if started.wants_stream:
                     events = started.events() if not self._logs_content else _logged(exchange, started.events())
                     await send_stream(exchange, watch, events, has_done=self._has_done(caller))
@@ -96,6 +96,11 @@ class Generation:
             case "late":
                 exchange.error_code = ErrorCode.ENGINE_STALLED.value
                 await self._break_off(exchange, watch, started, out_of_time())
+            case "stopped" if not exchange.has_started:
+                raise stopping()
+            case "stopped":
+                exchange.error_code = ErrorCode.SERVE_STOPPING.value
+                await self._break_off(exchange, watch, started, stopping())
             case _:
                 pass
 
@@ -116,7 +121,6 @@ class Generation:
         if isinstance(failure, HarmonyError):
             exchange.error_code = failure.code.value
             self._metrics.count_failure(failure)
-            log_failure(exchange, failure)
         else:
             exchange.error_code = ErrorCode.SERVE_BUG.value
             self._metrics.count_bug()

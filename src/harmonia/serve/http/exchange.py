@@ -64,7 +64,7 @@ class Exchange:
         self.events = 0
         self.output_tokens: int | None = None
         self.error_code: str | None = None
-        self.failure: Exception | None = None  # that is in the log and the metrics already
+        self.failure: Exception | None = None  # that is in the metrics already; of ours, the line in the log tells it
         self.has_read = False  # the whole body
         self.is_cut = False  # the connection, or what was to come, because of the client or the time
         self._dialect: Dialect = dialect

@@ -1,4 +1,5 @@
-"""The log: one line for each request, and one for each bug, as text or as JSON.
+"""The log: one line for each request, and one with a stack for each bug, as text or as JSON. A request that failed
+through no fault of ours, because the engine is away or the disk is full, is one line as well, and says why.
 
 1. Nothing that a person or a model wrote is in it: no body, no header, no query, no path but the template of its route.
    `log_content` adds the bodies of requests to the model and of their answers, as they went over the wire: reasoning
@@ -21,6 +22,7 @@ from typing import Any, Final, TextIO
 
 from harmonia.errors import ErrorCode, HarmonyError, StoreError
 from harmonia.serve.http.exchange import Exchange
+from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Settings
 
 LOGGER: Final = logging.getLogger("harmonia.serve")
@@ -86,9 +88,15 @@ def withdraw(handler: logging.Handler) -> None:
         logger.propagate = True
 
 
-def log_request(exchange: Exchange) -> None:
-    """The one line of a request, when it is over."""
-    LOGGER.info("request", extra={_FIELDS: fields_of(exchange)})
+def log_request(exchange: Exchange, *, with_messages: bool = False) -> None:
+    """The one line of a request, when it is over. It is a warning where the engine, the store or a tool failed."""
+    failure = exchange.failure if isinstance(exchange.failure, HarmonyError) else None
+    fields = fields_of(exchange)
+    if failure is not None and (with_messages or isinstance(failure, StoreError) or failure.code in _SAFE_WORDS):
+        fields["because"] = failure.message
+    # A prompt that does not fit is found by the engine, and is the client's to change.
+    is_warning = failure is not None and problem_of(failure).status >= 500
+    LOGGER.log(logging.WARNING if is_warning else logging.INFO, "request", extra={_FIELDS: fields})
 
 
 def log_bug(exchange: Exchange, error: BaseException) -> None:
@@ -98,12 +106,9 @@ def log_bug(exchange: Exchange, error: BaseException) -> None:
     )
 
 
-def log_failure(exchange: Exchange, error: HarmonyError) -> None:
-    """A fault of the engine's, the store's or a tool's: the client was told of it in other words."""
-    fields: dict[str, Any] = {"request_id": exchange.request_id, "route": route_of(exchange), "code": error.code.value}
-    if isinstance(error, StoreError) or error.code in _SAFE_WORDS:
-        fields["because"] = error.message
-    LOGGER.warning("failure", extra={_FIELDS: fields}, exc_info=error)
+def log_drain(running: int, drain_s: float) -> None:
+    """The server is to stop, and waits for those that run."""
+    LOGGER.info("stopping", extra={_FIELDS: {"running": running, "drain_s": drain_s}})
 
 
 def log_content(exchange: Exchange, event: str, content: Any) -> None:

@@ -49,7 +49,7 @@ class Metrics:
         )
         self._cancellations = Counter(
             "harmonia_cancellations",
-            "Generations that ended because the client left, did not read, or the time was up.",
+            "Generations that ended because the client left, did not read, the time was up, or the server stopped.",
             ("why",),
             registry=registry,
         )

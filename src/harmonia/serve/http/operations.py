@@ -1,29 +1,36 @@
 """For whoever runs the server: is it alive, is it ready, how is it doing.
 
 `/health` says that the process answers, and that it is a Harmonia, so that another one does not take it for an engine.
-`/ready` says whether it can do its work: the store can be written and the engine is known. `/metrics` is for
-Prometheus.
+`/ready` says whether it can do its work: the store can be written, and the engine is known and answers. `/metrics` is
+for Prometheus.
+
+Everybody may ask, so the answers are kept for a while, and nobody is looked at twice at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import HarmonyError
-from harmonia.serve.http.contract import HttpService
+from harmonia.serve.engine_probe import check_engine
+from harmonia.serve.http.contract import HttpService, ServedModel
 from harmonia.serve.http.exchange import EXCHANGE, JSON_HEADERS, Exchange
-from harmonia.serve.http.logs import log_failure
 from harmonia.serve.http.metrics import CONTENT_TYPE, Metrics
 from harmonia.serve.http.running import Running
 from harmonia.serve.http.security import HEALTH, READY
+from harmonia.serve.not_ready import ENGINE_AWAY, NO_ENGINE, STOPPING, STORE_FAILED
 
 METRICS: Final = "/metrics"
-# Everybody may ask, and the answer costs a write to the store.
-_READY_FOR_S: Final = 1.0
+_STORE_FOR_S: Final = 1.0
+_ENGINE_FOR_S: Final = 5.0
+# It is somebody else's, often far away, and counts what is asked of it.
+_PROVIDER_FOR_S: Final = 30.0
 
 
 def operation_routes(service: HttpService, running: Running, metrics: Metrics) -> list[Route]:
@@ -39,39 +46,73 @@ class _Health:
         await _exchange_of(scope).answer(200, b'{"status":"ok","server":"harmonia"}')
 
 
+class _Checked:
+    """What came of a look at something: None, or what is wrong. It is kept for a time; who asks while somebody looks
+    waits for the same answer."""
+
+    def __init__(self, look: Callable[[], Awaitable[None]], metrics: Metrics) -> None:
+        self._look = look
+        self._metrics = metrics
+        self._found: asyncio.Task[HarmonyError | None] | None = None
+        self._found_at = 0.0
+
+    async def ask(self, for_s: float) -> HarmonyError | None:
+        found = self._found
+        if found is None or (found.done() and time.monotonic() - self._found_at >= for_s):
+            # A task of its own: that the first one who asked leaves is nothing to the others.
+            found = self._found = asyncio.create_task(self._find())
+        return await asyncio.shield(found)
+
+    async def _find(self) -> HarmonyError | None:
+        try:
+            await self._look()
+        except HarmonyError as error:
+            self._metrics.count_failure(error)
+            return error
+        finally:
+            self._found_at = time.monotonic()
+        return None
+
+
 class _Ready:
     def __init__(self, service: HttpService, running: Running, metrics: Metrics) -> None:
         self._service = service
         self._running = running
-        self._metrics = metrics
-        self._asked_at: float | None = None
-        self._why_not: str | None = None
+        self._store = _Checked(self._check_store, metrics)
+        self._engine = _Checked(self._check_engine, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _exchange_of(scope)
-        now = time.monotonic()
-        if self._asked_at is None or now - self._asked_at >= _READY_FOR_S:
-            self._asked_at = now
-            self._why_not = await self._look(exchange)
-        why_not = "stopping" if self._running.is_stopping else self._why_not
+        why_not = await self._why_not(exchange)
+        if isinstance(exchange.failure, HarmonyError):
+            exchange.error_code = exchange.failure.code.value
         if why_not is None:
             await exchange.answer(200, b'{"status":"ready"}')
         else:
             body = b'{"status":"not ready","because":"%s"}' % why_not.encode()
             await exchange.answer(503, body, (*JSON_HEADERS, (b"retry-after", b"1")))
 
-    async def _look(self, exchange: Exchange) -> str | None:
-        if self._service.model is None:
-            return "engine"
-        if self._service.store is None:
-            return None
-        try:
+    async def _why_not(self, exchange: Exchange) -> str | None:
+        model = self._service.model
+        if self._running.is_stopping:
+            return STOPPING
+        if model is None:
+            return NO_ENGINE
+        exchange.failure = await self._store.ask(_STORE_FOR_S)
+        if exchange.failure is not None:
+            return STORE_FAILED
+        is_provider = getattr(model, "traits", None) is None
+        exchange.failure = await self._engine.ask(_PROVIDER_FOR_S if is_provider else _ENGINE_FOR_S)
+        return None if exchange.failure is None else ENGINE_AWAY
+
+    async def _check_store(self) -> None:
+        if self._service.store is not None:
             await self._service.store.check()
-        except HarmonyError as error:
-            self._metrics.count_failure(error)
-            log_failure(exchange, error)
-            return "store"
-        return None
+
+    async def _check_engine(self) -> None:
+        model: ServedModel | None = self._service.model
+        if model is not None:
+            await check_engine(model)
 
 
 class _Figures:

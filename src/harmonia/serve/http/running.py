@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.http.exchange import Exchange
-from harmonia.serve.http.streaming import PIECE_BYTES, Watch, send_whole
+from harmonia.serve.http.streaming import PIECE_BYTES, Watch, send_whole, stopping
 from harmonia.serve.settings import Limits
 
 
@@ -25,7 +25,7 @@ class Running:
         """A place for one request. It is taken before the body is read and given back when the answer is sent, so that
         bodies and answers are bounded with it."""
         if self.is_stopping:
-            raise InputError(ErrorCode.SERVE_BUSY, "the server is about to stop")
+            raise stopping()
         if self._taken >= self._limits.concurrent:
             raise InputError(
                 ErrorCode.SERVE_BUSY, f"{self._limits.concurrent} requests are under way, which is the most at once"
@@ -46,11 +46,20 @@ class Running:
         finally:
             self._watches.discard(watch)
 
+    @property
+    def taken(self) -> int:
+        """How many places are taken."""
+        return self._taken
+
+    def drain(self) -> None:
+        """Take no more, and let those that run come to their own end."""
+        self.is_stopping = True
+
     def stop(self) -> None:
-        """Take no more, and let each that runs come to its terminal event."""
+        """Take no more, and end what runs, in a way that nobody takes for a whole answer."""
         self.is_stopping = True
         for watch in tuple(self._watches):
-            watch.end_soon()
+            watch.stop()
 
     async def send(self, exchange: Exchange, data: bytes, status: int = 200) -> None:
         """Send JSON that is there as a whole. A client that does not read a long one in time is cut."""

@@ -80,7 +80,9 @@ class Gate:
         address = _address_of(name)
         if address is not None and (address.is_loopback or address == self._address or self._takes_addresses):
             return
-        raise _forbidden("this server is not known under the name in the header Host; `hosts` in its settings adds one")
+        raise _forbidden(
+            "this server is not known under the name in the header Host; its operator adds one by --allow-host"
+        )
 
     def _check_origin(self, exchange: Exchange) -> None:
         origins = exchange.headers.getlist("origin")
@@ -98,7 +100,9 @@ class Gate:
             ]
             return
         if not _is_same(origin, exchange.headers.get("host", "").lower(), exchange.scope.get("scheme", "http")):
-            raise _forbidden("web pages of this origin may not call this server; `origins` in its settings adds one")
+            raise _forbidden(
+                "web pages of this origin may not call this server; its operator adds one by --allow-origin"
+            )
 
     def _check_key(self, exchange: Exchange, keys: Keys) -> None:
         if exchange.scope["path"] in _WITHOUT_KEY:

@@ -7,8 +7,9 @@
    would stay in memory for as long as the client likes.
 3. A client that leaves while several of its requests wait leaves all of them.
 4. Whatever uvicorn would answer in words of its own has our one error shape.
-5. At the end, on SIGINT or SIGTERM, running generations are asked to end and get the time for their terminal event. The
-   signals are not raised again: whoever called `serve` closes what the service holds.
+5. At the end, on SIGINT or SIGTERM, no new work is taken, and what runs has `limits.drain_s` to end by itself. Then it
+   is asked to end and gets the time for its terminal event. A second signal ends the waiting at once. The signals are
+   not raised again: whoever called `serve` closes what the service holds.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.http.app import HEAD_BYTES, Application, make_app
 from harmonia.serve.http.contract import HttpService
 from harmonia.serve.http.exchange import ABORT, CROWDED, body_of
-from harmonia.serve.http.logs import configure, log_loop_fault, withdraw
+from harmonia.serve.http.logs import configure, log_drain, log_loop_fault, withdraw
 from harmonia.serve.http.streaming import GRACE_S
 from harmonia.serve.identity import new_id
 from harmonia.serve.problems import problem_of
@@ -148,20 +149,32 @@ class _Server(uvicorn.Server):
         self._settings = settings
         self._on_listening = on_listening
         self._stop = stop
+        self._drains_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_listening()
 
     async def on_tick(self, counter: int) -> bool:
+        now = asyncio.get_running_loop().time()
         if counter % _TICKS_PER_LOOK == 0:
-            now = asyncio.get_running_loop().time()
             for connection in tuple(self.server_state.connections):
                 if isinstance(connection, _Guarded):
                     connection.look(now)
         if self._stop is not None and self._stop.is_set():
             self.should_exit = True
-        return await super().on_tick(counter)
+        return await super().on_tick(counter) and self._is_drained(now)
+
+    def _is_drained(self, now: float) -> bool:
+        """Whether nothing runs any more, or what does has had its time. Until then the server goes on listening: it has
+        running answers to send, and others to tell that it stops."""
+        if self._drains_until is None:
+            drain_s = self._settings.limits.drain_s
+            self._drains_until = now + drain_s
+            self._app.drain()
+            if self._app.running:
+                log_drain(self._app.running, drain_s)
+        return self.force_exit or not self._app.running or now >= self._drains_until
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # uvicorn ends the lifespan when all connections are closed, and streams would keep theirs.
@@ -273,6 +286,9 @@ class _Guarded(_Base):
             self._earlier.popleft()
         if before is not None and not before.response_complete:
             self._earlier.append(before)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The app answers, and the log has its line."""
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(InputError(ErrorCode.SERVE_INVALID_BODY, "the request is not HTTP/1.1"))

@@ -2,13 +2,15 @@
 
     create -> events* -> [DONE] -> end          create -> result -> end
        |         |                                 |         |
-      gone   gone, slow, late                     gone   gone, slow, late
+      gone   gone, slow, late, stopped            gone   gone, slow, late, stopped
 
 gone   The client has left: the generation is cancelled at once.
 slow   The client does not read: one write took longer than `limits.send_s`. The connection is cut, because closing it
        politely would wait for the client again.
-late   `limits.request_s` is over, or the server stops: the generation is asked to end and has GRACE_S for its terminal
-       event. Then it is cancelled.
+late   `limits.request_s` is over: the generation is asked to end and has GRACE_S for its terminal event. Then it is
+       cancelled.
+stopped  The server stops. A stream whose terminal event can say so is asked to end, as above. Any other answer that is
+       not whole is cancelled at once, and the client is told: cut off politely, it would look like a whole one.
 
 1. One write for each event, in the order they come. A comment goes out where nothing else did for
    `limits.keep_alive_s`, so that proxies keep the connection; no event waits for it longer than for its one write.
@@ -28,7 +30,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from harmonia.errors import EngineError, ErrorCode
+from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.bodies import ClientGone
 from harmonia.serve.http.contract import Started
@@ -38,7 +40,10 @@ from harmonia.serve.settings import Limits
 
 GRACE_S: Final = 3.0
 
-Cut = Literal["gone", "slow", "late"]
+Cut = Literal["gone", "slow", "late", "stopped"]
+
+# Behind these a stream has nothing more to say, and clients may leave.
+_TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 
 _COMMENT: Final = b": keep-alive\n\n"
 _DONE: Final = b"data: [DONE]\n\n"
@@ -66,7 +71,8 @@ class Watch:
         # The last write, or the beginning; and whether that write is still under way.
         self._wrote_at = 0.0
         self._is_writing = False
-        self._is_last = False
+        self._is_whole = False  # the client has all that there is to have
+        self._tells_end = False
         self._comment: asyncio.Task[None] | None = None
         self._exchange = exchange
         self._send_s = limits.send_s
@@ -109,9 +115,10 @@ class Watch:
         """Whether a write does not come to its end."""
         return self._is_writing or (self._comment is not None and not self._comment.done())
 
-    def attach(self, started: Started) -> None:
-        """From now on there is a generation to end."""
+    def attach(self, started: Started, *, tells_end: bool) -> None:
+        """From now on there is a generation to end. `tells_end`: its terminal event can say that it was ended."""
         self._started = started
+        self._tells_end = tells_end
         if self._is_ending:
             started.cancel()
 
@@ -125,12 +132,24 @@ class Watch:
             self._started.cancel()
         self._arm()
 
+    def stop(self) -> None:
+        """The server stops."""
+        is_sent = self._exchange.has_started and not (self._started is not None and self._started.wants_stream)
+        if self._is_whole or self._tells_end or is_sent:
+            self.end_soon()
+        else:
+            self._cut_off("stopped")
+
+    def note_whole(self) -> None:
+        """What was written is the whole answer but for its frame. Who leaves now has missed nothing."""
+        self._is_whole = True
+
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Write one piece of the body, behind a comment that is under way."""
         if self._comment is not None:
             await self._comment
             self._comment = None
-        self._is_last = is_last
+        self._is_whole = self._is_whole or is_last
         self._wrote_at = self._time()
         self._is_writing = True
         try:
@@ -161,6 +180,8 @@ class Watch:
                     self._note("gone")
                     raise ClientGone from None
                 self._is_writing = False
+                if event.type in _TERMINAL:
+                    self._is_whole = True
                 if not count % _EVENTS_AT_ONCE:
                     # Neither the generator nor the write need have waited for anything since the last time.
                     await asyncio.sleep(0)
@@ -170,6 +191,8 @@ class Watch:
             exchange.events = count
 
     def _note(self, why: Cut) -> None:
+        if why == "gone" and self._is_whole:
+            return
         self.cut = why
         self._exchange.is_cut = True
 
@@ -183,7 +206,7 @@ class Watch:
         while (await self._exchange.receive())["type"] != "http.disconnect":
             pass
         # Behind the last piece the server says "disconnect" as well.
-        if not self._is_last:
+        if not self._is_whole:
             self._cut_off("gone")
 
     def _arm(self) -> None:
@@ -227,6 +250,7 @@ async def send_stream(
     watch.has_comments = True
     async with aclosing(stream) as events:
         await watch.write_events(events)
+    watch.note_whole()
     if has_done:
         await watch.write(_DONE)
     await watch.write(b"", is_last=True)
@@ -237,6 +261,7 @@ async def send_whole(exchange: Exchange, watch: Watch, data: bytes, status: int 
     await exchange.start(status, (*JSON_HEADERS, (b"content-length", b"%d" % len(data))))
     for start in range(0, len(data), PIECE_BYTES):
         await watch.write(data[start : start + PIECE_BYTES])
+    watch.note_whole()
     await watch.write(b"", is_last=True)
 
 
@@ -255,6 +280,11 @@ async def send_fault(exchange: Exchange, error: BaseException, *, is_named: bool
 def out_of_time() -> EngineError:
     """What a client is told whose answer did not end in time, where it can still be told."""
     return EngineError(ErrorCode.ENGINE_STALLED, "the answer did not end within the time of a request")
+
+
+def stopping() -> InputError:
+    """What a client is told whose request came too late, or whose answer was not whole when the server stopped."""
+    return InputError(ErrorCode.SERVE_STOPPING, "the server is about to stop; send the request again")
 
 
 def frame_of(event: StreamEvent) -> bytes:

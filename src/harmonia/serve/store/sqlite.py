@@ -85,11 +85,13 @@ class SqliteStore:
 
         def work() -> Self:
             load_cipher()
+            place = None if path is None else Path(path)
             try:
-                place = None if path is None else Path(path)
                 return cls(Database(place, busy_timeout_s=busy_timeout_s, max_bytes=max_bytes))
-            except (sqlite3.Error, OSError) as error:
-                raise store_error(error) from error
+            except (sqlite3.Error, OSError, StoreError) as error:
+                found = store_error(error)
+                # Only the operator sees this one, and needs to know which file it is.
+                raise StoreError(found.code, f"{place or MEMORY}: {found.message}", found.at) from error
 
         def close_unwanted(opening: Future[Self]) -> None:
             if not opening.cancelled() and opening.exception() is None:

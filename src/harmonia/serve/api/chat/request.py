@@ -22,6 +22,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.engine import Sampling
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
+from harmonia.serve.api.sampled_tokens import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 
 MAX_STOPS: Final = 4
 
@@ -242,8 +243,8 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
         if seed is not None:
             seed = (seed + choice + 2**63) % 2**64 - 2**63
         return Sampling(
-            temperature=self.temperature,
-            top_p=self.top_p,
+            temperature=DEFAULT_TEMPERATURE if self.temperature is None else self.temperature,
+            top_p=DEFAULT_TOP_P if self.top_p is None else self.top_p,
             top_k=self.top_k,
             min_p=self.min_p,
             seed=seed,
@@ -256,7 +257,7 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 
 def read_request(value: object) -> CreateCompletion:
     """The body, if everything in it can be honoured."""
-    request = read_struct(_without_nulls(value, "$"), CreateCompletion)
+    request = read_struct(_without_nulls(value, "$"), CreateCompletion, hints=_OF_RESPONSES)
     for name, why in _NOT_HERE.items():
         if getattr(request, name) is not None:
             unsupported(f"{name} is not supported: {why}", f"$.{name}")
@@ -276,8 +277,10 @@ def read_request(value: object) -> CreateCompletion:
     if request.top_logprobs is not None and not request.logprobs:
         invalid("top_logprobs needs logprobs to be true", "$.top_logprobs")
     given = request.response_format
-    if given is not None and (given.type == "json_schema") is not (given.json_schema is not None):
-        invalid(f"a format of type {given.type} and json_schema do not fit together", "$.response_format.json_schema")
+    if given is not None and given.type == "json_schema" and given.json_schema is None:
+        invalid("json_schema is missing: a format of type json_schema needs it", "$.response_format.json_schema")
+    if given is not None and given.type != "json_schema" and given.json_schema is not None:
+        invalid(f"a format of type {given.type} has no json_schema", "$.response_format.json_schema")
     return request
 
 
@@ -312,6 +315,15 @@ def read_call(value: Json, path: str) -> FunctionCall | CustomCall:
     return read_struct(value, FunctionCall if kind == "function" else CustomCall, path)
 
 
+# What Responses call what is here, too.
+_OF_RESPONSES: Final = {
+    "input": "Chat Completions take messages; input is for Responses, POST /v1/responses",
+    "instructions": "Chat Completions take a message of the role system or developer",
+    "max_output_tokens": "Chat Completions take max_completion_tokens",
+    "previous_response_id": "nothing is kept of Chat Completions; Responses are, see POST /v1/responses",
+    "reasoning": "Chat Completions take reasoning_effort",
+    "text": "Chat Completions take response_format and verbosity",
+}
 _NOT_HERE: Final = {
     "audio": "answers are text only",
     "prediction": "the engine continues what it reads, not what is foreseen",
@@ -322,5 +334,5 @@ _NOT_HERE: Final = {
 
 def _without_nulls(value: object, path: str) -> Json:
     if not isinstance(value, dict):
-        invalid("expected a JSON object", path)
+        invalid("the body must be a JSON object" if path == "$" else "expected a JSON object", path)
     return {name: each for name, each in cast("Json", value).items() if each is not None}

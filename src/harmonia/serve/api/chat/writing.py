@@ -10,16 +10,15 @@ for calls that were cut off: a chunk cannot be taken back, so the last one has t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from harmonia.messages import Json
-from harmonia.run.engines.engine import Alternative, TokenLogprob
+from harmonia.run.engines.engine import TokenLogprob
 from harmonia.serve.api.chat.choice import Finished, Logprobs
 from harmonia.serve.api.chat.tools import CallKind
 from harmonia.serve.api.encoding import encode, encode_text
-from harmonia.vocabulary import decode_bytes
+from harmonia.serve.api.sampled_tokens import write_logprob
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -209,12 +208,4 @@ def write_usage(endings: Sequence[Finished]) -> Json:
 
 def write_logprobs(logprobs: Logprobs) -> Json:
     """Log-probabilities of tokens of the content."""
-    content: list[Any] = [
-        {**_write_token(each), "top_logprobs": [_write_token(other) for other in each.top]} for each in logprobs
-    ]
-    return {"content": content, "refusal": None}
-
-
-def _write_token(given: TokenLogprob | Alternative) -> Json:
-    data = given.text.encode(errors="replace") if given.token is None else decode_bytes([given.token])
-    return {"token": given.text, "logprob": given.logprob, "bytes": list(data)}
+    return {"content": [write_logprob(each) for each in logprobs], "refusal": None}

@@ -19,6 +19,7 @@ from harmonia.serve.api.openapi.shapes import (
     record,
     ref,
 )
+from harmonia.serve.not_ready import REASONS
 
 _USAGE_OF_RESPONSES: Final = record(
     {
@@ -329,7 +330,8 @@ ANSWERS: Final[dict[str, Json]] = {
     ),
     "Detokenized": record({"text": STRING, "bytes": described(STRING, "In hexadecimal.")}),
     # ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────
+    "Server": record({"server": one_of("harmonia"), "docs": STRING, "openapi": STRING, "api": STRING}),
     "Health": record({"status": one_of("ok"), "server": one_of("harmonia")}),
     "Ready": record({"status": one_of("ready")}),
-    "NotReady": record({"status": one_of("not ready"), "because": one_of("engine", "store", "stopping")}),
+    "NotReady": record({"status": one_of("not ready"), "because": one_of(*REASONS)}),
 }

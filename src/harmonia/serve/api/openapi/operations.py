@@ -248,6 +248,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get",
+        path="/",
+        id="server",
+        tag="Operation",
+        summary="What this is, and where the rest of it is",
+        answer="Server",
+        statuses=_OF_ALL,
+    ),
+    Operation(
+        method="get",
         path="/health",
         id="health",
         tag="Operation",
@@ -262,7 +271,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         id="ready",
         tag="Operation",
         summary="Whether the server can work",
-        said="That the engine is known and the store can be written.",
+        said="That the store can be written, and that the engine is known and can be reached. An engine that is a "
+        "server is asked at most every few seconds.",
         answer="Ready",
         statuses=(403, 500),
         further=((503, "NotReady", "It cannot, at the moment."),),
