@@ -21,7 +21,7 @@ _AWAY: Final = frozenset({502, 503, 504})
 
 async def check_engine(model: object) -> None:
     """Raises an EngineError where the engine cannot be reached."""
-    server: object = getattr(model, "_server", None)
+    server: object = getattr(model, "server", None)
     if not isinstance(server, Server):
         return
     # Providers have the version in their address.

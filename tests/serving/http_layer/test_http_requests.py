@@ -329,11 +329,11 @@ def test_ready_looks_at_the_store_and_the_engine_and_needs_no_key() -> None:
 
     async def play() -> None:
         service = FakeService(keys={"k": "alice"})
-        assert await ask(service) == (503, {"status": "not ready", "because": "engine"})
+        assert await ask(service) == (503, {"status": "not ready", "because": "there is no engine"})
         service.model = object()
         assert await ask(service) == (200, {"status": "ready"})
         service.store.problem = StoreError(ErrorCode.STORE_UNAVAILABLE, "disk full")
-        assert await ask(service) == (503, {"status": "not ready", "because": "store"})
+        assert await ask(service) == (503, {"status": "not ready", "because": "the store cannot be written"})
 
     asyncio.run(play())
 

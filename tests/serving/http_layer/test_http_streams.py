@@ -266,7 +266,7 @@ def test_when_the_server_stops_what_runs_may_end_by_itself_and_nothing_new_begin
             server.service.chat.script = hang_behind(numbered(1))
             client, generated = await begin(server, "/v1/chat/completions")
             server.stop.set()
-            while (await server.ask("GET", "/ready")).json.get("because") != "stopping":
+            while (await server.ask("GET", "/ready")).json.get("because") != "the server is about to stop":
                 await asyncio.sleep(0)
             refused = await server.ask("POST", "/v1/responses", {})
             assert (refused.status, refused.code) == (503, "server_stopping")

@@ -62,7 +62,7 @@ class CompletionsEngine:
         if not model:
             raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{name} wants to know which model is meant: model=…")
         check_ambiguous(ambiguous)
-        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
+        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous
         self._max_tokens = max_tokens
         self._extra = extra or {}
@@ -86,7 +86,7 @@ class CompletionsEngine:
                 **({"stream_options": {"include_usage": True}, **_KEEP_SPECIAL} if self._knows_more else {}),
                 **self._extra,
             }
-            answer = _Answer(self._server, [*prompt_notes, *notes], self.name)
+            answer = _Answer(self.server, [*prompt_notes, *notes], self.name)
             try:
                 async with aclosing(sample(answer, "/v1/completions", body, "either")) as events:
                     async for event in events:
@@ -98,7 +98,7 @@ class CompletionsEngine:
                 self._knows_more = False
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
 
 class _Answer(CompletionAnswer):

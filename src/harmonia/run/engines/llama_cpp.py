@@ -122,7 +122,7 @@ class LlamaCppEngine:
         cache_prompt: bool = True,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
+        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._model = model
         self._streaming = streaming
         self._extra = {"cache_prompt": cache_prompt, **(extra or {})}
@@ -152,11 +152,11 @@ class LlamaCppEngine:
         }
         if self._model:
             body["model"] = self._model
-        answer = _Answer(self._server, notes, sampling.logprobs)
+        answer = _Answer(self.server, notes, sampling.logprobs)
         return sample(answer, "/completion", body, "sse" if self._streaming else "ndjson")
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
 
 class _Answer(Answer):

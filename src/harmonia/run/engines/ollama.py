@@ -78,7 +78,7 @@ class OllamaEngine:
                 ErrorCode.ENGINE_INVALID_OPTION, "Ollama wants to know which of its models is meant: model=…"
             )
         check_ambiguous(ambiguous)
-        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
+        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous
         self._extra = extra or {}
         self.model = model
@@ -104,11 +104,11 @@ class OllamaEngine:
         }
         if logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": logprobs}
-        answer = _Answer(self._server, [*prompt_notes, *notes], wants_logprobs=logprobs is not None)
+        answer = _Answer(self.server, [*prompt_notes, *notes], wants_logprobs=logprobs is not None)
         return sample(answer, "/api/generate", body, "ndjson")
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
 
 class _Answer(Answer):

@@ -51,7 +51,7 @@ class VllmEngine:
             raise InputError(
                 ErrorCode.ENGINE_INVALID_OPTION, "vLLM wants to know which of its models is meant: model=…"
             )
-        self._server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
+        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._extra = extra or {}
         self.model = model
         self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens)
@@ -73,10 +73,10 @@ class VllmEngine:
         }
         if request.sampling.logprobs is not None:
             body["return_tokens_as_token_ids"] = True
-        return sample(_Answer(self._server, notes), "/v1/completions", body, "sse")
+        return sample(_Answer(self.server, notes), "/v1/completions", body, "sse")
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
 
 class _Answer(CompletionAnswer):

@@ -37,12 +37,12 @@ class Provider(ABC):
         extra: Mapping[str, Any] | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self._server = Server(api_address(base_url), api_key=api_key, headers=headers, patience=patience)
+        self.server = Server(api_address(base_url), api_key=api_key, headers=headers, patience=patience)
         self._model = model
         self._extra = dict(extra or {})
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._model} at {self._server.url}>"
+        return f"<{type(self).__name__}: {self._model} at {self.server.url}>"
 
     @property
     def name(self) -> str:
@@ -55,18 +55,18 @@ class Provider(ABC):
     @property
     def url(self) -> str:
         """The address of the API."""
-        return self._server.url
+        return self.server.url
 
     async def respond(self, conversation: Conversation, request: Request) -> AsyncGenerator[Event | Finish, None]:
         """The provider's answer, as it comes."""
         body = self._make_body(conversation, request)
-        answer = exchange(self._server, self.PATH, body.value, self._make_reader(body.names), body.notes)
+        answer = exchange(self.server, self.PATH, body.value, self._make_reader(body.names), body.notes)
         async with aclosing(answer):
             async for event in answer:
                 yield event
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
     @abstractmethod
     def _make_body(self, conversation: Conversation, request: Request) -> Body: ...
