@@ -25,7 +25,7 @@ from collections.abc import Callable, Generator, Sized
 from contextlib import contextmanager
 from http import HTTPStatus
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 import msgspec
 import uvicorn
@@ -158,7 +158,8 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         now = asyncio.get_running_loop().time()
         if counter % _TICKS_PER_LOOK == 0:
-            for connection in tuple(self.server_state.connections):
+            # Of whatever types uvicorn knows: that depends on which libraries are installed.
+            for connection in cast("tuple[object, ...]", tuple(self.server_state.connections)):
                 if isinstance(connection, _Guarded):
                     connection.look(now)
         if self._stop is not None and self._stop.is_set():
