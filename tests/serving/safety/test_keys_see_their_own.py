@@ -169,7 +169,7 @@ def test_ids_cannot_be_guessed(tmp_path: Path) -> None:
                 )
                 ids.append(chat.json["id"])
             assert len(set(ids)) == len(ids) == 200
-            digits = [id_.rpartition("_")[2] for id_ in ids]
+            digits = [re.split("[_-]", id_)[-1] for id_ in ids]
             assert all(re.fullmatch("[0-9a-f]{48}", each) for each in digits)
             # At each of the 48 places each of the 16 digits comes about as often as by chance: within nine deviations.
             expected, deviation = len(ids) / 16, math.sqrt(len(ids) * 15 / 256)

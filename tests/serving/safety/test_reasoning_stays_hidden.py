@@ -125,7 +125,17 @@ async def _ask_everything(server: RealServer) -> None:
         ("detokenize", {"tokens": [13225]}),
     ):
         await server.ask("POST", f"/v1/harmony/{name}", body)
-    for path in ("/v1/models", "/metrics", "/openapi.json", "/docs", "/health", "/ready", "/nothing", "/v1/responses"):
+    for path in (
+        "/",
+        "/v1/models",
+        "/metrics",
+        "/openapi.json",
+        "/docs",
+        "/health",
+        "/ready",
+        "/nothing",
+        "/v1/responses",
+    ):
         await server.ask("GET", path)
 
 
