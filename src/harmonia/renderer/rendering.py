@@ -150,7 +150,8 @@ class Renderer:
         for text in body:
             tokens += self.vocabulary.encode(text)
         tokens.append(stop)
-        return Piece(tokens, role_end, header_end, losses)
+        # A copy has no room to grow, which a list that was added to keeps for as long as it is remembered.
+        return Piece(tokens.copy(), role_end, header_end, losses)
 
     def _encode_word(self, word: str) -> list[int]:
         return self._format_words.get(word) or self.vocabulary.encode(word)

@@ -13,9 +13,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from harmonia.errors import HarmonyError, InputError
+from harmonia.events import TextDelta
 from harmonia.messages import Message
 from harmonia.parts import call_of
 from harmonia.run.engines.engine import Sampling
@@ -64,7 +65,8 @@ class StartedResponse:
         self._is_stored = False
         self._end_is_stored = False
         self._is_cancelled = False
-        self._ended = asyncio.Event()
+        self._is_settled = False
+        self._settled: asyncio.Event | None = None  # made for those who wait; thousands of streams have nobody
         self._run: Run | None = None
         self._first: TurnEvent | None = None
         self._pulled: AsyncGenerator[TurnEvent, None] | None = None
@@ -127,7 +129,9 @@ class StartedResponse:
 
     async def stop_and_wait(self) -> None:
         self.cancel()
-        await self._ended.wait()
+        if not self._is_settled:
+            self._settled = self._settled or asyncio.Event()
+            await self._settled.wait()
 
     async def result(self) -> bytes:
         """The whole response. One that failed before anything came is an error, as clients expect it."""
@@ -161,7 +165,13 @@ class StartedResponse:
                     for event in await self._keep(told):
                         yield event
                     return
+                delta = writer.delta
                 async for happened in pulled:
+                    if happened.__class__ is TextDelta:
+                        event = delta(cast("TextDelta", happened))
+                        if event is not None:
+                            yield event
+                        continue
                     told = writer.feed(happened)
                     if told:
                         if writer.finished or writer.is_over:
@@ -202,11 +212,17 @@ class StartedResponse:
                 asked.request.previous_response_id,
             )
             beginning = self._service.store.begin(response, asked.inputs)
+            asked.inputs = []  # a stream may wait for long, and need not hold them
             if self.wants_stream:
                 # A stream need not wait for the disk to say that it has begun. No item is told before this is done.
                 self._beginning = asyncio.ensure_future(beginning)
+                self._beginning.add_done_callback(self._forget_beginning)
             else:
                 await beginning
+
+    def _forget_beginning(self, beginning: asyncio.Future[None]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            self._beginning = None
 
     async def begun(self) -> None:
         """Waits until the store knows of the response, or cannot."""
@@ -299,15 +315,14 @@ class StartedResponse:
         if not self._is_stored:
             writer.finished.clear()
             return
-        if self._beginning is not None:
+        beginning = self._beginning
+        if beginning is not None:
             try:
-                await asyncio.shield(self._beginning)
+                await asyncio.shield(beginning)
             except Exception:
                 self._is_stored = False
+                self._beginning = None
                 raise
-            finally:
-                if self._beginning.done():
-                    self._beginning = None
         store = self._service.store
         while writer.finished:
             item = writer.finished[0]
@@ -343,7 +358,9 @@ class StartedResponse:
             except Exception as error:
                 _LOG.error("a tool of a response could not be closed: %s", _name_of(error))
             finally:
-                self._ended.set()
+                self._is_settled = True
+                if self._settled is not None:
+                    self._settled.set()
                 self._on_end(self.id)
 
     def _seal(self, messages: Sequence[Message]) -> str:

@@ -53,7 +53,7 @@ _HEADERS: Final = (
     (b"x-accel-buffering", b"no"),  # nginx would collect the events
 )
 # A generator that never has to wait would keep everybody else waiting.
-_EVENTS_AT_ONCE: Final = 64
+_EVENTS_AT_ONCE: Final = 128
 PIECE_BYTES: Final = 64 * 1024
 
 # `event: TYPE\ndata: ` by type; there are some fifty.

@@ -110,7 +110,8 @@ class ResponseWriter:
         """What a client is told of this event."""
         kind = event.__class__
         if kind is TextDelta or kind is ArgumentsDelta:
-            return self._delta(cast("TextDelta | ArgumentsDelta", event))
+            delta = self.delta(cast("TextDelta | ArgumentsDelta", event))
+            return () if delta is None else (delta,)
         self._tally.note(event)
         if self.stop_because is not None and kind is not RunEnded:
             return ()  # it is being stopped, and nothing may follow what is incomplete
@@ -231,14 +232,15 @@ class ResponseWriter:
             self._prepare_deltas(item, "response.mcp_call_arguments.delta")
         return events
 
-    def _delta(self, event: TextDelta | ArgumentsDelta) -> Sequence[StreamEvent]:
+    def delta(self, event: TextDelta | ArgumentsDelta) -> StreamEvent | None:
+        """What a client is told of a piece of text; nothing else follows from one. This runs once a token."""
         item = self._open
         if item is None:
-            return ()
+            return None
         text = event.text
         item.texts.append(text)
         if not item.delta_head:
-            return ()
+            return None
         sequence = self._sequence
         self._sequence = sequence + 1
         if self._shows_logprobs and item.kind == "message" and isinstance(event, TextDelta):
@@ -247,9 +249,9 @@ class ResponseWriter:
             tail = b',"logprobs":%b}' % encode(logprobs)
         else:
             tail = item.delta_tail
-        # Once a token: one format, and nothing encoded but the text.
+        # One format, and nothing encoded but the text.
         data = b'%b%d,"delta":%b%b' % (item.delta_head, sequence, encode_text(text), tail)
-        return (StreamEvent(data, item.delta_type),)
+        return StreamEvent(data, item.delta_type)
 
     def _message_ended(self, message: Message) -> Sequence[StreamEvent]:
         item, self._open = self._open, None
