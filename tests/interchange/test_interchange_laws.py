@@ -13,6 +13,7 @@ from harmonia import Conversation, InputError, Message, parse, render
 from harmonia.interchange import FORMATS, Exported, Format, from_chat_messages, from_responses_items, recognise
 from harmonia.interchange.chat import to_chat_messages
 from harmonia.interchange.responses_writing import to_responses_items
+from harmonia.provenance import Trust
 from harmonia.vocabulary import FIRST_SPECIAL
 from interchange.interchange_strategies import kept_conversations
 
@@ -63,6 +64,8 @@ def test_the_text_says_what_the_value_says(format_: Format, conversation: Conver
 @given(conversation=wild.conversations)
 def test_a_second_trip_loses_nothing_more(format_: Format, conversation: Conversation) -> None:
     once = format_.read(write(format_, conversation).value).conversation
+    # What was read by guessing is written as if it were certain, which is said, and may then be read otherwise.
+    assume(not any(each.origin is not None and each.origin.trust is Trust.GUESSED for each in once))
     assert format_.read(write(format_, once).value).conversation == once
 
 

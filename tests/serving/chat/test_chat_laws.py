@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chat_service import CALLER, WEATHER, FakeService, body, fold, without_ids
@@ -113,6 +114,9 @@ def test_content_is_the_visible_text_up_to_a_stop_string(text: str, stop: list[s
 @given(damaged, cuts, reasons, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_nothing_of_what_is_hidden_comes_out(text: str, sizes: list[int], reason: Any, streamed: bool) -> None:
+    # What is said to a declared tool is the client's to see.
+    assume(not re.search(rf"to=functions\.get_weather[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>[^<]*{SECRET}", text))
+
     async def everything() -> bytes:
         engine = ScriptedEngine([*cut_up(say(text), sizes), Finish(reason)], final("Sorry."))
         try:
