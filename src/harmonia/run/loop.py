@@ -212,7 +212,8 @@ class Run:
                                 yield LogprobsGiven(piece.logprobs)
                             events = feed(tokens[0] if count == 1 else tokens if count else piece.text)
                         elif isinstance(piece, Finish):
-                            finish = piece
+                            # Behind <|return|> it does not matter for what else the engine stopped.
+                            finish = msgspec.structs.replace(piece, reason="stop") if completion.is_over else piece
                             break
                         else:
                             events = (piece,)

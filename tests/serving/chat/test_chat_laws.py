@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from chat_service import CALLER, WEATHER, FakeService, body, fold, without_ids
@@ -83,6 +83,7 @@ def outcome(script: list[Line], config: Settings | None = None, **fields: Any) -
     return asyncio.run(_outcome(service, body(tools=[WEATHER], **fields)))
 
 
+@example("<|return|>analysis", [1], [4], "length", [], "hidden")
 @given(damaged, cuts, cuts, reasons, stops, st.sampled_from(["hidden", "shown"]))
 @settings(max_examples=150, deadline=None)
 def test_chunking_is_invisible_and_chunks_fold_to_the_answer(
