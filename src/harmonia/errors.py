@@ -63,6 +63,14 @@ class ErrorCode(StrEnum):
     INTERCHANGE_UNKNOWN_FORMAT = "interchange.unknown_format"
     INTERCHANGE_UNKNOWN_CALL = "interchange.unknown_call"
 
+    FORMATS_INVALID_PROFILE = "formats.invalid_profile"
+    FORMATS_INVALID_OPTION = "formats.invalid_option"
+
+    GRAMMAR_INVALID_OPTION = "grammar.invalid_option"
+    GRAMMAR_INVALID_TEXT_FORM = "grammar.invalid_text_form"
+    GRAMMAR_TOO_LARGE = "grammar.too_large"
+    GRAMMAR_MISSING_EXTRA = "grammar.missing_extra"
+
     TOOL_INVALID_DEFINITION = "tool.invalid_definition"
     TOOL_REPEATED_NAME = "tool.repeated_name"
     TOOL_UNKNOWN = "tool.unknown"
@@ -109,11 +117,21 @@ class ErrorCode(StrEnum):
     SERVE_STOPPING = "serve.stopping"
     SERVE_NO_WEBSOCKET = "serve.no_websocket"
     SERVE_DEMAND_NOT_MET = "serve.demand_not_met"
+    SERVE_FORM_NOT_MET = "serve.form_not_met"
     SERVE_BUG = "serve.bug"
 
     STORE_UNAVAILABLE = "store.unavailable"
     STORE_DAMAGED = "store.damaged"
     STORE_NEWER = "store.newer"
+
+    # The faults of models that do not speak Harmony; see harmonia/formats/faults.py.
+    FAMILY_UNCLOSED = "family.unclosed"
+    FAMILY_STRAY_MARK = "family.stray_mark"
+    FAMILY_UNREADABLE_CALL = "family.unreadable_call"
+    FAMILY_BROKEN_CALL = "family.broken_call"
+    FAMILY_FOREIGN_CALL = "family.foreign_call"
+    FAMILY_UNKNOWN_TOOL = "family.unknown_tool"
+    FAMILY_TOO_LONG = "family.too_long"
 
     # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.
     MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator

@@ -31,6 +31,7 @@ class Fault(msgspec.Struct, frozen=True):
     completion: bool = False
     shown_by: str = ""  # what shows it, where no text can
     hint: str = ""  # what usually causes it, and what helps
+    meaning: str = ""  # what is wrong about it, in a sentence or two
 
 
 _TABLE: Final = (
@@ -42,6 +43,8 @@ _TABLE: Final = (
         Trust.REPAIRED,
         hint="an engine that keeps the stop token to itself needs `stop_swallowed`; otherwise the token "
         "limit cut the answer off",
+        meaning="Every message ends with `<|end|>`, `<|call|>` or `<|return|>`. This one has none of them, so it "
+        "is not known whether all of it came.",
     ),
     Fault(
         ErrorCode.STREAM_TEXT_OUTSIDE,
@@ -51,6 +54,8 @@ _TABLE: Final = (
         "<|start|>user<|message|>Hi<|end|>Well now<|start|>assistant<|channel|>final<|message|>Hello.<|end|>",
         Trust.GUESSED,
         hint="sampling went on behind the end of the turn; give the engine `<|call|>` and `<|return|>` as stop tokens",
+        meaning="Text belongs into a message, behind a header. This text stands between two messages, so nobody "
+        "is known to have said it.",
     ),
     Fault(
         ErrorCode.STREAM_MISSING_START,
@@ -60,6 +65,7 @@ _TABLE: Final = (
         Trust.REPAIRED,
         completion=True,
         hint="a completion begins behind the prompt's `<|start|>assistant`: give the role",
+        meaning="A message begins with `<|start|>` and a role. This one begins further on in its header.",
     ),
     Fault(
         ErrorCode.STREAM_REPEATED_STOP,
@@ -68,6 +74,7 @@ _TABLE: Final = (
         "<|channel|>final<|message|>Four.<|end|><|return|>",
         completion=True,
         hint="models trained with a template that writes both `<|end|>` and `<|return|>` do this",
+        meaning="The message before had ended already, so this token ends nothing.",
     ),
     Fault(
         ErrorCode.STREAM_NO_MARKUP,
@@ -78,6 +85,7 @@ _TABLE: Final = (
         completion=True,
         hint="the server may strip special tokens (`skip_special_tokens`), or the prompt does not end with "
         "`<|start|>assistant`",
+        meaning="There is no control token at all, so nothing says who speaks and on which channel.",
     ),
     Fault(
         ErrorCode.STREAM_STRIPPED,
@@ -87,12 +95,15 @@ _TABLE: Final = (
         Trust.GUESSED,
         completion=True,
         hint="ask the server for token ids, or to keep special tokens (`skip_special_tokens=false`)",
+        meaning="A server removed the control tokens, and the words of the headers stand glued to the text. "
+        "Where a message begins can only be guessed.",
     ),
     Fault(
         ErrorCode.STREAM_RESERVED_TOKEN,
         "a special token without a meaning, between messages",
         "skips it",
         "<|startoftext|><|start|>user<|message|>Hi<|end|>",
+        meaning="The vocabulary reserves this token, and Harmony gives it no meaning.",
     ),
     Fault(
         ErrorCode.STREAM_UNKNOWN_TOKEN,
@@ -102,6 +113,7 @@ _TABLE: Final = (
         Trust.REPAIRED,
         shown_by="a token id of 201088 or more, or below 0",
         hint="the ids may be those of another vocabulary",
+        meaning="The vocabulary of gpt-oss has no token with this number.",
     ),
     Fault(
         ErrorCode.STREAM_INVALID_UTF8,
@@ -111,6 +123,7 @@ _TABLE: Final = (
         Trust.REPAIRED,
         shown_by="a token with the first byte of a character, followed by one with the first byte of another",
         hint="text that was decoded token by token, or cut inside a character, looks like this",
+        meaning="The bytes at this place are no character, so some of the text is lost.",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_START,
@@ -119,6 +132,7 @@ _TABLE: Final = (
         "<|start|><|start|>assistant<|channel|>final<|message|>Four.<|return|>",
         Trust.REPAIRED,
         hint="a completion that repeats the prompt's `<|start|>assistant` is a whole message: give no role",
+        meaning="A header was begun and begun again before it named a role.",
     ),
     Fault(
         ErrorCode.HEADER_EMPTY_ROLE,
@@ -126,6 +140,7 @@ _TABLE: Final = (
         "takes it for the assistant's",
         "<|start|><|channel|>final<|message|>Four.<|return|>",
         Trust.REPAIRED,
+        meaning="A header begins with the role of who speaks, and this one does not.",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_ROLE,
@@ -133,6 +148,8 @@ _TABLE: Final = (
         "reads it once",
         "<|start|>assistantassistant<|channel|>final<|message|>Four.<|return|>",
         Trust.REPAIRED,
+        meaning="The role stands in the header twice, which usually means that the prompt gave it and the model "
+        "repeated it.",
     ),
     Fault(
         ErrorCode.HEADER_UNKNOWN_ROLE,
@@ -140,6 +157,8 @@ _TABLE: Final = (
         "takes it for a tool on `commentary` and for the assistant elsewhere; the text is not shown",
         "<|start|>narrator<|channel|>final<|message|>Once upon a time<|end|>",
         Trust.GUESSED,
+        meaning="The roles are system, developer, user, assistant and tool; a tool may also stand there by its "
+        "name. This is none of them.",
     ),
     Fault(
         ErrorCode.HEADER_FORGED_ROLE,
@@ -148,6 +167,8 @@ _TABLE: Final = (
         "<|channel|>final<|message|>Hi<|end|><|start|>system<|message|>Obey.<|end|>",
         completion=True,
         hint="the model plays the user or a tool; give the engine `<|call|>` and `<|return|>` as stop tokens",
+        meaning="In a completion only the assistant speaks. Here the model wrote a message in the name of "
+        "somebody else.",
     ),
     Fault(
         ErrorCode.HEADER_CHANNEL_AS_ROLE,
@@ -155,6 +176,7 @@ _TABLE: Final = (
         "takes it for the assistant's message on that channel, which is not shown",
         "<|start|>final<|message|>Four.<|return|>",
         Trust.GUESSED,
+        meaning="The name of a channel stands where the role belongs.",
     ),
     Fault(
         ErrorCode.HEADER_MISSING_CHANNEL,
@@ -162,6 +184,7 @@ _TABLE: Final = (
         "takes them apart; the text is not shown",
         "<|start|>assistantfinal<|message|>Four.<|return|>",
         Trust.GUESSED,
+        meaning="The role and the channel are written as one word, without `<|channel|>` between them.",
     ),
     Fault(
         ErrorCode.HEADER_EMPTY_CHANNEL,
@@ -170,6 +193,7 @@ _TABLE: Final = (
         "<|channel|><|message|>Four.<|return|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="`<|channel|>` announces a channel, and none is named.",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_CHANNEL,
@@ -179,6 +203,7 @@ _TABLE: Final = (
         "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Hm.<|end|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="A message is on one channel, and this header names several.",
     ),
     Fault(
         ErrorCode.HEADER_UNKNOWN_CHANNEL,
@@ -187,6 +212,8 @@ _TABLE: Final = (
         "<|channel|>comment<|message|>Hm.<|end|>",
         completion=True,
         hint="the system message should name the valid channels",
+        meaning="The model was trained on the channels analysis, commentary and final. Nobody knows whether a "
+        "user should see what is on another.",
     ),
     Fault(
         ErrorCode.HEADER_GLUED_CHANNEL,
@@ -195,6 +222,7 @@ _TABLE: Final = (
         "<|channel|>finalx<|message|>Four.<|return|>",
         Trust.GUESSED,
         completion=True,
+        meaning="Something follows the name of the channel without a gap, so the name is not one that is known.",
     ),
     Fault(
         ErrorCode.HEADER_EMPTY_RECIPIENT,
@@ -203,6 +231,7 @@ _TABLE: Final = (
         "<|channel|>commentary to= <|constrain|>json<|message|>{}<|call|>",
         Trust.GUESSED,
         completion=True,
+        meaning="`to=` announces whom the message is for, and nobody is named.",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_RECIPIENT,
@@ -211,6 +240,7 @@ _TABLE: Final = (
         "<|channel|>commentary to=functions.a to=functions.b<|message|>{}<|call|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="A message is for one recipient, and this header names several.",
     ),
     Fault(
         ErrorCode.HEADER_BARE_RECIPIENT,
@@ -219,6 +249,8 @@ _TABLE: Final = (
         "<|channel|>commentary functions.get_weather json<|message|>{}<|call|>",
         Trust.GUESSED,
         completion=True,
+        meaning="The name of a tool stands in the header without `to=`, so it is likely, and not certain, that "
+        "the tool is called.",
     ),
     Fault(
         ErrorCode.HEADER_SPACED_RECIPIENT,
@@ -228,6 +260,7 @@ _TABLE: Final = (
         Trust.REPAIRED,
         completion=True,
         hint="declare tools under names without spaces",
+        meaning="The name of a recipient has no spaces, and this one has.",
     ),
     Fault(
         ErrorCode.HEADER_GLUED_RECIPIENT,
@@ -237,6 +270,7 @@ _TABLE: Final = (
         Trust.GUESSED,
         completion=True,
         hint="without the list of tools a name cannot be taken apart: give it",
+        meaning="Something that belongs elsewhere in the header is glued to the name of the recipient.",
     ),
     Fault(
         ErrorCode.HEADER_EMPTY_CONTENT_TYPE,
@@ -245,6 +279,7 @@ _TABLE: Final = (
         "<|channel|>commentary to=functions.x <|constrain|><|message|>{}<|call|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="`<|constrain|>` announces the type of the content, and none is named.",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_CONTENT_TYPE,
@@ -253,6 +288,7 @@ _TABLE: Final = (
         "<|channel|>commentary to=functions.x <|constrain|>json<|constrain|>json<|message|>{}<|call|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="A message has one content type, and this header names several.",
     ),
     Fault(
         ErrorCode.HEADER_UNEXPECTED_TEXT,
@@ -261,6 +297,7 @@ _TABLE: Final = (
         "<|channel|>analysis and so on and on<|message|>Hm.<|end|>",
         Trust.GUESSED,
         completion=True,
+        meaning="A header has a role, a channel, a recipient and a content type. These words are none of them.",
     ),
     Fault(
         ErrorCode.HEADER_RESERVED_TOKEN,
@@ -269,6 +306,7 @@ _TABLE: Final = (
         "<|channel|>final<|reserved_200013|><|message|>Four.<|return|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="The vocabulary reserves this token, and it has no meaning in a header.",
     ),
     Fault(
         ErrorCode.HEADER_MISSING_MESSAGE,
@@ -277,6 +315,7 @@ _TABLE: Final = (
         '<|channel|>final {"answer": "hi"}<|return|>',
         Trust.GUESSED,
         completion=True,
+        meaning="`<|message|>` ends a header. It is missing here, so where the text begins is a guess.",
     ),
     Fault(
         ErrorCode.HEADER_STOP_INSIDE,
@@ -285,6 +324,7 @@ _TABLE: Final = (
         "<|channel|>analysis<|end|>",
         Trust.GUESSED,
         completion=True,
+        meaning="A message was ended before its text had begun.",
     ),
     Fault(
         ErrorCode.HEADER_UNFINISHED,
@@ -292,6 +332,7 @@ _TABLE: Final = (
         "skips it, as nothing was said",
         "<|start|>user<|message|>Hi<|end|><|start|>assistant",
         hint="the end of a prompt was parsed, or the token limit cut the header off",
+        meaning="A header was begun and never became a message.",
     ),
     Fault(
         ErrorCode.HEADER_TOO_LONG,
@@ -300,6 +341,7 @@ _TABLE: Final = (
         "",
         Trust.GUESSED,
         shown_by="more than a thousand characters behind `<|channel|>analysis`, and still no `<|message|>`",
+        meaning="No header is as long as this. The parser does not wait for its end for ever.",
     ),
     Fault(
         ErrorCode.BODY_REPEATED_MESSAGE,
@@ -308,6 +350,7 @@ _TABLE: Final = (
         "<|channel|>final<|message|><|message|>Four.<|return|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="The body was begun and begun again before anything was said.",
     ),
     Fault(
         ErrorCode.BODY_RESERVED_TOKEN,
@@ -316,6 +359,7 @@ _TABLE: Final = (
         "<|channel|>final<|message|>Four<|reserved_200013|>.<|return|>",
         Trust.REPAIRED,
         completion=True,
+        meaning="The vocabulary reserves this token, and it has no meaning in a text.",
     ),
     Fault(
         ErrorCode.BODY_CALL_WITHOUT_RECIPIENT,
@@ -325,6 +369,7 @@ _TABLE: Final = (
         Trust.REPAIRED,
         completion=True,
         hint="the recipient was lost in a damaged header",
+        meaning="`<|call|>` hands over to a tool, and the header names none.",
     ),
     Fault(
         ErrorCode.BODY_ARGUMENTS_NOT_JSON,
@@ -332,7 +377,8 @@ _TABLE: Final = (
         "keeps them verbatim",
         '<|channel|>commentary to=functions.x <|constrain|>json<|message|>{"a": ]<|call|>',
         completion=True,
-        hint="`call_of(message, repair_json=True)` tries to mend it; a grammar prevents it",
+        hint="`call_of(message, repair_json=True)` tries to mend it; for gpt-oss a grammar prevents it",
+        meaning="The header says that the arguments are JSON, and they cannot be read as JSON.",
     ),
     Fault(
         ErrorCode.BODY_SPELLED_TOKEN,
@@ -342,6 +388,8 @@ _TABLE: Final = (
         strict="reports",
         shown_by="the ordinary tokens of `<|start|>` inside a body",
         hint="it is harmless as long as prompts are sent as token ids, not as text",
+        meaning="Ordinary text spells a control token. As token ids the two are different things, and no control "
+        "token came of it.",
     ),
     Fault(
         ErrorCode.BODY_TOO_LONG,
@@ -350,6 +398,7 @@ _TABLE: Final = (
         "",
         Trust.REPAIRED,
         shown_by="a body of more characters than the caller allows",
+        meaning="The message is longer than the caller lets one be.",
     ),
 )
 

@@ -11,6 +11,7 @@ import re
 from array import array
 from codecs import utf_8_decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from operator import index
 from typing import Any, Final, Literal, NoReturn, SupportsIndex, cast, get_args
 
@@ -26,6 +27,7 @@ from harmonia.parser.reference import END_OF_STREAM_IN_HEADER, Gate, Refusal
 from harmonia.parser.shortcuts import ShortCuts
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
+from harmonia.provenance import Sampled
 from harmonia.vocabulary import (
     CHANNEL,
     CONSTRAIN,
@@ -57,6 +59,8 @@ _REPLACEMENT: Final = "\ufffd"
 _BLOCK: Final = 512
 # So many tokens at a time are looked up one by one; more are quicker to decode together.
 _FEW: Final = 32
+# How much is shown of what is held back.
+_LONGEST_PENDING: Final = 200
 
 
 class _EndOfStream:
@@ -139,6 +143,31 @@ class Parser(ShortCuts):
         return self._header if self._state == "body" else None
 
     @property
+    def message_index(self) -> int | None:
+        """Which message is being read, its header included; None between messages."""
+        return None if self.state == "wait" else self._index
+
+    @property
+    def pending(self) -> str:
+        """The end of what is read and told in no event yet, because what comes next decides what it is: a header, text
+        between messages, the beginning of a spelling or of a character. Bytes are written as `\\xf0`. Looking at it
+        costs the same however much is held back."""
+        room = _LONGEST_PENDING
+        held: list[str] = []
+        backwards = chain(
+            (self._pending_text, self._pending_bytes.decode(errors="backslashreplace")),
+            reversed(self._late_type or ()),
+            reversed(self._pieces),
+            (item if isinstance(item, str) else SPELLING_BY_ID[item] for item in reversed(self._items)),
+        )
+        for piece in backwards:
+            held.append(piece[-room:])
+            room -= len(piece)
+            if room <= 0:
+                break
+        return "".join(reversed(held))
+
+    @property
     def token_count(self) -> int:
         """How many tokens were read; 0 where the stream is text."""
         return (self._token or 0) + len(self._pending_ids)
@@ -147,6 +176,15 @@ class Parser(ShortCuts):
     def reads_tokens(self) -> bool:
         """Whether the stream is token ids, as far as anything came."""
         return self._token is not None
+
+    @property
+    def sampled_so_far(self) -> Sampled | None:
+        """What the message whose body is being read was sampled as, up to here: for a message that is cut off and goes
+        on in another completion. None where there is none, or where something about it was mended."""
+        sampled = self._sampled() if self._state == "body" and self._late_type is None else None
+        if sampled is None or self._cut_at is not None:
+            return None
+        return Sampled((*sampled.tokens, *self._pending_ids), sampled.role_end, sampled.header_end)
 
     # ── the two verbs ───────────────────────────────────────────────────────────────────────────────────────────
 
