@@ -1,0 +1,119 @@
+"""What is demanded of a completion, as values: from which tools, which of them, and in which form the answer.
+
+A demand knows nothing of engines. `harmonia.grammar.completion` makes the rules of it, and a writer for each engine its
+text; a run without such an engine checks what came against the same demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, cast
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import ResponseFormat, ToolDescription, ToolNamespace
+
+# lark   a grammar in Lark's notation, whose first rule is `start`
+# regex  a regular expression for the whole text
+Syntax = Literal["lark", "regex"]
+
+_SHOWN_NAMES: Final = 20
+
+
+class TextForm(msgspec.Struct, frozen=True):
+    """The form of the text that a custom tool takes, as its owner wrote it."""
+
+    syntax: Syntax
+    definition: str
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What a completion has to be.
+
+    `tool_choice` is auto, none, required, or the whole name of a tool (`functions.get_weather`). `allowed` are the
+    whole names that may be called in this turn, of all that are declared; None allows all. `texts` has the tools that
+    take text instead of JSON, by whole name, with its form where they have one.
+    """
+
+    tools: tuple[ToolNamespace, ...] = ()
+    tool_choice: str = "auto"
+    allowed: tuple[str, ...] | None = None
+    response_format: ResponseFormat | None = None
+    texts: Mapping[str, TextForm | None] = {}
+
+    def __post_init__(self) -> None:
+        """Callers without types get an error here, not in the middle of a grammar."""
+        wrong = _misfit(self.tools, self.tool_choice, self.allowed, self.response_format, self.texts)
+        if wrong is not None:
+            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, wrong)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether any well-formed completion meets it."""
+        return self.tool_choice == "auto" and self.allowed is None and self.response_format is None
+
+
+def _misfit(tools: object, choice: object, allowed: object, form: object, texts: object) -> str | None:
+    if not _are_all(tools, ToolNamespace):
+        return "tools are ToolNamespaces, such as (ToolNamespace('functions', None, (description,)),)"
+    if not isinstance(choice, str):
+        return f"tool_choice is {choice!r}; expected auto, none, required, or the whole name of a tool"
+    if allowed is not None and not _are_all(allowed, str):
+        return f"allowed is {allowed!r}; expected the whole names of tools"
+    if form is not None and not isinstance(form, ResponseFormat):
+        return f"response_format is {form!r}; expected a ResponseFormat(name, schema)"
+    values = list(cast("Mapping[str, object]", texts).values()) if isinstance(texts, Mapping) else None
+    if values is None or not _are_all([value for value in values if value is not None], TextForm):
+        return "texts has a TextForm or None for the whole name of each tool that takes text"
+    return None
+
+
+def _are_all(values: object, kind: type) -> bool:
+    return isinstance(values, tuple | list) and all(isinstance(each, kind) for each in cast("list[object]", values))
+
+
+class CallableTool(msgspec.Struct, frozen=True):
+    """A tool that may be called: by its whole name, with JSON that fits `parameters`, or with text of a form."""
+
+    name: str
+    description: ToolDescription | None
+    takes_text: bool = False
+    form: TextForm | None = None
+
+
+def callable_tools(demand: Demand) -> tuple[CallableTool, ...]:
+    """The tools that may be called under a demand. Raises where the demand names one that is not declared."""
+    declared = {tool.name: tool for tool in _declared(demand)}
+    choice = demand.tool_choice
+    allowed = tuple(declared) if demand.allowed is None else demand.allowed
+    for name in (*allowed, *(() if choice in ("auto", "none", "required") else (choice,))):
+        if name not in declared:
+            raise _undeclared(name, declared)
+    for name in demand.texts:
+        if name not in declared:
+            raise _undeclared(name, declared)
+    if choice == "none":
+        return ()
+    wanted = allowed if choice in ("auto", "required") else tuple(name for name in allowed if name == choice)
+    if not wanted and choice != "auto":
+        raise InputError(
+            ErrorCode.GRAMMAR_INVALID_OPTION, f"the tool choice is {choice}, and no such tool may be called"
+        )
+    return tuple(declared[name] for name in declared if name in wanted)
+
+
+def _undeclared(name: str, declared: Mapping[str, CallableTool]) -> InputError:
+    names = list(declared)
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    those = f"those are {', '.join(names[:_SHOWN_NAMES])}{more}" if names else "there is none"
+    return InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"{name} is no tool that is declared; {those}")
+
+
+def _declared(demand: Demand) -> Iterator[CallableTool]:
+    for namespace in demand.tools:
+        if not namespace.tools:  # such as python: the namespace is itself the tool, and takes text
+            yield CallableTool(namespace.name, None, True, demand.texts.get(namespace.name))
+        for tool in namespace.tools:
+            name = f"{namespace.name}.{tool.name}"
+            yield CallableTool(name, tool, name in demand.texts, demand.texts.get(name))

@@ -1,0 +1,261 @@
+"""What plain schemas that hold together say of a value: its kind, its values, its bounds, its properties, its items.
+
+Every method reads its keywords from all parts and gives what they say in common. A keyword whose value makes no sense
+says nothing, and is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from typing import Any, Final, cast
+
+from harmonia.grammar.json_schema.numbers import Bounds
+from harmonia.grammar.json_schema.parts import Part, Report, Taker, Together
+from harmonia.schema.kinds import spelled
+
+# Bounds beyond the floats are no bounds that anybody could compare with.
+_LARGEST: Final = 1e300
+
+KINDS: Final = frozenset(("null", "boolean", "string", "integer", "number", "array", "object"))
+
+
+class Conditions:
+    """Plain schemas that a value has to fit all of. Their `$ref`, `allOf`, `anyOf` and `oneOf` were taken apart."""
+
+    def __init__(self, parts: Together, report: Report) -> None:
+        self.parts = tuple(part for part in parts if isinstance(part.schema, dict))
+        self._report = report
+
+    def each(self, keyword: str, fits: Callable[[Any], bool]) -> list[tuple[Part, Any]]:
+        """The parts that have the keyword, and its values; those that make no sense are reported."""
+        found: list[tuple[Part, Any]] = []
+        for part in self.parts:
+            schema = cast("dict[str, Any]", part.schema)
+            if keyword in schema:
+                if fits(schema[keyword]):
+                    found.append((part, schema[keyword]))
+                else:
+                    self._report(part, keyword, "its value makes no sense there")
+        return found
+
+    def says(self, *keywords: str) -> bool:
+        """Whether any part has one of the keywords."""
+        return any(keyword in cast("dict[str, Any]", part.schema) for part in self.parts for keyword in keywords)
+
+    # Of any value
+
+    def kinds(self) -> frozenset[str]:
+        """The kinds that a value may have. A number may be an integer, so who admits numbers has both words."""
+        left = KINDS
+        for _, value in self.each("type", _is_kind):
+            names: list[str] = [value] if isinstance(value, str) else value
+            named = {cast("str", spelled(name)) for name in names}
+            left &= named | ({"integer"} if "number" in named else set[str]())
+        return left
+
+    def values(self) -> list[Any] | None:
+        """The values of `enum` and `const`; None where there is no such list."""
+        lists = [value for _, value in self.each("enum", lambda value: isinstance(value, list))]
+        lists += [[value] for _, value in self.each("const", lambda _: True)]
+        if not lists:
+            return None
+        others = [{key_of(value) for value in other} for other in lists[1:]]
+        made = {key_of(value): value for value in reversed(lists[0])}  # of equal ones, the first
+        return [made[key] for key in dict.fromkeys(map(key_of, lists[0])) if all(key in other for other in others)]
+
+    # Of numbers
+
+    def bounds(self) -> Bounds:
+        bounds = Bounds()
+        for keyword in ("minimum", "maximum"):
+            self.each(keyword, lambda value: _number(value) is not None)
+            # Draft 4 had a boolean there, which speaks of the other keyword.
+            name = f"exclusive{keyword.capitalize()}"
+            self.each(name, lambda value: isinstance(value, bool) or _number(value) is not None)
+        for part in self.parts:
+            schema = cast("dict[str, Any]", part.schema)
+            low, high = schema.get("minimum"), schema.get("maximum")
+            out_low, out_high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+            bounds = bounds.narrowed(_number(low), out_low is True, _number(high), out_high is True)
+            bounds = bounds.narrowed(_number(out_low), True, _number(out_high), True)
+        return bounds
+
+    # Of strings, arrays and objects
+
+    def counts(self, least: str, most: str) -> tuple[int, int | None]:
+        """How many there may be: characters, items, properties."""
+        low = max([0, *(int(value) for _, value in self.each(least, _is_count))])
+        highs = [int(value) for _, value in self.each(most, _is_count)]
+        return low, min(highs, default=None)
+
+    def required(self) -> list[str]:
+        listed = self.each("required", _are_names)
+        return list(dict.fromkeys(name for _, names in listed for name in names))
+
+    def declared(self) -> list[str]:
+        """The names of the properties, in the order of their declaration."""
+        listed = self.each("properties", lambda value: isinstance(value, dict))
+        return list(dict.fromkeys(name for _, properties in listed for name in properties))
+
+    def of_property(self, name: str) -> Together | None:
+        """What the value of a property has to fit; None where it may not be there."""
+        made: list[Part] = []
+        for part in self.parts:
+            made += _of_property(part, name)
+        return None if any(part.schema is False for part in made) else tuple(made)
+
+    def of_others(self) -> Together | None:
+        """What the values of properties have to fit that nobody declared; None where there may be none."""
+        made: list[Part] = []
+        for part, _ in self.each("additionalProperties", _is_schema):
+            made.append(part.child("additionalProperties"))
+        return None if any(part.schema is False for part in made) else tuple(made)
+
+    def listed_items(self) -> int:
+        """How many items have a schema of their own."""
+        return max((len(_own_items(part)) for part in self.parts), default=0)
+
+    def of_item(self, index: int) -> Together | None:
+        """What the item has to fit; behind the listed ones it is the same for all. None where there may be none."""
+        made: list[Part] = []
+        for part in self.parts:
+            own = _own_items(part)
+            if index < len(own):
+                made.append(own[index])
+            else:
+                made += _other_items(part)
+        return None if any(part.schema is False for part in made) else tuple(made)
+
+
+def _of_property(part: Part, name: str) -> list[Part]:
+    schema = cast("dict[str, Any]", part.schema)
+    made: list[Part] = []
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and name in properties and _is_schema(properties[name]):
+        made.append(part.child("properties", name))
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, dict):
+        for pattern, value in cast("dict[str, Any]", patterns).items():
+            if _is_schema(value) and _is_found(pattern, name):
+                made.append(part.child("patternProperties", pattern))
+    is_other = not made and not (isinstance(properties, dict) and name in properties)
+    if is_other and _is_schema(schema.get("additionalProperties")):
+        made.append(part.child("additionalProperties"))
+    return made
+
+
+def _own_items(part: Part) -> list[Part]:
+    """The items with a schema of their own. Before draft 2020 `items` was the list of them."""
+    schema = cast("dict[str, Any]", part.schema)
+    for keyword in ("prefixItems", "items"):
+        if isinstance(schema.get(keyword), list):
+            return [part.child(keyword, index) for index, each in enumerate(schema[keyword]) if _is_schema(each)]
+    return []
+
+
+def _other_items(part: Part) -> list[Part]:
+    schema = cast("dict[str, Any]", part.schema)
+    keyword = "additionalItems" if isinstance(schema.get("items"), list) else "items"
+    return [part.child(keyword)] if _is_schema(schema.get(keyword)) else []
+
+
+def _is_found(pattern: str, name: str) -> bool:
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return False
+
+
+def _is_kind(value: Any) -> bool:
+    names = cast("list[Any]", value if isinstance(value, list) else [value])
+    return bool(names) and all(isinstance(name, str) and spelled(name) in KINDS for name in names)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in cast("list[Any]", value))
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict | bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _number(value) is not None and value >= 0 and float(value).is_integer()
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) <= _LARGEST else None
+
+
+def key_of(value: Any) -> Hashable:
+    """The same for two values if they are one in JSON, where 1 is 1.0, and true is not 1."""
+    match value:
+        case bool() | None:
+            return repr(value)
+        case list():
+            return tuple(map(key_of, cast("list[Any]", value)))
+        case dict():
+            return frozenset((name, key_of(each)) for name, each in cast("dict[str, Any]", value).items())
+        case str():
+            return ("text", value)
+        case _:
+            return ("number", value)
+
+
+# Does a value that is known fit?
+
+
+def fits(value: Any, parts: Together, taker: Taker, report: Report) -> bool:
+    """Whether a listed value fits the rest of what is said of it, as far as rules would enforce it."""
+    found = (Conditions(together, report) for together in taker.together(parts))
+    return any(_fits_all(value, conditions, taker, report) for conditions in found)
+
+
+def _fits_all(value: Any, conditions: Conditions, taker: Taker, report: Report) -> bool:
+    listed = conditions.values()
+    return (listed is None or key_of(value) in map(key_of, listed)) and fits_beside(value, conditions, taker, report)
+
+
+def fits_beside(value: Any, conditions: Conditions, taker: Taker, report: Report) -> bool:
+    """The same for everything but the list of values itself."""
+    kinds = conditions.kinds()
+    match value:
+        case None:
+            return "null" in kinds
+        case bool():
+            return "boolean" in kinds
+        case int() | float():
+            low, high, low_is_out, high_is_out = _bounds(conditions)
+            return (
+                ("number" in kinds or ("integer" in kinds and float(value).is_integer()))
+                and (low is None or value > low or (value == low and not low_is_out))
+                and (high is None or value < high or (value == high and not high_is_out))
+            )
+        case str():
+            least, most = conditions.counts("minLength", "maxLength")
+            patterns = [text for _, text in conditions.each("pattern", lambda text: isinstance(text, str))]
+            return (
+                "string" in kinds
+                and least <= len(value) <= (len(value) if most is None else most)
+                and all(_is_found(pattern, value) for pattern in patterns)
+            )
+        case list():
+            items = cast("list[Any]", value)
+            least, most = conditions.counts("minItems", "maxItems")
+            if "array" not in kinds or not least <= len(items) <= (len(items) if most is None else most):
+                return False
+            told = [(item, conditions.of_item(index)) for index, item in enumerate(items)]
+            return all(parts is not None and fits(item, parts, taker, report) for item, parts in told)
+        case _:
+            properties = cast("dict[str, Any]", value)
+            if "object" not in kinds or not set(conditions.required()) <= properties.keys():
+                return False
+            said = [(each, conditions.of_property(name)) for name, each in properties.items()]
+            return all(parts is not None and fits(each, parts, taker, report) for each, parts in said)
+
+
+def _bounds(conditions: Conditions) -> tuple[float | None, float | None, bool, bool]:
+    bounds = conditions.bounds()
+    return bounds.low, bounds.high, bounds.low_is_out, bounds.high_is_out

@@ -1,0 +1,169 @@
+"""Take out of rules what nothing can come of.
+
+A choice of nothing is the rule that is never met. Whoever makes rules may write it wherever something is impossible,
+and rules that lead only to themselves are such, too; here the alternatives that need them are taken out, and the rules
+that nobody needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from typing import Final
+
+from harmonia.grammar.characters import ranges_of
+from harmonia.grammar.rules import (
+    Chars,
+    Choice,
+    Grammar,
+    JsonValue,
+    Literal,
+    Name,
+    Node,
+    Repeat,
+    Sequence,
+    Special,
+    Text,
+    choice,
+)
+
+NEVER: Final = Choice(())
+NOTHING: Final = Sequence(())
+
+
+def pruned(grammar: Grammar) -> Grammar | None:
+    """The same grammar without what cannot be met; None where that is all of it."""
+    fertile = _met(grammar.rules, _yields)
+    start = _alive(grammar.start, fertile)
+    if start is None:
+        return None
+    kept: dict[str, Node] = {}
+    waiting = [start]
+    while waiting:
+        for name in names_in(waiting.pop()):
+            if name not in kept:
+                node = _alive(grammar.rules[name], fertile)
+                assert node is not None
+                kept[name] = node
+                waiting.append(node)
+    return Grammar(start, {name: kept[name] for name in grammar.rules if name in kept})
+
+
+def can_be_met(grammar: Grammar, sound: Set[str]) -> bool:
+    """Whether a text fits the grammar. The rules whose names are given are known to be met, and need not be there."""
+    return _yields(grammar.start, _met(grammar.rules, _yields, sound))
+
+
+def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], known: Set[str] = frozenset()) -> Set[str]:
+    """The names of the rules of which something holds, where it may depend on which others it holds of; it is known of
+    some.
+
+    One look at each finds mostly all, since rules are mostly written before those that they need. Where a second one
+    finds more, only the rules that need one that was found are looked at again, so that long chains of rules take no
+    longer than short ones.
+    """
+    found = set(known)
+    left: list[str] = list(reversed(list(rules)))
+    for _ in range(2):
+        names = left
+        left = []
+        for name in names:
+            if holds(rules[name], found):
+                found.add(name)
+            else:
+                left.append(name)
+        if len(left) in (0, len(names)):
+            return found
+    users = _users_among({name: rules[name] for name in left})
+    waiting = dict.fromkeys(left)
+    while waiting:
+        name, _ = waiting.popitem()
+        if holds(rules[name], found):
+            found.add(name)
+            waiting.update((user, None) for user in users[name] if user not in found)
+    return found
+
+
+def _users_among(rules: Mapping[str, Node]) -> dict[str, list[str]]:
+    """By the name of a rule, those of the rules that need it."""
+    users: dict[str, list[str]] = {name: [] for name in rules}
+    for name, node in rules.items():
+        for needed in dict.fromkeys(names_in(node)):
+            if needed in users:
+                users[needed].append(name)
+    return users
+
+
+def _yields(node: Node, fertile: Set[str]) -> bool:
+    match node:
+        case Name(name):
+            return name in fertile
+        case Choice(nodes):
+            return any(_yields(each, fertile) for each in nodes)
+        case Sequence(nodes):
+            return all(_yields(each, fertile) for each in nodes)
+        case Repeat(inner, least, most):
+            return (most is None or most >= least) and (least == 0 or _yields(inner, fertile))
+        case Chars():
+            return bool(ranges_of(node))
+        case Literal() | Special() | JsonValue() | Text():
+            return True
+
+
+def _alive(node: Node, fertile: Set[str]) -> Node | None:
+    """The node without what cannot be met; None where that is all of it."""
+    match node:
+        case Choice(nodes):
+            alive = [each for each in (_alive(each, fertile) for each in nodes) if each is not None]
+            return choice(*alive) if alive else None
+        case Sequence(nodes):
+            made: list[Node] = []
+            for each in nodes:
+                kept = _alive(each, fertile)
+                if kept is None:
+                    return None
+                made += kept.nodes if isinstance(kept, Sequence) else (kept,)
+            return made[0] if len(made) == 1 else Sequence(tuple(made))
+        case Repeat(inner, least, most):
+            if most is not None and most < least:
+                return None
+            kept = _alive(inner, fertile) if most != 0 else None
+            if kept is None:
+                return NOTHING if least == 0 else None
+            return kept if (least, most) == (1, 1) else Repeat(kept, least, most)
+        case _:
+            return node if _yields(node, fertile) else None
+
+
+def names_in(node: Node) -> list[str]:
+    """The rules that a node needs, in the order in which it names them."""
+    match node:
+        case Name(name):
+            return [name]
+        case Choice(nodes) | Sequence(nodes):
+            return [name for each in nodes for name in names_in(each)]
+        case Repeat(inner):
+            return names_in(inner)
+        case _:
+            return []
+
+
+def may_be_empty(rules: Mapping[str, Node]) -> Callable[[Node], bool]:
+    """Tells of a node whether it admits the empty text."""
+    found = _met(rules, _is_empty)
+    return lambda node: _is_empty(node, found)
+
+
+def _is_empty(node: Node, empty: Set[str]) -> bool:
+    match node:
+        case Name(name):
+            return name in empty
+        case Literal(text):
+            return not text
+        case Sequence(nodes):
+            return all(_is_empty(each, empty) for each in nodes)
+        case Choice(nodes):
+            return any(_is_empty(each, empty) for each in nodes)
+        case Repeat(inner, least):
+            return least == 0 or _is_empty(inner, empty)
+        case _:
+            return False

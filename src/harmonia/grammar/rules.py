@@ -1,0 +1,103 @@
+"""Grammars as values, before they are written for an engine.
+
+    Grammar = named rules and the node to begin with;  node =
+        Literal("x")  Special(200005)  Chars(ranges)  Sequence(...)  Choice(...)  Repeat(node, 0, None)  Name("rule")
+        JsonValue(schema)  Text(form)
+
+Literals and characters are ordinary text: they never match a special token, whatever it is spelled like. JsonValue and
+Text are left to the writers, because some engines have their own way with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harmonia.grammar.demand import TextForm
+
+
+class Literal(msgspec.Struct, frozen=True):
+    """Exactly this text."""
+
+    text: str
+
+
+class Special(msgspec.Struct, frozen=True):
+    """A special token, by its id."""
+
+    token: int
+
+
+class Chars(msgspec.Struct, frozen=True):
+    """One character: of these ranges of code points, both ends included, or of all others."""
+
+    ranges: tuple[tuple[int, int], ...]
+    is_negated: bool = False
+
+
+class Sequence(msgspec.Struct, frozen=True):
+    """One after the other; none at all is the empty text."""
+
+    nodes: tuple[Node, ...]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One of these."""
+
+    nodes: tuple[Node, ...]
+
+
+class Repeat(msgspec.Struct, frozen=True):
+    """The node, `least` times or more, and at most `most` times; None is without end."""
+
+    node: Node
+    least: int = 0
+    most: int | None = None
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A rule by its name."""
+
+    name: str
+
+
+class JsonValue(msgspec.Struct, frozen=True):
+    """JSON text whose value fits the schema. `about` says whose it is, for reports: a tool's whole name."""
+
+    schema: Any
+    about: str
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Text of the form that the owner of a custom tool gave. `about` is the tool's whole name."""
+
+    form: TextForm
+    about: str
+
+
+Node = Literal | Special | Chars | Sequence | Choice | Repeat | Name | JsonValue | Text
+
+
+class Grammar(msgspec.Struct, frozen=True):
+    """Rules by name, in the order in which they are written, and where to begin."""
+
+    start: Node
+    rules: Mapping[str, Node]
+
+
+def sequence(*nodes: Node | str) -> Node:
+    """These after each other; a plain text is a literal."""
+    made = tuple(Literal(node) if isinstance(node, str) else node for node in nodes)
+    return made[0] if len(made) == 1 else Sequence(made)
+
+
+def choice(*nodes: Node) -> Node:
+    """One of these."""
+    return nodes[0] if len(nodes) == 1 else Choice(nodes)
+
+
+def optional(node: Node | str) -> Node:
+    """The node, or nothing."""
+    return Repeat(sequence(node), 0, 1)

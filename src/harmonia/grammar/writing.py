@@ -1,0 +1,32 @@
+"""A demand to an engine's grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.grammar.completion import Begun, completion_grammar
+from harmonia.grammar.demand import Demand
+from harmonia.grammar.gbnf_writer import write_gbnf
+from harmonia.grammar.llguidance_writer import write_llguidance
+from harmonia.grammar.rules import Grammar
+from harmonia.grammar.written import GRAMMAR_KINDS, GrammarKind, WrittenGrammar
+from harmonia.grammar.xgrammar_writer import write_xgrammar
+
+_WRITERS: Final[dict[GrammarKind, Callable[[Grammar], WrittenGrammar]]] = {
+    "llguidance": write_llguidance,
+    "gbnf": write_gbnf,
+    "xgrammar": write_xgrammar,
+}
+
+
+def grammar_for(demand: Demand, kind: GrammarKind, begun: Begun | None = None) -> WrittenGrammar:
+    """The grammar of all completions that meet the demand, as this kind of engine takes it."""
+    if kind not in _WRITERS:
+        known = ", ".join(GRAMMAR_KINDS)
+        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"{kind!r} is no kind of grammar; there are {known}")
+    try:
+        return _WRITERS[kind](completion_grammar(demand, begun))
+    except RecursionError as error:
+        raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, "a schema or a form is too long, or nests too deep") from error
