@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chats import call, final, odd_chats, preamble, result, think, user
 from conversations import conversations
@@ -25,6 +25,7 @@ from harmonia import (
 )
 from harmonia.history import Budget, RenderConversation, measure
 from harmonia.messages import Json
+from repeated import repeated
 
 RENDERERS: dict[str, RenderConversation] = {
     "as it is": render,
@@ -36,9 +37,8 @@ RENDERERS: dict[str, RenderConversation] = {
 }
 
 
+@repeated(given(chat=conversations), some=15, many=60)
 @pytest.mark.parametrize("name", RENDERERS)
-@settings(max_examples=60)
-@given(chat=conversations)
 def test_the_parts_add_up_to_the_prompt(name: str, chat: Conversation) -> None:
     rendered = RENDERERS[name](chat)
     budget = measure(chat, render=RENDERERS[name])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from chats import DEVELOPER, SYSTEM, call, final, odd_chats, ordinary_chats, preamble, python, result, think, user
 from conversations import reference_json
@@ -27,6 +27,7 @@ from harmonia.history import (
 )
 from harmonia.messages import is_tool_address
 from oracle_cases import compared
+from repeated import repeated
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -181,8 +182,7 @@ def test_preparing_again_changes_nothing(chat: Conversation) -> None:
         assert prepare(once, policy).conversation == once
 
 
-@settings(max_examples=300)
-@given(chat=odd_chats)
+@repeated(given(chat=odd_chats), some=60, many=300)
 def test_the_reference_rule_gives_the_references_tokens(
     reference_encoding: HarmonyEncoding, chat: Conversation
 ) -> None:

@@ -1,5 +1,6 @@
 """Which messages the next prompt keeps, and why; calls with their results; what a prompt costs, and how it changed."""
 
+from harmonia.history.alignment import Aligned, Change, align
 from harmonia.history.budgets import Budget, RenderConversation, measure
 from harmonia.history.changes import Prompt, PromptChange, compare, shared_prefix
 from harmonia.history.fitting import Compact, Fitted, fit
@@ -26,7 +27,9 @@ __all__ = [
     "KEEP_EVERYTHING",
     "REFERENCE",
     "VLLM",
+    "Aligned",
     "Budget",
+    "Change",
     "Compact",
     "Drop",
     "Dropped",
@@ -43,6 +46,7 @@ __all__ = [
     "RenderConversation",
     "Rule",
     "Turn",
+    "align",
     "call_id",
     "compare",
     "first_final",

@@ -86,7 +86,7 @@ def _unsampled(message: Message) -> Message:
         # Anybody can write tokens into a file, so a call that is read from one is not certain.
         return message.replace(content=_content_of(message))
     return Message.parsed(
-        message.author, message.text, message.channel, message.recipient, message.content_type, origin, None
+        message.author, _content_of(message), message.channel, message.recipient, message.content_type, origin, None
     )
 
 

@@ -102,7 +102,7 @@ class ChannelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A form the answer should have: the name and the JSON Schema are told to the model, not enforced."""
+    """A form the answer should have: the name and the JSON Schema are told to the model. A run holds it to them."""
 
     name: str
     schema: Json | bool

@@ -145,7 +145,7 @@ class Message:
     def parsed(
         cls,
         author: Author,
-        content: str,
+        content: Content,
         channel: str | None,
         recipient: str | None,
         content_type: str | None,

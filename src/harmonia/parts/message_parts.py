@@ -12,7 +12,7 @@ assistant, and messages that were forged, give no parts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -52,6 +52,8 @@ class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
 
     text: str
 
+
+_THOUGHTS: Final = "analysis"
 
 Part = Think | ToolCall | Text
 PartKind = Literal["think", "tool_call", "text"]
@@ -112,3 +114,9 @@ def kind_of_header(header: Header, *, show_guessed: bool = False) -> PartKind | 
     if header.is_call:
         return "tool_call"
     return "text" if is_visible_header(header, show_guessed=show_guessed) else "think"
+
+
+def ended_as_thought(message: Message) -> bool:
+    """Whether a message whose header promised text was a thought: a closing mark at its end said so. Only models of
+    other families write such; see `TextReader`."""
+    return message.channel == _THOUGHTS

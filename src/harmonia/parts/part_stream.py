@@ -7,6 +7,7 @@
 2. The texts of a part's deltas, joined, are its text; for a call they are `raw`, verbatim.
 3. White space at the beginning of a text is left out, and at its end it is held back until more text comes, so what
    was shown never has to be taken back. Text that is nothing but white space starts no part; a call always does.
+4. A part that began as text ends as a thought where a closing mark said so, which only models of other families do.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from harmonia.events import (
 from harmonia.messages import Message, call_id
 from harmonia.parser.tools import DeclaredTool, Tools
 from harmonia.parts.calls import as_tools, split_name
-from harmonia.parts.message_parts import Part, PartKind, kind_of_header, part_of
+from harmonia.parts.message_parts import Part, PartKind, ended_as_thought, kind_of_header, part_of
 
 
 class PartStarted(msgspec.Struct, frozen=True, tag_field="type", tag="part_started"):
@@ -124,7 +125,8 @@ class PartStream:
 
     def _end_message(self, index: int, message: Message) -> None:
         if self._is_started and self._kind is not None:
-            self._updates.append(PartEnded(self._index, part_of(message, index, self._kind, self._tools)))
+            kind = "think" if self._kind == "text" and ended_as_thought(message) else self._kind
+            self._updates.append(PartEnded(self._index, part_of(message, index, kind, self._tools)))
             self._index += 1
         self._kind = None
         self._is_started = False

@@ -71,11 +71,11 @@ class Vocabulary:
             raise
 
     def _encode_with_special(self, text: str, special: Special) -> list[int]:
-        wanted = (
-            ID_BY_SPELLING.keys() if special == "all" else frozenset([special] if isinstance(special, str) else special)
-        )
-        for spelling in wanted - ID_BY_SPELLING.keys():
-            raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} spells no special token")
+        wanted = ID_BY_SPELLING.keys()
+        if special != "all":
+            wanted = frozenset([special] if isinstance(special, str) else special)
+            for spelling in wanted - ID_BY_SPELLING.keys():
+                raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} spells no special token")
         _refuse_lone_surrogates(text)
         tokens: list[int] = []
         position = 0

@@ -18,7 +18,7 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.messages import Message
-from harmonia.parser import FAULTS
+from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.provenance import Trust
 from harmonia.vocabulary import Vocabulary
 
@@ -61,7 +61,7 @@ def describe_position(at: Position) -> Json:
 
 def describe_diagnostic(diagnostic: Diagnostic) -> Json:
     """A diagnostic, with what the table of faults says about its code."""
-    fault = FAULTS[diagnostic.code]
+    fault = ALL_FAULTS[diagnostic.code]
     return {
         "code": diagnostic.code.value,
         "message": diagnostic.message,

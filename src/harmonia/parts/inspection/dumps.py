@@ -60,9 +60,15 @@ class Dump(msgspec.Struct, frozen=True):
         parsed = Counter(name for piece in self.pieces for name in piece.parsed)
         if parsed:
             counts = ", ".join(f"{name} {times}x" for name, times in parsed.items())
-            where = "the token ids have it all" if self._has_tokens else "that part is not in the text"
+            where = "the token ids have it all" if self.has_tokens else "that part is not in the text"
             notes.append(f"the server had parsed some of it already ({counts}); {where}")
-        if self._has_tokens and (lost := sum(1 for each in self.pieces if each.text and not each.tokens)):
+        return notes + self.other_notes
+
+    @property
+    def other_notes(self) -> list[str]:
+        """The same without what the server had parsed."""
+        notes: list[str] = []
+        if self.has_tokens and (lost := sum(1 for each in self.pieces if each.text and not each.tokens)):
             notes.append(f"left out the text of {count(lost, 'chunk')} without token ids")
         if others := sum(piece.other_choices for piece in self.pieces):
             notes.append(f"took the first choice only, and left out {count(others, 'piece')} of others")
@@ -86,10 +92,11 @@ class Dump(msgspec.Struct, frozen=True):
     @property
     def lacks_what_was_parsed(self) -> bool:
         """Whether the server parsed some of it, and that part is nowhere as the model sampled it."""
-        return not self._has_tokens and any(piece.parsed for piece in self.pieces)
+        return not self.has_tokens and any(piece.parsed for piece in self.pieces)
 
     @property
-    def _has_tokens(self) -> bool:
+    def has_tokens(self) -> bool:
+        """Whether there are token ids, which are what the model sampled."""
         return any(piece.tokens for piece in self.pieces)
 
 
@@ -112,18 +119,24 @@ def looks_like_a_dump(text: str) -> bool:
 
 def read_dump(text: str) -> Dump:
     """The objects of a dump. What cannot be read, such as a last line that was cut off, is counted and left out."""
+    objects, unreadable = read_objects(text)
+    return Dump([_read(each) for each in objects], unreadable)
+
+
+def read_objects(text: str) -> tuple[list[Object], int]:
+    """The objects themselves, and how many lines are none."""
     whole = _read_object(text)
     if whole is not None:  # a response that was not streamed
-        return Dump([_read(whole)], 0)
-    pieces: list[Piece] = []
+        return [whole], 0
+    found: list[Object] = []
     unreadable = 0
     for event in _events(text):
         objects = [_read_object(line) for line in event]
         if None in objects and (joined := _read_object("\n".join(event))) is not None:
             objects = [joined]  # SSE allows one value to go over several data lines
         unreadable += sum(1 for each in objects if each is None)
-        pieces += [_read(each) for each in objects if each is not None]
-    return Dump(pieces, unreadable)
+        found += [each for each in objects if each is not None]
+    return found, unreadable
 
 
 def _events(text: str) -> Iterator[list[str]]:

@@ -5,6 +5,8 @@
     stripped  no special token is spelled anywhere, and there are the remains of headers
     text      everything else; of an input that is one JSON string, the text is what it stands for
 
+Conversations, which have kinds of their own, are no matter of this room: see interchange/pasted.py.
+
 Recognising looks at the input only and never fails; what it was told to take it for may fail, with an InputError.
 Text stays bytes, so that what is no UTF-8 reaches the parser, which says where it stands.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from itertools import takewhile
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -21,9 +24,9 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.parser.stripped import looks_stripped
 from harmonia.parts.inspection.dumps import count, looks_like_a_dump, read_dump
-from harmonia.vocabulary import find_spellings
+from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID, default_vocabulary, find_spellings
 
-Kind = Literal["text", "tokens", "stripped", "sse"]
+Kind = Literal["text", "tokens", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
 As = Literal["auto", "text", "tokens", "stripped", "sse"]
 
 # ASCII digits only, and no more of them than a number of 64 bits has.
@@ -36,6 +39,9 @@ _FENCE: Final = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*harmony\b", re.MULTILIN
 # Control characters that no text has: not the white space, and not the escape of colours.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _LOOKED_AT_FOR_CONTROLS: Final = 8192
+# A header that goes on behind its role: by an address, or by a control token that only a header has.
+_COMPLETION: Final = re.compile(r"\s*(?:to=\S{1,200}?\s*)?<\|(?:channel|constrain|message)\|>")
+_LONGEST_ADDRESS: Final = 64  # in tokens
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -51,28 +57,33 @@ class Input(msgspec.Struct, frozen=True):
     def tokens(self) -> list[int] | None:
         """All token ids; None where text is read."""
         if not self.chunks or not isinstance(self.chunks[0], list):
-            return [] if self.kind == "tokens" else None
+            return None if self.kind in ("text", "stripped", "sse") else []
         return [token for chunk in cast("list[list[int]]", self.chunks) for token in chunk]
 
     @property
     def text(self) -> str:
         """All of the text, as the parser counts its characters; empty where token ids are read."""
+        return _SURROGATE.sub("\ufffd", self.characters)
+
+    @property
+    def characters(self) -> str:
+        """The same, with halves of surrogate pairs as they are: what the parser is fed."""
         if not self.chunks or isinstance(self.chunks[0], list):
             return ""
         if isinstance(self.chunks[0], bytes):
             return b"".join(cast("list[bytes]", self.chunks)).decode(errors="replace")
-        return _SURROGATE.sub("\ufffd", "".join(cast("list[str]", self.chunks)))
+        return "".join(cast("list[str]", self.chunks))
 
 
 def recognise(data: bytes, as_: As = "auto") -> Input:
     """Tell what the input is, or take it for what the caller says."""
-    data = _without_byte_order_mark(data)
+    data = without_byte_order_mark(data)
     text = data.decode(errors="replace")
     match as_:
         case "auto":
             return _recognise(data, text)
         case "tokens":
-            return _read_tokens(text) or _refuse_ids(text)
+            return read_token_ids(text) or _refuse_ids(text)
         case "sse":
             return _dump(text, is_told=True)
         case "stripped":
@@ -85,11 +96,11 @@ def _recognise(data: bytes, text: str) -> Input:
     # Only an input that says nothing at all is not looked at: it is an empty text.
     if not text.strip():
         return _text(data)
-    if (tokens := _read_tokens(text)) is not None:
+    if (tokens := read_token_ids(text)) is not None:
         return tokens
     if looks_like_a_dump(text):
         return _dump(text)
-    values = _read_json(text)
+    values = read_json_values(text)
     if len(values) == 1 and isinstance(values[0], str):
         return _json_string(values[0])
     kind: As = "stripped" if not find_spellings(text) and looks_stripped(text) else "text"
@@ -110,7 +121,20 @@ def _notes_about(data: bytes, text: str, values: list[Any]) -> list[str]:
     return []
 
 
-def _without_byte_order_mark(data: bytes) -> bytes:
+def is_completion(taken: Input) -> bool:
+    """Whether it begins inside a header, as what is sampled behind `<|start|>assistant` does."""
+    tokens = taken.tokens
+    if tokens is not None:
+        before = list(takewhile(lambda token: 0 <= token < FIRST_SPECIAL, tokens[: _LONGEST_ADDRESS + 1]))
+        text = default_vocabulary().decode(before) + "".join(
+            SPELLING_BY_ID.get(token, "") for token in tokens[len(before) : len(before) + 1]
+        )
+    else:
+        text = taken.text[:1000]
+    return taken.kind != "stripped" and _COMPLETION.match(text) is not None
+
+
+def without_byte_order_mark(data: bytes) -> bytes:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # what `>` writes in older PowerShells
         return data.decode("utf-16", "replace").encode()
     return data.removeprefix(codecs.BOM_UTF8)
@@ -126,13 +150,13 @@ def _json_string(text: str) -> Input:
     return Input("stripped" if is_stripped else "text", [text] if text else [], what)
 
 
-def _read_tokens(text: str) -> Input | None:
+def read_token_ids(text: str) -> Input | None:
     """Token ids, if the whole text is a list of them, or several lists."""
     if (ids := _read_ids(text)) is not None:
         return Input("tokens", [ids] if ids else [], f"token ids ({len(ids)})")
     if not text.lstrip().startswith("["):
         return None
-    values = _read_json(text)
+    values = read_json_values(text)
     lists = cast("list[Any]", values[0]) if len(values) == 1 and isinstance(values[0], list) else values
     if not lists or not all(_is_list_of_ids(each) for each in lists):
         return None
@@ -188,7 +212,7 @@ def _is_list_of_ids(value: Any) -> bool:
     return isinstance(value, list) and all(type(each) is int for each in cast("list[Any]", value))
 
 
-def _read_json(text: str) -> list[Any]:
+def read_json_values(text: str) -> list[Any]:
     """The value that the text is, or those of its lines; none, if it is not JSON."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return []

@@ -7,7 +7,8 @@ from typing import Any, cast
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.events import Event, MessageEnded, Repaired
 from harmonia.messages import Role, ToolDescription
-from harmonia.parser import FAULTS, Mode, Parsed, Parser, Tools
+from harmonia.parser import Mode, Parsed, Parser, Tools
+from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.parser.tools import DeclaredTool
 from harmonia.parts.inspection.inputs import Input
 from harmonia.vocabulary import Vocabulary
@@ -48,7 +49,7 @@ def parse_input(
 
 def is_malformed(parsed: Parsed) -> bool:
     """Whether a strict parser would have raised."""
-    return any(FAULTS[diagnostic.code].strict == "raises" for diagnostic in parsed.diagnostics)
+    return any(ALL_FAULTS[diagnostic.code].strict == "raises" for diagnostic in parsed.diagnostics)
 
 
 def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
@@ -71,7 +72,9 @@ def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
         function = definition.get("function", definition)
         name = cast("dict[str, Any]", function).get("name") if isinstance(function, dict) else None
         if isinstance(name, str):
-            found.append(ToolDescription(name))
+            parameters = cast("dict[str, Any]", function).get("parameters")
+            schema = cast("dict[str, Any]", parameters) if isinstance(parameters, dict) else None
+            found.append(ToolDescription(name, parameters=schema))
         elif not isinstance(definition.get("type"), str) or definition["type"] == "function":
             # Tools of another type, such as web_search, are the server's own and have no name to call them by.
             raise InputError(

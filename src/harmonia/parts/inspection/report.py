@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.events import Diagnostic
-from harmonia.parts.inspection.descriptions import describe_diagnostic, describe_message
+from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parts.inspection.descriptions import describe_diagnostic, describe_message, describe_position
 from harmonia.parts.inspection.excerpts import excerpt
 from harmonia.parts.inspection.traced import Trace, TracedMessage, TracedText, TracedTurn, marked_length
 
@@ -19,22 +20,51 @@ def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) ->
     """All of it. `hints` are those of the diagnostics, one each; `ids` adds the token ids of
     each message."""
     outside = [item for item in traced.items if isinstance(item, TracedText) and not item.is_space]
-    turns = [item for item in traced.items if isinstance(item, TracedTurn)]
     return {
         "input": traced.kind,
+        "taken_for": traced.taken_for,
         "notes": traced.notes,
         "characters": len(traced.text),
         "tokens": traced.tokens,
         "counts_are_exact": traced.has_ids,
         "messages": [_describe_message(item, ids=ids) for item in traced.messages],
         "outside": [{"text": item.text, "start_char": item.start_char, "tokens": len(item.ids)} for item in outside],
-        "turns": [msgspec.structs.asdict(turn) for turn in turns],
+        "turns": _describe_turns(traced),
         "channels": [msgspec.structs.asdict(count) for count in traced.channels],
         "diagnostics": [
-            {**describe_diagnostic(diagnostic), "excerpt": _excerpt(diagnostic, traced.text), "hint": hint or None}
+            {
+                **describe_diagnostic(diagnostic),
+                "explanation": ALL_FAULTS[diagnostic.code].meaning,
+                "excerpt": _excerpt(diagnostic, traced.text),
+                "hint": hint or None,
+            }
             for diagnostic, hint in zip(traced.diagnostics, hints, strict=True)
         ],
+        "strict": describe_raised(traced.first_raised),
     }
+
+
+def describe_raised(diagnostic: Diagnostic | None) -> dict[str, Any] | None:
+    """What a strict parser would say."""
+    if diagnostic is None:
+        return None
+    at = describe_position(diagnostic.at)
+    return {"code": diagnostic.code.value, "message": diagnostic.message, "at": at}
+
+
+def _describe_turns(traced: Trace) -> list[dict[str, Any]]:
+    """The ends of turns, each with how many messages and pieces outside of messages stand before it."""
+    described: list[dict[str, Any]] = []
+    messages = outside = 0
+    for item in traced.items:
+        match item:
+            case TracedTurn():
+                described.append({**msgspec.structs.asdict(item), "messages": messages, "outside": outside})
+            case TracedText():
+                outside += not item.is_space
+            case TracedMessage():
+                messages += 1
+    return described
 
 
 def _excerpt(diagnostic: Diagnostic, text: str) -> dict[str, str] | None:

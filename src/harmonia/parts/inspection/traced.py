@@ -24,8 +24,10 @@ from harmonia.events import (
     TurnEnded,
 )
 from harmonia.messages import Message, Role
-from harmonia.parser import FAULTS, Parsed, ToolKind, Tools
+from harmonia.parser import Parsed, ToolKind, Tools
+from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.parts.inspection.inputs import Input
+from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID, START, VOCABULARY_SIZE, Vocabulary
 
@@ -64,10 +66,16 @@ class TracedMessage(msgspec.Struct, frozen=True):
     flags: list[str]
     skipped: list[str]  # input that stood inside the message and is no part of its text
     faults: list[int]  # numbers of diagnostics, counted from 1
+    body_char: int
+    stop_char: int
 
     @property
     def tokens(self) -> int:
         return len(self.header_ids) + len(self.body_ids) + len(self.stop_ids)
+
+    @property
+    def body_token(self) -> int | None:
+        return None if self.start_token is None else self.start_token + len(self.header_ids)
 
 
 class TracedText(msgspec.Struct, frozen=True):
@@ -123,6 +131,12 @@ class Trace(msgspec.Struct, frozen=True):
     diagnostics: Sequence[Diagnostic]
     notes: list[str]
     lacks_what_was_parsed: bool = False
+    taken_for: str = ""
+
+    @property
+    def first_raised(self) -> Diagnostic | None:
+        """What a strict parser would have raised, which stops at the first fault that is one; None for nothing."""
+        return next((each for each in self.diagnostics if ALL_FAULTS[each.code].strict == "raises"), None)
 
     @property
     def messages(self) -> list[TracedMessage]:
@@ -185,6 +199,8 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
                         _flags(event.message, completed.header, tools),
                         skipped,
                         _faults_of(event.message, numbers.get(event.index, []), parsed.diagnostics),
+                        completed.end_char,
+                        event.start_char,
                     )
                 )
                 started = completed = None
@@ -206,6 +222,7 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
         parsed.diagnostics,
         taken.notes,
         taken.lacks_what_was_parsed,
+        taken.took_for,
     )
 
 
@@ -264,7 +281,7 @@ def hint_for(
         case ErrorCode.HEADER_UNFINISHED if trace.text.endswith("assistant"):
             return "a prompt ends like this; what the model sampled comes behind it"
         case _:
-            return FAULTS[code].hint
+            return ALL_FAULTS[code].hint
 
 
 def is_empty(trace: Trace) -> bool:
@@ -280,7 +297,8 @@ def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
         is_said = tools is not None or kind == "builtin"
         flags.append(f"call of {_TOOL_KINDS[kind]}" if is_said else "call")
     elif message.role is Role.ASSISTANT:
-        flags.append("shown" if header.is_visible else "hidden")
+        is_shown = header.is_visible and not ended_as_thought(message)
+        flags.append("shown" if is_shown else "hidden")
     if origin is None:
         return flags
     if origin.forged:
