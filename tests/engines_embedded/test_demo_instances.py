@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import schema_strategies
@@ -16,6 +16,7 @@ from harmonia.run.engines.demo.fitting import Fitting
 from harmonia.run.engines.demo.hints import Hints
 from harmonia.run.engines.demo.instances import make_instance
 from harmonia.run.engines.demo.samples import FORMATS, samples_of
+from repeated import repeated
 
 NODE: dict[str, Any] = {
     "type": "object",
@@ -114,8 +115,7 @@ def test_each_word_serves_once() -> None:
     assert value == {"origin": "Paris", "goal": "Rome", "seats": 2}
 
 
-@settings(deadline=None, max_examples=60)
-@given(schema_strategies.lossless_schemas | schema_strategies.any_schemas, WORDS)
+@repeated(given(schema_strategies.lossless_schemas | schema_strategies.any_schemas, WORDS), some=15, many=60)
 def test_nothing_raises_and_what_is_said_to_fit_fits(schema: Any, words: str) -> None:
     instance = make_instance(schema, Hints(words))
     if instance.fits:
@@ -168,26 +168,32 @@ def _keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 small_schemas = st.recursive(st.booleans() | st.just({"type": "integer"}), _keywords, max_leaves=6)
 
 
-@settings(deadline=None, max_examples=300)
-@given(small_schemas, small_values)
+@repeated(given(small_schemas, small_values), some=60, many=300)
 def test_what_fits_is_what_jsonschema_says(schema: Any, value: Any) -> None:
     assert Fitting(schema).fits(value, schema) == is_valid(value, schema)
 
 
 # The search is bounded, so there are schemas for which it finds nothing; of these examples it finds all.
-@settings(deadline=None, max_examples=200, derandomize=True)
-@given(small_schemas, small_values)
+@repeated(given(small_schemas, small_values), some=40, many=200, derandomize=True)
 def test_where_a_small_value_fits_one_is_found(schema: Any, value: Any) -> None:
     assume(Fitting(schema).fits(value, schema))
     assert make_instance(schema, Hints("")).fits
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.recursive(st.sampled_from((r"\d", "[a-f]", "[^a]", ".", "x", r"\w", r"\S")), lambda inner: st.one_of(
-    st.tuples(inner, st.sampled_from(("*", "+", "?", "{2,3}"))).map("(?:{0[0]}){0[1]}".format),
-    st.tuples(inner, inner).map("".join),
-    st.tuples(inner, inner).map("(?:{0[0]}|{0[1]})".format),
-)))  # fmt: skip
+@repeated(
+    given(
+        st.recursive(
+            st.sampled_from((r"\d", "[a-f]", "[^a]", ".", "x", r"\w", r"\S")),
+            lambda inner: st.one_of(
+                st.tuples(inner, st.sampled_from(("*", "+", "?", "{2,3}"))).map("(?:{0[0]}){0[1]}".format),
+                st.tuples(inner, inner).map("".join),
+                st.tuples(inner, inner).map("(?:{0[0]}|{0[1]})".format),
+            ),
+        )
+    ),
+    some=25,
+    many=100,
+)
 def test_samples_of_a_pattern_match_it(pattern: str) -> None:
     schema = {"type": "string", "pattern": f"^{pattern}$"}
     assert list(samples_of(pattern)) and make_instance(schema, Hints("")).fits

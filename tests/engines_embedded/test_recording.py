@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines_embedded.demo_runs import TOOLS, WEATHER, collect, prompt_of, run
@@ -22,6 +22,7 @@ from harmonia.run.engines import Alternative, Chunk, Engine, Finish, Request, Sa
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.recording import RecordingEngine, read_capture
 from harmonia.run.engines.replay import ReplayEngine
+from repeated import repeated
 
 Item = Chunk | Finish | HarmonyError
 PROMPT = prompt_of("Hi")
@@ -111,8 +112,7 @@ errors = st.builds(
 runs_of_an_engine = st.lists(st.tuples(st.lists(chunks, max_size=4), finishes | errors), min_size=1, max_size=3)
 
 
-@settings(deadline=None)
-@given(runs_of_an_engine)
+@repeated(given(runs_of_an_engine), some=30, many=100)
 def test_a_replay_gives_what_was_recorded(runs: list[tuple[list[Chunk], Finish | EngineError]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "capture.jsonl")
@@ -322,8 +322,7 @@ def test_a_damaged_line_is_named(capture: Path, number: int, line: bytes) -> Non
     assert damage_of(capture).at == Position(path=f"{capture}:{number}")
 
 
-@settings(deadline=None, max_examples=200)
-@given(st.data())
+@repeated(given(st.data()), some=40, many=200)
 def test_damage_anywhere_raises_nothing_else(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "capture.jsonl")

@@ -17,7 +17,7 @@ NAMED: Json = {"name": "weather", "description": "The weather."}
 @pytest.mark.parametrize(
     "definition",
     [
-        {"type": "function", "function": {**NAMED, "parameters": SCHEMA, "strict": True}},
+        {"type": "function", "function": {**NAMED, "parameters": SCHEMA, "strict": False}},
         {"function": {**NAMED, "parameters": SCHEMA}},
         {"type": "function", **NAMED, "parameters": SCHEMA, "strict": None},
         {**NAMED, "parameters": SCHEMA},

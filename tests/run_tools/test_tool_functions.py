@@ -500,3 +500,19 @@ def test_the_type_of_the_result_need_not_be_known() -> None:
     for function in functions:
         parameters = Tool.from_function(function).parameters
         assert isinstance(parameters, dict) and parameters["properties"] == expected
+
+
+def test_a_function_may_be_strict() -> None:
+    @tool(strict=True)
+    def add(a: int, b: int) -> int:
+        """Adds."""
+        return a + b
+
+    assert Tool.from_function(add).strict
+    assert not Tool.from_function(add, strict=False).strict
+    assert not Tool.from_function(print_nothing).strict
+    assert Tool.from_function(print_nothing, strict=True).strict
+
+
+def print_nothing() -> None:
+    """Does nothing."""

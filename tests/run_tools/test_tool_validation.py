@@ -126,6 +126,10 @@ def test_older_drafts_are_understood(schema: Any, fits: Any, does_not: Any) -> N
         ({"properties": {"a": {"const": {1, 2}}}}, "$.parameters"),
         ({"const": float("nan")}, "$.parameters"),
         (cyclic(), "$.parameters"),
+        ({"$ref": 5}, "$.parameters.$ref"),
+        ({"properties": {"a": {"$ref": ["x"]}}}, "$.parameters.properties.a.$ref"),
+        ({"$schema": "http://["}, "$.parameters.$schema"),
+        ({"items": {"$schema": "http://["}}, "$.parameters.items.$schema"),
     ],
 )
 def test_what_is_no_schema_is_the_callers_fault(schema: Any, path: str) -> None:
@@ -134,11 +138,21 @@ def test_what_is_no_schema_is_the_callers_fault(schema: Any, path: str) -> None:
     assert (caught.value.code, caught.value.at) == (ErrorCode.TOOL_INVALID_DEFINITION, Position(path=path))
 
 
-@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"$ref": "#/$defs/none"}, {"$ref": "other.json"}])
+@pytest.mark.parametrize(
+    "schema",
+    [{"$ref": "#"}, {"$ref": "#/$defs/none"}, {"$ref": "other.json"}, {"$ref": {}}, {"not": {"$ref": True}}],
+)
 def test_a_schema_that_cannot_be_followed_says_so(schema: Any) -> None:
     with pytest.raises(InputError) as caught:
         compile_schema("t", schema)({})
     assert caught.value.code is ErrorCode.TOOL_INVALID_DEFINITION
+
+
+def test_a_property_may_have_the_name_of_a_reference() -> None:
+    validate = compile_schema("t", {"properties": {"$ref": {"type": "string"}, "$schema": True}})
+    validate({"$ref": "x", "$schema": "http://["})
+    with pytest.raises(ToolError):
+        validate({"$ref": 5})
 
 
 def test_an_address_in_data_is_no_reference() -> None:

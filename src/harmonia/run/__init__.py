@@ -16,8 +16,9 @@ from harmonia.run.engines import (
     open_model,
 )
 from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Model, Run, run, run_turn
+from harmonia.run.loop import Run, run, run_turn
 from harmonia.run.prompt import compose
+from harmonia.run.sources import Model
 from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
 from harmonia.run.turn_events import (
     CallEnded,
@@ -26,8 +27,10 @@ from harmonia.run.turn_events import (
     PendingCall,
     RunEnded,
     SamplingEnded,
+    SamplingGivenUp,
     SamplingStarted,
     TurnEvent,
+    Unmet,
 )
 from harmonia.run.upstreams import Upstream
 
@@ -54,6 +57,7 @@ __all__ = [
     "RunLimits",
     "Sampling",
     "SamplingEnded",
+    "SamplingGivenUp",
     "SamplingStarted",
     "TokenLogprob",
     "Tool",
@@ -61,6 +65,7 @@ __all__ = [
     "ToolSet",
     "Traits",
     "TurnEvent",
+    "Unmet",
     "Upstream",
     "Usage",
     "compose",

@@ -14,26 +14,34 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history import DOCUMENTED, Policy
-from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat, Role
+from harmonia.messages import Conversation, Message, ReasoningEffort, Role
 from harmonia.parts import visible_text
 from harmonia.run.approval import Approver
+from harmonia.run.demands import GrammarUse
 from harmonia.run.engines.discovery import open_model
-from harmonia.run.engines.engine import Sampling, ToolChoice, Usage
+from harmonia.run.engines.engine import Sampling, Usage
 from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Model, Run, SomeTools
+from harmonia.run.loop import Run, SomeChoice, SomeFormat, SomeTools
+from harmonia.run.sources import Model
 from harmonia.run.tools import ToolSet
-from harmonia.run.turn_events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent
+from harmonia.run.turn_events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
+
+if TYPE_CHECKING:
+    from harmonia.formats.profiles import ModelProfile
 
 T = TypeVar("T")
 
 # How long the end of a program waits for a function that holds the agent's thread.
 _LAST_WAIT_S = 1.0
+
+# A Ctrl-C that comes just before the wait begins is noticed when it ends, so it ends now and then.
+_LOOK_UP_S = 0.5
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -46,6 +54,7 @@ class AgentAnswer(msgspec.Struct, frozen=True):
     usage: Usage
     hidden_because: str | None = None
     limit: LimitName | None = None
+    unmet: Unmet | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -74,11 +83,15 @@ class Agent:
         tools: SomeTools = (),
         effort: ReasoningEffort | str | None = None,
         sampling: Sampling | None = None,
-        response_format: ResponseFormat | None = None,
+        tool_choice: SomeChoice = "auto",
+        response_format: SomeFormat | None = None,
         limits: RunLimits | None = None,
         approve: Approver | None = None,
         allow_unverified: bool = False,
         policy: Policy = DOCUMENTED,
+        grammar: GrammarUse = "demanded",
+        retry_malformed: bool = False,
+        profile: ModelProfile | str | None = None,
         conversation: Conversation | Iterable[Message] = (),
     ) -> None:
         self.tools = tools if isinstance(tools, ToolSet) else ToolSet(tools)
@@ -88,11 +101,15 @@ class Agent:
         self._options: dict[str, Any] = {
             "effort": effort,
             "sampling": sampling,
+            "tool_choice": tool_choice,
             "response_format": response_format,
             "limits": limits,
             "approve": approve,
             "allow_unverified": allow_unverified,
             "policy": policy,
+            "grammar": grammar,
+            "retry_malformed": retry_malformed,
+            "profile": profile,
         }
         self._asking = threading.Lock()
         self._run: Run | None = None  # the one that is being answered
@@ -107,9 +124,12 @@ class Agent:
             self._end_thread()
             raise
 
-    def ask(self, question: str, *, tool_choice: ToolChoice = "auto") -> AgentAnswer:
-        """Ask, and wait for the answer; tools are called on the way."""
-        return self._answer(lambda: self._begin(question, tool_choice=tool_choice))
+    def ask(
+        self, question: str, *, tool_choice: SomeChoice | None = None, response_format: SomeFormat | None = None
+    ) -> AgentAnswer:
+        """Ask, and wait for the answer; tools are called on the way. What is demanded here, and not left out, holds for
+        this question in the place of what the agent was made with."""
+        return self._answer(lambda: self._begin(question, tool_choice=tool_choice, response_format=response_format))
 
     def resume(self) -> AgentAnswer:
         """Go on with an answer that was cut off: by a limit, by `stop`, or by an error."""
@@ -142,6 +162,8 @@ class Agent:
                 ended = event
         assert ended is not None
         said = ended.conversation[before:]
+        if run.response_format is not None:
+            said = [message for message in said if message.channel == "final"]  # what is said beside it has no form
         return AgentAnswer(
             visible_text(said),
             tuple(calls),
@@ -150,6 +172,7 @@ class Agent:
             ended.usage,
             ended.hidden_because,
             ended.limit,
+            ended.unmet,
         )
 
     def stream(self, question: str) -> Iterator[TurnEvent]:
@@ -187,7 +210,8 @@ class Agent:
             conversation = conversation.add(Message.user(question))
         else:
             options["resume"] = len(conversation) > 0 and conversation[-1].role is Role.ASSISTANT
-        self._run = Run(self.model, conversation, tools=self.tools, **self._options, **options)
+        given = {name: value for name, value in options.items() if value is not None}
+        self._run = Run(self.model, conversation, tools=self.tools, **{**self._options, **given})
         return self._run
 
     def _follow(self, run: Run) -> Iterator[TurnEvent]:
@@ -240,7 +264,12 @@ class Agent:
 
         try:
             self._loop.call_soon_threadsafe(start)
-            return outcome.result()
+            while True:
+                try:
+                    return outcome.result(_LOOK_UP_S)
+                except TimeoutError:
+                    if outcome.done():
+                        raise
         except BaseException:
             if not outcome.done():
                 self._loop.call_soon_threadsafe(cancel)

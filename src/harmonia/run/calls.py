@@ -21,8 +21,15 @@ from harmonia.parts import Call, call_of
 from harmonia.run.approval import Answer, Approve, Approver, Decision, Edit, Refuse
 from harmonia.run.interruption import Interruption
 from harmonia.run.tools import Tool, ToolResult, ToolSet, error_result, result_message, result_of
+from harmonia.run.tools.texts import text_for
 from harmonia.run.turn_events import CallEnded, CallStarted, PendingCall
 
+# To a model whose calls are read from text, the usual form is what it wrote: it would repeat itself for ever.
+_NEEDS_APPROVAL: Final = (
+    "it was not run: a call that is read from text needs somebody's approval, and here is nobody to give it; "
+    "do not repeat it, answer without it"
+)
+_NOT_MEANT: Final = "it was not run: nobody can say that it was meant as a call; make it again in the usual form"
 _STOPPED: Final = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was stopped before it ended"))
 
 
@@ -53,6 +60,12 @@ class Calls:
         self._results: dict[str, ToolResult] = {}
         self._handed_over: list[PendingCall] = []
         self._is_finished = False
+        self._unapproved = 0
+
+    @property
+    def lack_approval(self) -> bool:
+        """Whether none of them was run, each for lack of somebody who approves of it."""
+        return 0 < self._unapproved == len(self.pending)
 
     @property
     def handed_over(self) -> tuple[PendingCall, ...]:
@@ -139,10 +152,9 @@ class Calls:
                 raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run may not make any more calls")
             if self._approve is None:
                 if not may_run:
-                    raise ToolError(
-                        ErrorCode.TOOL_NOT_CERTAIN,
-                        "it was not run: nobody can say that it was meant as a call; make it again in the usual form",
-                    )
+                    is_readable = pending.call.status == "unverified"
+                    self._unapproved += is_readable
+                    raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, _NEEDS_APPROVAL if is_readable else _NOT_MEANT)
                 return tool, pending
             match await self._ask(self._approve, pending):
                 case None:
@@ -199,7 +211,7 @@ class Calls:
 
 
 def _arguments(call: Call, tool: Tool) -> Any:
-    return call.text if tool.takes == "text" else call.value
+    return text_for(tool, call) if tool.takes == "text" else call.value
 
 
 def _with_arguments(pending: PendingCall, arguments: Any, tools: ToolSet) -> PendingCall:

@@ -10,8 +10,9 @@ from harmonia.errors import ErrorCode, InputError
 class RunLimits(msgspec.Struct, frozen=True):
     """Limits of a run. None is no limit.
 
-    `samplings` is how often the model is asked, `calls` how many of its calls are run, `tokens` how many it may sample
-    in all, `time_s` how long everything may take, `call_time_s` how long one call may, unless its tool says otherwise.
+    `samplings` is how often the model is asked, second attempts at a completion not counted, `calls` how many of its
+    calls are run, `tokens` how many it may sample in all, `time_s` how long everything may take, `call_time_s` how long
+    one call may, unless its tool says otherwise.
     """
 
     samplings: int | None = 32

@@ -7,32 +7,48 @@
 2. What was sampled goes into the next prompt as the same tokens.
 3. A fault of the model's, and an error of a tool's, are part of the stream. Only the engine's errors and the caller's
    are raised, and what came before them is kept.
+4. What is demanded of the model (a tool choice, a response format, a strict tool) is guaranteed by an engine that takes
+   a grammar. With any other it is checked before it is told, asked for once more, and reported; see attempts.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from types import AsyncGeneratorType
-from typing import Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import Event, MessageEnded, TurnEnded
+from harmonia.grammar import WrittenGrammar
 from harmonia.history import DOCUMENTED, Policy, call_id, shared_prefix
 from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat
-from harmonia.parser import Tools
 from harmonia.parts import call_of, visible_text
 from harmonia.renderer import Renderer
 from harmonia.run.approval import Approver
+from harmonia.run.attempts import Attempts
 from harmonia.run.calls import Calls
 from harmonia.run.completion import Completion, sort_out
-from harmonia.run.engines.engine import Chunk, Engine, Finish, Request, Sampling, ToolChoice, Usage
+from harmonia.run.demand_checks import Verdict
+from harmonia.run.demands import GrammarUse
+from harmonia.run.engines.engine import Chunk, Finish, Request, Sampling, ToolChoice, Usage
 from harmonia.run.interruption import Interruption, find_task
 from harmonia.run.limits import RunLimits
-from harmonia.run.prompt import Prompt, build, compose, declared_namespaces, known_effort, take_last
+from harmonia.run.option_checks import (
+    check_form,
+    check_kinds,
+    check_strict_tools,
+    check_text_forms,
+    chosen_tools,
+    known_format,
+    known_use,
+)
+from harmonia.run.prompt import Prompt, compose, declared_namespaces, known_effort, take_last
+from harmonia.run.sources import Model, Pieces, Source
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.turn_events import (
     LimitName,
@@ -41,25 +57,29 @@ from harmonia.run.turn_events import (
     RunEnd,
     RunEnded,
     SamplingEnded,
+    SamplingGivenUp,
     SamplingStarted,
     TurnEvent,
+    Unmet,
 )
-from harmonia.run.upstreams.upstream import Upstream
 
-Model = Engine | Upstream
+if TYPE_CHECKING:
+    from harmonia.formats.profiles import ModelProfile
+
 SomeConversation = Conversation | Iterable[Message] | str
 SomeTools = ToolSet | Iterable[ToolLike]
+# Also as OpenAI's APIs have them.
+SomeChoice = ToolChoice | Mapping[str, Any]
+SomeFormat = ResponseFormat | Mapping[str, Any]
 
-_Pieces = AsyncGenerator[Chunk | Finish, None] | AsyncGenerator[Event | Finish, None]
-
-# Rendering so much text for the first time takes some milliseconds.
-_LONG_PROMPT_CHARS = 64_000
-_SHARED_RENDERER = Renderer()
-_NO_TOOLS = Tools([])
 _ENDS = frozenset((MessageEnded, TurnEnded))
+_SEED_STEP = 1_000_003
 # The engine did not stop at <|return|>, or at the one call that was asked for, so it has to be stopped; what follows is
 # no part of the answer.
 _WENT_ON = Finish("stop", notes=("the engine went on behind the end of the turn and was stopped",))
+
+# It was told so once, and repeats them; it would do so until a limit is reached.
+_NOBODY_APPROVES = "it repeats calls that are read from text, and nobody is there to approve of them"
 
 
 class Run:
@@ -75,8 +95,8 @@ class Run:
         *,
         tools: SomeTools | None = None,
         sampling: Sampling | None = None,
-        tool_choice: ToolChoice = "auto",
-        response_format: ResponseFormat | None = None,
+        tool_choice: SomeChoice = "auto",
+        response_format: SomeFormat | None = None,
         effort: ReasoningEffort | str | None = None,
         policy: Policy = DOCUMENTED,
         limits: RunLimits | None = None,
@@ -86,9 +106,14 @@ class Run:
         resume: bool = False,
         calls_run_here: bool = True,
         parallel_calls: bool = True,
+        keeps_sampled: bool = False,
+        checks_form: bool = True,
+        grammar: GrammarUse = "demanded",
+        retry_malformed: bool = False,
         renderer: Renderer | None = None,
+        profile: ModelProfile | str | None = None,
     ) -> None:
-        _check_kinds(model, sampling, limits, approve, tools)
+        check_kinds(model, sampling, limits, approve, tools)
         if isinstance(conversation, str):
             conversation = [Message.user(conversation)]
         given = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
@@ -99,37 +124,59 @@ class Run:
             if begun is not None:
                 raise InputError(ErrorCode.RUN_INVALID_OPTION, "resume goes on with the last message; leave begun out")
             given, begun = take_last(given)
-        if begun is not None and _as_upstream(model) is not None:
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, f"{model.name} cannot go on with a message that was begun")
+        check_text_forms(known)  # as they were brought: no other family takes a text
+        self._source = Source(
+            model,
+            known,
+            profile=profile,
+            policy=policy,
+            renderer=renderer,
+            one_call=not parallel_calls,
+            keeps_sampled=keeps_sampled,
+        )
+        if begun is not None and self._source.why_not_begun is not None:
+            raise InputError(ErrorCode.RUN_INVALID_OPTION, self._source.why_not_begun)
+        known = self._source.tools
+        toolset = None if toolset is None else known
         self.model = model
-        self._upstream = _as_upstream(model)
-        self.conversation = compose(given, toolset, effort=effort, response_format=response_format)
+        self.response_format = known_format(response_format)
+        if checks_form and self.response_format is not None:
+            check_form(self.response_format)
+        check_strict_tools(known)
+        self.conversation = compose(given, toolset, effort=effort, response_format=self.response_format)
         self.usage = Usage()
         self.ended: RunEnded | None = None
-        self._tools = known
-        self._declared = known.declared if len(known) else _NO_TOOLS
+        self._tools, choice = chosen_tools(tool_choice, known)
         self._sampling = sampling or Sampling()
         self._request = Request(
             self._sampling,
             self._tools.namespaces,
-            _known_choice(tool_choice, self._tools),
-            response_format,
+            choice,
+            self.response_format,
             None if effort is None else known_effort(effort),
+            allowed=self._tools.allowed,
         )
         # An engine that constrains nothing lets the model call all the same; then the call is not run.
         self._runnable = self._tools.allow([]) if self._request.tool_choice == "none" else self._tools
-        self._policy = policy
         self._limits = limits or RunLimits()
         self._approve = approve
         self._allow_unverified = allow_unverified
         self._begun = begun
         self._calls_run_here = calls_run_here
-        self._parallel_calls = parallel_calls
-        self._renderer = renderer or _SHARED_RENDERER
+        self._attempts = Attempts(
+            self._tools,
+            self.response_format,
+            takes_grammar=self._source.takes_grammar,
+            can_begin=self._source.takes_headers,
+            grammar=known_use(grammar),
+            retry_malformed=retry_malformed,
+        )
         self._interruption = Interruption()
         self._events: AsyncGenerator[TurnEvent, None] | None = None
         self._prompt_before: list[int] = []
+        self._asked_at = len(self.conversation)  # the messages that the first attempt at a completion followed
         self._calls_made = 0
+        self._was_unapproved = False  # the calls before were not run, because nobody was there to approve of them
         self._open_calls: tuple[PendingCall, ...] = ()  # calls in the conversation that nobody has answered yet
 
     def __aiter__(self) -> AsyncGenerator[TurnEvent, None]:
@@ -168,7 +215,7 @@ class Run:
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> AsyncGenerator[TurnEvent, None]:
-        interruption = self._interruption
+        interruption, attempts = self._interruption, self._attempts
         loop = asyncio.get_running_loop()
         interruption.start_timer(self._limits.time_s)
         index = 0
@@ -177,19 +224,30 @@ class Run:
                 if interruption.reason is not None:
                     yield self._end_interrupted()
                     return
-                renderer = None if self._upstream is not None else self._renderer
-                prompt = await self._build(renderer)
+                grammar = await attempts.begin(self._request.tool_choice, self._begun)
+                holding = attempts.holding
+                if not attempts.is_second:
+                    self._asked_at = len(self.conversation)
+                prompt = await self._build()
                 if prompt is None:
                     yield self._end_interrupted()
                     return
                 yield SamplingStarted(
-                    index, len(prompt.tokens), shared_prefix(self._prompt_before, prompt.tokens), prompt.dropped
+                    index,
+                    len(prompt.tokens),
+                    shared_prefix(self._prompt_before, prompt.tokens),
+                    prompt.dropped,
+                    len(prompt.given) if attempts.is_begun else 0,
                 )
                 self._prompt_before = prompt.tokens
-                completion, stream = self._open(prompt)
+                completion, stream = self._open(prompt, grammar)
                 finish: Finish | None = None
+                events: Sequence[Event] | None = None  # of the last piece that came
                 is_settled = False
+                verdict = Verdict()
                 try:
+                    for event in completion.opening if attempts.is_begun else ():
+                        yield event
                     # This loop runs once a chunk, which may be once a token: no layer, no timeout, no task in between.
                     pull, feed = stream.__anext__, completion.feed
                     while interruption.reason is None:
@@ -202,14 +260,25 @@ class Run:
                             if interruption.caught():
                                 break
                             raise
+                        except (EngineError, InputError) as error:
+                            if grammar is None or events is not None or not attempts.drop_grammar(error):
+                                raise
+                            # The engine will not have the grammar, so what is demanded is checked.
+                            grammar, holding = None, attempts.holding
+                            completion, stream = self._open(prompt, None)
+                            pull, feed = stream.__anext__, completion.feed
+                            continue
                         if isinstance(piece, Chunk):
                             tokens = piece.tokens
                             count = len(tokens)
                             if completion.is_over and (count or piece.text):
                                 finish = _WENT_ON
+                                completion.note_late((), tokens if count else piece.text)
                                 break
                             if piece.logprobs:
-                                yield LogprobsGiven(piece.logprobs)
+                                given = LogprobsGiven(piece.logprobs)
+                                for told in (given,) if holding is None else holding.take(given):
+                                    yield told
                             events = feed(tokens[0] if count == 1 else tokens if count else piece.text)
                         elif isinstance(piece, Finish):
                             # Behind <|return|> it does not matter for what else the engine stopped.
@@ -222,19 +291,28 @@ class Run:
                                 completion.note(cast("MessageEnded | TurnEnded", event))
                                 if completion.is_over and event is not events[-1]:
                                     finish = _WENT_ON  # in the same chunk
-                                    yield event
-                                    break
-                            yield event
+                                    completion.note_late(events[events.index(event) + 1 :])
+                            if holding is None:
+                                yield event
+                            else:
+                                for told in holding.take(event):
+                                    yield told
+                            if finish is not None:
+                                break
                         if finish is not None:
                             break
                     interruption.end_wait()
                     await stream.aclose()
                     for event in completion.end(None if finish is None else finish.reason):
-                        yield event
+                        for told in (event,) if holding is None else holding.take(event):
+                            yield told
+                    verdict = await attempts.judge(completion.messages, finish)
                     is_settled = True
                 except Exception as error:
                     interruption.end_wait()
                     # What came is kept, and whoever reads the stream sees where it broke.
+                    for event in () if holding is None else holding.release():
+                        yield event
                     for event in completion.end(None):
                         yield event
                     if isinstance(error, InputError) and error.code is ErrorCode.PARSE_INVALID_CHUNK:
@@ -249,13 +327,25 @@ class Run:
                             completion.end(None)
                             self._keep(completion, prompt, None)
                 index += 1
-                ended = self._keep(completion, prompt, finish)
+                unmet = verdict.unmet
+                can_give_up = holding is not None and holding.can_give_up and self._may_go_on(completion)
+                if holding is not None and unmet is not None and finish is not None and can_give_up:
+                    yield self._give_up(completion, prompt, finish, unmet, holding.told_messages)
+                    continue
+                ended = self._keep(completion, prompt, finish, verdict)
+                for event in () if holding is None else holding.release():
+                    yield event
                 yield ended
                 self._begun = None
+                attempts.settle()
                 if interruption.reason is not None:
                     yield self._end_interrupted()
                     return
                 pending = self._open_calls
+                if unmet is not None and self._ends_run(unmet):
+                    self._answer_open_calls()
+                    yield self._end("unmet", unmet=unmet)
+                    return
                 if not pending:
                     yield self._end_answered(ended, completion)
                     return
@@ -276,26 +366,29 @@ class Run:
                 if calls.handed_over:
                     yield self._end("calls", pending=calls.handed_over)
                     return
-                # The call that was demanded has been made. Who demands it again gets no answer, but calls for ever.
-                if self._request.tool_choice not in ("auto", "none"):
-                    self._request = msgspec.structs.replace(self._request, tool_choice="auto")
-                limit = self._limit_reached(index, calls)
+                self._demand_no_more_calls()
+                limit = self._limit_reached(index - attempts.given_up, calls)
                 if limit is not None:
                     yield self._end("limit", limit=limit)
                     return
+                if calls.lack_approval and self._was_unapproved:
+                    yield self._end("silent", hidden_because=_NOBODY_APPROVES)
+                    return
+                self._was_unapproved = calls.lack_approval
         finally:
             interruption.stop_timer()
             self._answer_open_calls()
 
-    async def _build(self, renderer: Renderer | None) -> Prompt | None:
+    async def _build(self) -> Prompt | None:
         """The next prompt; None where the run was interrupted first. A long one is rendered in a thread, so that all
         others in this process go on meanwhile."""
-        if renderer is None or sum(len(message.text) for message in self.conversation) < _LONG_PROMPT_CHARS:
-            return build(self.conversation, self._begun, self._policy, renderer)
+        make = partial(self._source.build, self.conversation, self._begun, asked_at=self._asked_at)
+        if not self._source.is_long(self.conversation, self._begun):
+            return make()
         interruption = self._interruption
         interruption.waiting = asyncio.current_task()
         try:
-            return await asyncio.to_thread(build, self.conversation, self._begun, self._policy, renderer)
+            return await asyncio.to_thread(make)
         except asyncio.CancelledError:
             if interruption.caught():
                 return None
@@ -303,35 +396,25 @@ class Run:
         finally:
             interruption.end_wait()
 
-    def _open(self, prompt: Prompt) -> tuple[Completion, _Pieces]:
-        request = self._request
+    def _open(self, prompt: Prompt, grammar: WrittenGrammar | None) -> tuple[Completion, Pieces]:
+        sampling = self._sampling
         if self._limits.tokens is not None:
             left = self._limits.tokens - self.usage.completion_tokens
-            most = self._sampling.max_tokens
-            sampling = msgspec.structs.replace(self._sampling, max_tokens=left if most is None else min(left, most))
-            request = msgspec.structs.replace(request, sampling=sampling)
-        if self._upstream is not None:
-            completion = Completion(self._declared, is_upstream=True, one_call=not self._parallel_calls)
-            return completion, self._upstream.respond(prompt.conversation, request)
-        engine = cast("Engine", self.model)
-        completion = Completion(
-            self._declared,
-            prompt.given,
-            is_text=not engine.traits.gives_tokens,
-            one_call=not self._parallel_calls,
-        )
-        return completion, engine.generate(prompt.tokens, request)
+            most = sampling.max_tokens
+            sampling = msgspec.structs.replace(sampling, max_tokens=left if most is None else min(left, most))
+        if self._attempts.is_second and sampling.seed is not None:
+            # The same seed would give the same completion.
+            sampling = msgspec.structs.replace(sampling, seed=_other_seed(sampling.seed))
+        return self._source.open(prompt, msgspec.structs.replace(self._request, sampling=sampling, grammar=grammar))
 
-    def _keep(self, completion: Completion, prompt: Prompt, finish: Finish | None) -> SamplingEnded:
+    def _keep(
+        self, completion: Completion, prompt: Prompt, finish: Finish | None, verdict: Verdict | None = None
+    ) -> SamplingEnded:
         """Take what was said into the conversation."""
         reason = finish.reason if finish is not None else "unknown"
         is_cut = finish is None or finish.reason == "length"
-        kept, left_out = sort_out(completion.messages, self._renderer, is_cut=is_cut)
-        self.conversation = self.conversation.add(*kept)
-        usage = finish.usage if finish is not None else None
-        if usage is None:
-            usage = Usage(len(prompt.tokens), completion.sampled_tokens)
-        self.usage += usage
+        kept, left_out = self._add(completion.messages, is_cut=is_cut)
+        usage = self._count(completion, prompt, finish)
         self._open_calls = self._pending(kept)
         interrupt = self._interruption.reason
         return SamplingEnded(
@@ -339,15 +422,70 @@ class Run:
             usage,
             kept,
             left_out,
-            (*(finish.notes if finish is not None else ()), *self._unmet_demand()),
+            self._notes(finish, verdict),
+            completion.as_sampled,
+            (*self._source.notes_on(self._request), *(() if verdict is None or is_cut else self._unassured(verdict))),
         )
 
-    def _unmet_demand(self) -> tuple[str, ...]:
-        """What to say where a call was demanded, and the model made none."""
-        choice = self._request.tool_choice
-        if choice in ("auto", "none") or self._open_calls:
-            return ()
-        return (f"the tool choice is {choice}, and the model made no call; nothing here makes a model obey",)
+    def _give_up(
+        self, completion: Completion, prompt: Prompt, finish: Finish, unmet: Unmet, told_messages: int
+    ) -> SamplingGivenUp:
+        """Keep what was told, leave out the rest, and begin the next attempt."""
+        kept, left_out = self._add(completion.messages[:told_messages], is_cut=False)
+        held = tuple(completion.messages[told_messages:])
+        first = held[0].origin if held else None
+        start = None if first is None else first.header.start_token
+        given_up = SamplingGivenUp(
+            unmet,
+            finish.reason,
+            self._count(completion, prompt, finish),
+            kept,
+            (*left_out, *held),
+            0 if start is None else max(completion.sampled_tokens - start, 0),
+            self._notes(finish, None),
+            completion.as_sampled,
+        )
+        self._begun = self._attempts.give_up(unmet)
+        return given_up
+
+    def _add(self, messages: Sequence[Message], *, is_cut: bool) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """Put messages into the conversation; which were, and which have no place in one."""
+        kept, left_out = sort_out(messages, self._source.renderer, is_cut=is_cut)
+        self.conversation = self.conversation.add(*kept)
+        return kept, left_out
+
+    def _count(self, completion: Completion, prompt: Prompt, finish: Finish | None) -> Usage:
+        usage = finish.usage if finish is not None else None
+        if usage is None:
+            usage = Usage(len(prompt.tokens), completion.sampled_tokens)
+        self.usage += usage
+        return usage
+
+    def _notes(self, finish: Finish | None, verdict: Verdict | None) -> tuple[str, ...]:
+        """What to say of a sampling: what the engine says, what no grammar holds it to, and what is missing."""
+        said = finish.notes if finish is not None else ()
+        notes = (*said, *self._source.notes_on(self._request), *self._attempts.notes)
+        if verdict is None:
+            return notes
+        unmet = () if verdict.unmet is None else (verdict.unmet.message,)
+        return (*notes, *verdict.notes, *unmet)
+
+    def _unassured(self, verdict: Verdict) -> tuple[str, ...]:
+        # A call that was demanded, and will not do, is made all the same where somebody else may decide about it.
+        unmet = verdict.unmet if self._open_calls else None
+        misfit = (unmet.message,) if unmet is not None and unmet.kind == "call" else ()
+        return (*self._attempts.notes, *verdict.notes, *misfit)
+
+    def _may_go_on(self, completion: Completion) -> bool:
+        """Whether the model may be asked again instead of this completion, which is not counted yet."""
+        most = self._limits.tokens
+        used = self.usage.completion_tokens + completion.sampled_tokens
+        return self._interruption.reason is None and (most is None or used < most)
+
+    def _ends_run(self, unmet: Unmet) -> bool:
+        """Whether nothing better can come. A call that will not do is answered by saying so, and output that is damaged
+        ends as any does that shows nothing."""
+        return unmet.kind != "malformed" and not (unmet.kind == "call" and self._open_calls)
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -355,7 +493,7 @@ class Run:
         first = len(self.conversation) - len(messages)
         found: list[PendingCall] = []
         for at, message in enumerate(messages, first):
-            call = call_of(message, self._declared)
+            call = call_of(message, self._source.declared)
             if call is not None:
                 found.append(PendingCall(call_id(at), call, message))
         return tuple(found)
@@ -371,6 +509,11 @@ class Run:
             most=None if most is None else most - self._calls_made,
             interruption=self._interruption,
         )
+
+    def _demand_no_more_calls(self) -> None:
+        """The call that was demanded has been made. Who demands it again gets no answer, but calls for ever."""
+        if self._request.tool_choice not in ("auto", "none"):
+            self._request = msgspec.structs.replace(self._request, tool_choice="auto")
 
     def _answer_open_calls(self) -> None:
         """The run ends, and nobody will take up these calls any more."""
@@ -425,8 +568,9 @@ class Run:
         pending: tuple[PendingCall, ...] = (),
         limit: LimitName | None = None,
         hidden_because: str | None = None,
+        unmet: Unmet | None = None,
     ) -> RunEnded:
-        self.ended = RunEnded(reason, self.conversation, self.usage, pending, limit, hidden_because)
+        self.ended = RunEnded(reason, self.conversation, self.usage, pending, limit, hidden_because, unmet)
         return self.ended
 
 
@@ -435,8 +579,8 @@ class RunOptions(TypedDict, total=False):
 
     tools: SomeTools | None
     sampling: Sampling | None
-    tool_choice: ToolChoice
-    response_format: ResponseFormat | None
+    tool_choice: SomeChoice
+    response_format: SomeFormat | None
     effort: ReasoningEffort | str | None
     policy: Policy
     limits: RunLimits | None
@@ -445,7 +589,10 @@ class RunOptions(TypedDict, total=False):
     begun: Message | None
     resume: bool
     parallel_calls: bool
+    grammar: GrammarUse
+    retry_malformed: bool
     renderer: Renderer | None
+    profile: ModelProfile | str | None
 
 
 def run(model: Model, conversation: SomeConversation, **options: Unpack[RunOptions]) -> Run:
@@ -470,45 +617,7 @@ def _lacks_its_end(messages: tuple[Message, ...]) -> bool:
     return origin is not None and origin.stop is None
 
 
-def _as_upstream(model: Model) -> Upstream | None:
-    return cast("Upstream", model) if hasattr(model, "respond") else None
-
-
-def _known_choice(choice: object, tools: ToolSet) -> ToolChoice:
-    if isinstance(choice, Mapping):
-        # OpenAI's form, {"type": "function", "function": {"name": "x"}}, or flat.
-        named = cast("Mapping[str, Any]", choice)
-        choice = cast("Mapping[str, Any]", named.get("function") or named).get("name")
-    if not isinstance(choice, str):
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}; expected {_choices(tools)}")
-    if choice in ("auto", "none"):
-        return choice
-    if choice == "required":
-        if not tools.namespaces:
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, "a call is required, and there are no tools")
-        return choice
-    tool = tools.find(choice)
-    if tool is None:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}; expected {_choices(tools)}")
-    return tools.recipient_of(tool)
-
-
-def _choices(tools: ToolSet) -> str:
-    return ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
-
-
-def _check_kinds(model: object, sampling: object, limits: object, approve: object, tools: object) -> None:
-    """Callers without types get an error here, not in the middle of a run."""
-    wrong = None
-    if not hasattr(model, "generate") and not hasattr(model, "respond"):
-        wrong = f"{model!r} is no engine; `await open_model(name)` opens one by its name, and Agent takes the name"
-    elif sampling is not None and not isinstance(sampling, Sampling):
-        wrong = f"sampling is {sampling!r}; expected a Sampling, such as Sampling(temperature=0.5)"
-    elif limits is not None and not isinstance(limits, RunLimits):
-        wrong = f"limits is {limits!r}; expected a RunLimits, such as RunLimits(calls=8)"
-    elif approve is not None and not callable(approve):
-        wrong = f"approve is {approve!r}; expected a function that gets a PendingCall and gives a decision"
-    elif tools is not None and (isinstance(tools, str | Mapping) or not isinstance(tools, Iterable)):
-        wrong = f"tools is {tools!r}; expected a list of functions, Tools or definitions"
-    if wrong is not None:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, wrong)
+def _other_seed(seed: int) -> int:
+    """Another seed, of the 64 bits that engines take. It is far off, because whoever samples several completions at a
+    time gives them seeds that follow each other."""
+    return (seed + _SEED_STEP + 2**63) % 2**64 - 2**63

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -22,17 +22,22 @@ from harmonia.renderer import Renderer, freeze
 from harmonia.run.tools import ToolSet
 from harmonia.vocabulary import START
 
+if TYPE_CHECKING:
+    from harmonia.formats.templates import PromptText
+
 _HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
 
 
 class Prompt(msgspec.Struct, frozen=True):
     """`tokens` are what the engine continues. `given` are the last of them, where they begin its message: what stands
-    behind `<|start|>assistant`."""
+    behind `<|start|>assistant`. For a model that does not speak Harmony
+    there are none, and the prompt is `written` as text."""
 
     conversation: Conversation
     tokens: list[int]
     given: list[int]
     dropped: tuple[Dropped, ...]
+    written: PromptText | None = None
 
 
 def compose(

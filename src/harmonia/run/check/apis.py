@@ -7,6 +7,7 @@ words are given.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -14,6 +15,7 @@ from harmonia.errors import EngineError
 from harmonia.run.check import messages, tokens
 from harmonia.run.check.outcomes import Found
 from harmonia.run.check.session import PATHS, Api, Session, is_absent, is_denied
+from harmonia.run.engines.http import ServerError
 
 Asked = Literal["tokens"] | Api
 ALL: Final[tuple[Asked, ...]] = ("tokens", "chat", "responses")
@@ -35,6 +37,11 @@ async def find_apis(session: Session, wanted: Sequence[Asked] = ALL) -> tuple[Fo
             return Found("ok", f"it has {_join([_path(session, each) for each in there])}"), False
     if denied := [fault for fault in faults if is_denied(fault)]:
         return Found("fail", session.explain(denied[0])), True
+    # A 404 that names the model is about the model, and its API is there.
+    model = re.compile(rf"(?<!\w){re.escape(session.model)}(?!\w)")
+    about_model = [fault for fault in faults if isinstance(fault, ServerError) and model.search(fault.words)]
+    if about_model:
+        return Found("fail", f"it does not have the model {session.model!r}: {about_model[0].message}"), False
     broken = [fault for fault in faults if not is_absent(fault)]
     said = f"has neither {', '.join(_path(session, each) for each in ALL[:-1])} nor {_path(session, ALL[-1])}"
     if broken:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from harmonia.run.engines.answers import Answer
 from harmonia.run.engines.engine import Alternative, FinishReason, TokenLogprob, Usage
+from harmonia.run.engines.http import Server
 
 REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 
@@ -99,3 +100,22 @@ class CompletionAnswer(Answer):
         self.reason = REASONS.get(reason, "unknown")
         if self.reason == "unknown":
             self.notes.append(f"{who} ended with the reason {reason}")
+
+
+class TextAnswer(CompletionAnswer):
+    """The answer of a server that gives text; `name` is what its user calls it."""
+
+    def __init__(self, server: Server, notes: Sequence[str], name: str) -> None:
+        super().__init__(server, notes)
+        self._name = name
+
+    def take_choice(self, choice: WireChoice) -> None:
+        self.add_text(choice.text or "")
+        if choice.logprobs is not None:
+            self.logprobs += logprobs_of(choice.logprobs, _read_text)
+        if choice.finish_reason is not None:
+            self.end_by(choice.finish_reason, self._name)
+
+
+def _read_text(text: str) -> tuple[None, str]:
+    return None, text

@@ -16,7 +16,7 @@ from typing import Any
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.rendered import Ambiguous
 from harmonia.run.engines.answers import STOP_SPELLINGS, check_ambiguous, name_parameters, safe_text, sample
-from harmonia.run.engines.completion_wire import CompletionAnswer, WireChoice, logprobs_of
+from harmonia.run.engines.completion_wire import TextAnswer
 from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
 from harmonia.run.engines.http import Patience, Server, ServerError
 
@@ -31,9 +31,9 @@ _NAMES = {
     "logprobs": "logprobs",
 }
 _BEYOND = {"top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repetition_penalty"}
+_SPELL_SPECIAL = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _KEEP_SPECIAL = {
-    "skip_special_tokens": False,
-    "spaces_between_special_tokens": False,
+    **_SPELL_SPECIAL,
     "include_stop_str_in_output": True,  # vLLM
     "no_stop_trim": True,  # SGLang
 }
@@ -72,7 +72,19 @@ class CompletionsEngine:
         self.traits = Traits(takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens)
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
-        text, prompt_notes = safe_text(prompt, self._ambiguous)
+        text, notes = safe_text(prompt, self._ambiguous)
+        async with aclosing(self._ask(text, request, notes, STOP_SPELLINGS, _KEEP_SPECIAL)) as events:
+            async for event in events:
+                yield event
+
+    def generate_text(
+        self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        return self._ask(prompt, request, [], stop, _SPELL_SPECIAL)
+
+    async def _ask(
+        self, text: str, request: Request, prompt_notes: Sequence[str], stop: Sequence[str], more: Mapping[str, Any]
+    ) -> AsyncGenerator[Chunk | Finish, None]:
         while True:
             names = _NAMES | _BEYOND if self._knows_more else _NAMES
             parameters, notes = name_parameters(request.sampling, names, self.name)
@@ -81,12 +93,12 @@ class CompletionsEngine:
                 "prompt": text,
                 "stream": True,
                 "max_tokens": self._max_tokens,
-                "stop": STOP_SPELLINGS,
+                "stop": list(stop),
                 **parameters,
-                **({"stream_options": {"include_usage": True}, **_KEEP_SPECIAL} if self._knows_more else {}),
+                **({"stream_options": {"include_usage": True}, **more} if self._knows_more else {}),
                 **self._extra,
             }
-            answer = _Answer(self.server, [*prompt_notes, *notes], self.name)
+            answer = TextAnswer(self.server, [*prompt_notes, *notes], self.name)
             try:
                 async with aclosing(sample(answer, "/v1/completions", body, "either")) as events:
                     async for event in events:
@@ -101,23 +113,6 @@ class CompletionsEngine:
         await self.server.close()
 
 
-class _Answer(CompletionAnswer):
-    def __init__(self, server: Server, notes: Sequence[str], name: str) -> None:
-        super().__init__(server, notes)
-        self._name = name
-
-    def take_choice(self, choice: WireChoice) -> None:
-        self.add_text(choice.text or "")
-        if choice.logprobs is not None:
-            self.logprobs += logprobs_of(choice.logprobs, _read_token)
-        if choice.finish_reason is not None:
-            self.end_by(choice.finish_reason, self._name)
-
-
 def _is_about_words(words: str) -> bool:
     """Whether an error is about a field that the server does not know."""
     return any(name in words for name in (*_KEEP_SPECIAL, *_BEYOND, "stream_options"))
-
-
-def _read_token(text: str) -> tuple[None, str]:
-    return None, text

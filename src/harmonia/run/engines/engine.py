@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from harmonia.grammar import GrammarKind, WrittenGrammar
 from harmonia.messages import ReasoningEffort, ResponseFormat, ToolNamespace
 
 # stop     the model ended the turn by a stop token
@@ -52,8 +53,9 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Request(msgspec.Struct, frozen=True):
     """What a turn asks of an engine beside its prompt.
 
-    The prompt says all of this to the model; an engine that constrains what is sampled, or that only plays a model,
-    needs it as values too.
+    The prompt says all of this to the model; an engine that only plays a model needs it as values too. `allowed` are
+    the whole names of the tools that may be called now; None are all of them. `grammar` is given to engines whose
+    traits name its kind, and then nothing is sampled that it does not admit.
     """
 
     sampling: Sampling = Sampling()
@@ -61,6 +63,8 @@ class Request(msgspec.Struct, frozen=True):
     tool_choice: ToolChoice = "auto"
     response_format: ResponseFormat | None = None
     reasoning_effort: ReasoningEffort | None = None
+    grammar: WrittenGrammar | None = None
+    allowed: tuple[str, ...] | None = None
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):
@@ -114,12 +118,13 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What an engine can do. `context_tokens` is None where nobody knows."""
+    """What an engine can do. `context_tokens` is None where nobody knows, `takes_grammar` where it takes none."""
 
     takes_tokens: bool = True
     gives_tokens: bool = True
     gives_logprobs: bool = False
     context_tokens: int | None = None
+    takes_grammar: GrammarKind | None = None
 
 
 class Engine(Protocol):
@@ -144,4 +149,23 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Give back connections and memory. An engine that is closed twice does nothing the second time."""
+        ...
+
+
+class TextEngine(Engine, Protocol):
+    """One that continues text as well, in whatever vocabulary its model has: for models that do not speak Harmony.
+
+    What it yields is as for tokens, with text in the chunks. `Request.grammar` is Harmony's, so there is none here.
+    """
+
+    def generate_text(
+        self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        """Continue the text, up to the first of the `stop` strings or the token with which the model ends its turn;
+        neither is part of what comes.
+
+        `marks` are the spellings that mean something in the prompt and in the answer. Where they are special tokens of
+        the model's vocabulary, they are kept in the text. The engine puts the token before the prompt with which the
+        model's texts begin, where it has one.
+        """
         ...

@@ -10,6 +10,9 @@ was no longer whole. With `streaming=False` the whole answer comes at its end, w
 
 Of a token that was held back it tells no log-probability, streaming or not. Log-probabilities are given in the order of
 the tokens and counted by their readers, so behind such a token there are none any more.
+
+A grammar is GBNF. It ends before the stop token, because llama.cpp fails on a grammar that names an end of generation;
+behind the grammar's end it samples one of those, any of them, which is not passed on: Finish says that it stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +24,18 @@ from typing import Any
 import msgspec
 
 from harmonia.run.engines.answers import STOP_TOKENS, Answer, name_parameters, sample
-from harmonia.run.engines.engine import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.engine import (
+    Alternative,
+    Chunk,
+    Finish,
+    FinishReason,
+    Request,
+    Sampling,
+    TokenLogprob,
+    Traits,
+    Usage,
+)
+from harmonia.run.engines.grammars import ENDS_OF_GENERATION, grammar_of
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.restoring import restore_tokens
 from harmonia.vocabulary import (
@@ -126,7 +140,7 @@ class LlamaCppEngine:
         self._model = model
         self._streaming = streaming
         self._extra = {"cache_prompt": cache_prompt, **(extra or {})}
-        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens)
+        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens, takes_grammar="gbnf")
 
     @property
     def model(self) -> str:
@@ -135,12 +149,7 @@ class LlamaCppEngine:
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         sampling = request.sampling
-        parameters, notes = name_parameters(sampling, _NAMES, "llama.cpp")
-        if sampling.seed is not None and not 0 <= sampling.seed < _SEEDS:
-            parameters["seed"] = sampling.seed % _SEEDS
-            notes.append(f"llama.cpp's seeds have 32 bits; {sampling.seed} was sent as {parameters['seed']}")
-        if sampling.logprobs is not None:
-            parameters["n_probs"] = max(1, sampling.logprobs)  # 0 would report nothing
+        parameters, notes = _parameters(sampling)
         body: dict[str, Any] = {
             "prompt": list(prompt),
             "stream": self._streaming,
@@ -152,17 +161,50 @@ class LlamaCppEngine:
         }
         if self._model:
             body["model"] = self._model
-        answer = _Answer(self.server, notes, sampling.logprobs)
+        if (grammar := grammar_of(request, self.traits.takes_grammar, "llama.cpp")) is not None:
+            body["grammar"] = grammar.text
+        keeps_stop = grammar is None or not grammar.ends_by_engine
+        answer = _Answer(self.server, notes, sampling.logprobs, keeps_stop=keeps_stop)
+        return sample(answer, "/completion", body, "sse" if self._streaming else "ndjson")
+
+    def generate_text(
+        self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        parameters, notes = _parameters(request.sampling)
+        body: dict[str, Any] = {
+            "prompt": prompt,
+            "stream": self._streaming,
+            "stop": list(stop),
+            "response_fields": _FIELDS,
+            # Special tokens have no text here unless they are named, and a stop string without text is never found.
+            "preserved_tokens": [*marks, *stop],
+            **parameters,
+            **self._extra,
+        }
+        if self._model:
+            body["model"] = self._model
+        answer = _TextAnswer(self.server, notes, request.sampling.logprobs)
         return sample(answer, "/completion", body, "sse" if self._streaming else "ndjson")
 
     async def close(self) -> None:
         await self.server.close()
 
 
+def _parameters(sampling: Sampling) -> tuple[dict[str, float | int], list[str]]:
+    parameters, notes = name_parameters(sampling, _NAMES, "llama.cpp")
+    if sampling.seed is not None and not 0 <= sampling.seed < _SEEDS:
+        parameters["seed"] = sampling.seed % _SEEDS
+        notes.append(f"llama.cpp's seeds have 32 bits; {sampling.seed} was sent as {parameters['seed']}")
+    if sampling.logprobs is not None:
+        parameters["n_probs"] = max(1, sampling.logprobs)  # 0 would report nothing
+    return parameters, notes
+
+
 class _Answer(Answer):
-    def __init__(self, server: Server, notes: Sequence[str], top: int | None) -> None:
+    def __init__(self, server: Server, notes: Sequence[str], top: int | None, *, keeps_stop: bool = True) -> None:
         super().__init__(server, notes)
         self._top = top
+        self._keeps_stop = keeps_stop
         self._counted = 0  # tokens, by the engine
         self._restored = 0
         self._is_inexact = False
@@ -171,15 +213,8 @@ class _Answer(Answer):
         self._lacks_logprobs = False  # those of a token
 
     def take(self, line: bytes) -> None:
-        if line == b"[DONE]":
-            self.is_done = True
+        if (message := self._read(line)) is None:
             return
-        try:
-            message = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self.not_understood(line, error) from None
-        if message.error is not None:
-            raise self.failed(line)
         if self._has_stopped and message.tokens:
             # A model file that does not name <|call|> as an end: sampling goes on, and nobody waits for it.
             self.notes.append("llama.cpp went on behind a stop token; what followed was not read")
@@ -193,7 +228,7 @@ class _Answer(Answer):
             if counted != len(tokens) and len(tokens) == 1:
                 tokens = self._restore(message.content, counted - 1, tokens[0])
         if tokens:
-            self._add(tokens)
+            tokens = self._add(tokens)
         elif message.content:
             raise self.server.bad_answer("it returned text without token ids; is it older than return_tokens?")
         if self._top is not None and tokens:
@@ -216,13 +251,28 @@ class _Answer(Answer):
             )
         return super().finish()
 
-    def _add(self, tokens: list[int]) -> None:
+    def _read(self, line: bytes) -> _Message | None:
+        if line == b"[DONE]":
+            self.is_done = True
+            return None
+        try:
+            message = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.not_understood(line, error) from None
+        if message.error is not None:
+            raise self.failed(line)
+        return message
+
+    def _add(self, tokens: list[int]) -> list[int]:
+        """Take the tokens up to the one that stops; those that were taken."""
+        ends = STOP_TOKENS if self._keeps_stop else ENDS_OF_GENERATION
         for index, token in enumerate(tokens):
-            if token in STOP_TOKENS:
+            if token in ends:
                 self._has_stopped = True
-                tokens = tokens[: index + 1]
+                tokens = tokens[: index + self._keeps_stop]
                 break
         self.add_tokens(tokens)
+        return tokens
 
     def _add_logprobs(self, entries: list[_Probability], tokens: list[int], top: int) -> None:
         self._has_logprobs = self._has_logprobs or bool(entries)
@@ -258,6 +308,24 @@ class _Answer(Answer):
         self.usage = Usage(prompt_tokens, message.tokens_predicted or self.sampled, max(0, cached))
         if message.truncated and self.reason == "length":
             self.notes.append("llama.cpp's context is used up")
+
+
+class _TextAnswer(_Answer):
+    """Of a model whose vocabulary nobody here knows: its text, and the ends that llama.cpp tells."""
+
+    def take(self, line: bytes) -> None:
+        if (message := self._read(line)) is None:
+            return
+        self.add_text(message.content)
+        if self._top is not None:
+            self.logprobs += [_text_logprob_of(entry, self._top) for entry in message.completion_probabilities]
+        if message.stop:
+            self._end(message)
+
+
+def _text_logprob_of(entry: _Probability, top: int) -> TokenLogprob:
+    alternatives = (Alternative(None, other.token, _finite(other.logprob)) for other in entry.top_logprobs[:top])
+    return TokenLogprob(None, entry.token, _finite(entry.logprob), tuple(alternatives))
 
 
 def _logprob_of(entry: _Probability, top: int) -> TokenLogprob:

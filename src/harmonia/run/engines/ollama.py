@@ -85,12 +85,25 @@ class OllamaEngine:
         self.traits = Traits(takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens)
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
-        text, prompt_notes = safe_text(prompt, self._ambiguous)
+        text, notes = safe_text(prompt, self._ambiguous)
+        return self._ask(text, request, notes)
+
+    def generate_text(
+        self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        # Ollama spells special tokens out, except the one that ends the turn.
+        return self._ask(prompt, request, [], stop)
+
+    def _ask(
+        self, text: str, request: Request, prompt_notes: Sequence[str], stop: Sequence[str] = ()
+    ) -> AsyncGenerator[Chunk | Finish, None]:
         parameters, notes = name_parameters(request.sampling, _NAMES, "Ollama")
         logprobs = parameters.pop("top_logprobs", None)
         options: dict[str, Any] = {**parameters}
         if self.traits.context_tokens is not None:
             options["num_ctx"] = self.traits.context_tokens
+        if stop:
+            options["stop"] = list(stop)
         body: dict[str, Any] = {
             "model": self.model,
             "prompt": text,

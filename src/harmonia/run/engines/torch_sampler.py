@@ -1,6 +1,7 @@
-"""From a model's scores to a token: penalties, temperature, top-k, top-p, min-p, and a seed of one's own.
+"""From a model's scores to a token: grammar, penalties, temperature, top-k, top-p, min-p, and a seed of one's own.
 
-The order is that of vLLM and transformers. Without a temperature above zero the likeliest token is taken.
+The order is that of vLLM and transformers; what a grammar does not admit is gone before all the others. Without a
+temperature above zero the likeliest token is taken.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.run.engines.engine import Alternative, Sampling, TokenLogprob
+from harmonia.run.engines.masking import Matcher
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
 # torch's generators take 64 bits.
@@ -43,12 +45,16 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 class TorchSampler:
-    """Picks the tokens of one generation. `scores` are a row of the model's logits, of any type, on any device."""
+    """Picks the tokens of one generation. `scores` are a row of the model's logits, of any type, on any device.
 
-    def __init__(self, torch: Any, sampling: Sampling, prompt: list[int]) -> None:
+    With a matcher, only tokens that its grammar admits are picked, one mask for each; it is told what was picked.
+    """
+
+    def __init__(self, torch: Any, sampling: Sampling, prompt: list[int], matcher: Matcher | None = None) -> None:
         self._torch = torch
         self._sampling = sampling
         self._prompt = prompt
+        self._matcher = matcher
         self._is_greedy = not sampling.temperature
         self._generator: Any = None
         # How often each token was sampled, and whether it was seen at all: tables, so that a penalty costs the same
@@ -73,7 +79,7 @@ class TorchSampler:
         best, likeliest = scores.max(dim=-1)  # a score that is no number is the largest
         if not math.isfinite(best):
             raise ArithmeticError("the model's scores are not finite numbers")
-        weighed = self._penalise(scores)
+        weighed = self._penalise(self._mask(scores))
         if weighed is not scores:
             likeliest = weighed.argmax(dim=-1)
         if self._is_greedy:
@@ -89,7 +95,23 @@ class TorchSampler:
         if self._sampled_counts is not None:
             self._sampled_counts[token] += 1
             self._was_seen[token] = True
+        if self._matcher is not None:
+            self._matcher.commit(token)
         return token, None if self._sampling.logprobs is None else self._logprob(scores, token, self._sampling.logprobs)
+
+    def _mask(self, scores: Any) -> Any:
+        """The scores of the tokens that the grammar admits; of all others, minus infinity."""
+        if self._matcher is None:
+            return scores
+        torch = self._torch
+        # A bit for each token, the lowest of a byte first. A table of scores may be longer, or a little shorter.
+        packed = torch.frombuffer(bytearray(self._matcher.mask()), dtype=torch.uint8).to(scores.device)
+        bits = torch.arange(8, dtype=torch.uint8, device=scores.device)
+        is_admitted = (packed.unsqueeze(-1) >> bits & 1).flatten().bool()
+        held = torch.full_like(scores, -math.inf)
+        size = min(scores.shape[-1], is_admitted.shape[-1])
+        held[:size] = scores[:size].where(is_admitted[:size], -math.inf)
+        return held
 
     def _penalise(self, scores: Any) -> Any:
         sampling = self._sampling

@@ -2,6 +2,13 @@
 
 It takes the prompt as ids, returns each sampled id (`return_token_ids`, since 0.10.2), and keeps the stop token among
 them; where a version leaves it out, `stop_reason` names it.
+
+A grammar is a structural tag of xgrammar's, which vLLM takes as `structured_outputs`. It ends before the stop token;
+vLLM lets the model sample any stop token behind its end, which is not passed on: Finish says that it stopped.
+
+vLLM holds a model that reasons to a grammar only behind its reasoning, which for gpt-oss is in the middle of an answer,
+and from the grammar's beginning then. So grammars are sent only to a server that is known to hold the model from the
+first token on: start it with `--structured-outputs-config.enable_in_reasoning=True`, and give `grammar=True`.
 """
 
 from __future__ import annotations
@@ -11,8 +18,9 @@ from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines.answers import STOP_TOKENS, name_parameters, sample
-from harmonia.run.engines.completion_wire import CompletionAnswer, WireChoice, logprobs_of
+from harmonia.run.engines.completion_wire import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
+from harmonia.run.engines.grammars import ENDS_OF_GENERATION, grammar_of
 from harmonia.run.engines.http import Patience, Server
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
@@ -46,6 +54,7 @@ class VllmEngine:
         patience: Patience | None = None,
         context_tokens: int | None = None,
         extra: Mapping[str, Any] | None = None,
+        grammar: bool = False,
     ) -> None:
         if not model:
             raise InputError(
@@ -54,7 +63,9 @@ class VllmEngine:
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._extra = extra or {}
         self.model = model
-        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens)
+        self.traits = Traits(
+            gives_logprobs=True, context_tokens=context_tokens, takes_grammar="xgrammar" if grammar else None
+        )
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         parameters, notes = name_parameters(request.sampling, _NAMES, "vLLM")
@@ -73,33 +84,62 @@ class VllmEngine:
         }
         if request.sampling.logprobs is not None:
             body["return_tokens_as_token_ids"] = True
-        return sample(_Answer(self.server, notes), "/v1/completions", body, "sse")
+        if (grammar := grammar_of(request, self.traits.takes_grammar, "vLLM")) is not None:
+            body["structured_outputs"] = {"structural_tag": grammar.text}
+        keeps_stop = grammar is None or not grammar.ends_by_engine
+        return sample(_Answer(self.server, notes, keeps_stop=keeps_stop), "/v1/completions", body, "sse")
+
+    def generate_text(
+        self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        parameters, notes = name_parameters(request.sampling, _NAMES, "vLLM")
+        body: dict[str, Any] = {
+            "model": self.model,
+            "prompt": prompt,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": None,
+            "stop": list(stop),
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
+            **parameters,
+            **self._extra,
+        }
+        return sample(TextAnswer(self.server, notes, "vLLM"), "/v1/completions", body, "sse")
 
     async def close(self) -> None:
         await self.server.close()
 
 
 class _Answer(CompletionAnswer):
-    def __init__(self, server: Server, notes: Sequence[str]) -> None:
+    def __init__(self, server: Server, notes: Sequence[str], *, keeps_stop: bool = True) -> None:
         super().__init__(server, notes)
+        self._keeps_stop = keeps_stop
         self._last: int | None = None
 
     def take_choice(self, choice: WireChoice) -> None:
         if choice.token_ids:
-            self.add_tokens(choice.token_ids)
+            self.add_tokens(choice.token_ids if self._keeps_stop else _without_end(choice.token_ids))
             self._last = choice.token_ids[-1]
         elif choice.text and choice.token_ids is None:
             raise self.server.bad_answer(
                 "it returned text without token ids; vLLM before 0.10.2 cannot, and is used as completions:URL"
             )
         if choice.logprobs is not None:
-            self.logprobs += logprobs_of(choice.logprobs, _read_token)
+            logprobs = logprobs_of(choice.logprobs, _read_token)
+            if not self._keeps_stop and logprobs and logprobs[-1].token in ENDS_OF_GENERATION:
+                logprobs.pop()
+            self.logprobs += logprobs
         if (reason := choice.finish_reason) is None:
             return
         stop = choice.stop_reason
-        if reason == "stop" and isinstance(stop, int) and stop != self._last:
+        if self._keeps_stop and reason == "stop" and isinstance(stop, int) and stop != self._last:
             self.add_tokens([stop])
         self.end_by(reason, "vLLM")
+
+
+def _without_end(tokens: list[int]) -> list[int]:
+    return tokens[:-1] if tokens[-1] in ENDS_OF_GENERATION else tokens
 
 
 def _read_token(spelled: str) -> tuple[int | None, str]:

@@ -5,8 +5,10 @@
     {"type": "custom", "name": …}                                      Responses; its argument is text
     {"name": …, "inputSchema": …}                                      MCP
 
-A description may be missing, parameters may be missing or null, and fields that say nothing to a model, such as
-`strict` or `annotations`, are passed over. Only the name has to be there.
+A description may be missing, parameters may be missing or null, and fields that say nothing here, such as
+`annotations`, are passed over. Only the name has to be there. A custom tool's `format` may be a grammar for its text:
+`{"type": "grammar", "syntax": "lark" | "regex", "definition": …}`, flat as Responses write it or nested under `grammar`
+as Chat Completions do. A tool with `"defer_loading": true` is not declared to the model.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.grammar import TextForm
 from harmonia.messages import Json
 from harmonia.run.tools.tool import Tool
 
@@ -36,9 +39,18 @@ def tool_of_definition(definition: object) -> Tool:
     description = fields.get("description")
     if description is not None and not isinstance(description, str):
         raise _invalid(f"the description of {name} is {description!r}; expected a text", f"{path}.description")
+    is_deferred = any(each.get("defer_loading") is True for each in (fields, cast("Json", definition)))
     if kind == "custom":
-        return Tool(name, description or None, _TEXT, takes="text")
-    return Tool(name, description or None, _schema_of(name, fields, path))
+        return Tool(
+            name,
+            description or None,
+            _TEXT,
+            takes="text",
+            text_form=_text_form(name, fields, path),
+            defer_loading=is_deferred,
+        )
+    is_strict = fields.get("strict") is True
+    return Tool(name, description or None, _schema_of(name, fields, path), strict=is_strict, defer_loading=is_deferred)
 
 
 def convert_tools_for_harmony(definitions: Iterable[object] | Json) -> list[Json]:
@@ -109,6 +121,21 @@ def _schema_of(name: str, fields: Json, path: str) -> Json | bool | None:
             raise _invalid(f"the parameters of {name} are {schema!r}; expected a JSON Schema", f"{path}.{field}")
         return cast("Json | bool", schema)
     return None
+
+
+def _text_form(name: str, fields: Json, path: str) -> TextForm | None:
+    given: Any = fields.get("format")
+    if not isinstance(given, Mapping) or cast("Json", given).get("type") != "grammar":
+        return None
+    grammar: Any = cast("Json", given).get("grammar", given)
+    try:
+        form = msgspec.convert({key: grammar[key] for key in ("syntax", "definition")}, TextForm)
+    except (KeyError, TypeError, msgspec.ValidationError):
+        raise _invalid(
+            f"the format of {name} is {given!r}; expected a grammar with a syntax, lark or regex, and a definition",
+            f"{path}.format",
+        ) from None
+    return form
 
 
 def _invalid(message: str, path: str) -> InputError:

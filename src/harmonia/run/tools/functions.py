@@ -55,6 +55,7 @@ class ToolOptions(NamedTuple):
     description: str | None = None
     namespace: str | None = None
     timeout_s: float | None = None
+    strict: bool | None = None
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -69,6 +70,7 @@ def tool(
     description: str | None = None,
     namespace: str | None = None,
     timeout_s: float | None = None,
+    strict: bool | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -78,12 +80,13 @@ def tool(
     description: str | None = None,
     namespace: str | None = None,
     timeout_s: float | None = None,
+    strict: bool | None = None,
 ) -> Any:
-    """Mark a function as a tool, with a name, a description, a namespace or a limit of its own.
+    """Mark a function as a tool, with a name, a description, a namespace or a limit of its own, or as strict.
 
     The function stays what it is and can be called as before. Any function can be put into a ToolSet, marked or not.
     """
-    options = ToolOptions(name, description, namespace, timeout_s)
+    options = ToolOptions(name, description, namespace, timeout_s, strict)
 
     def mark(marked: Callable[..., Any]) -> Callable[..., Any]:
         setattr(marked, _OPTIONS, options)
@@ -130,6 +133,7 @@ def tool_of_function(function: Callable[..., Any], options: ToolOptions) -> Tool
         _invoker(name, function, core, readers),
         given.namespace or FUNCTIONS,
         timeout_s=given.timeout_s,
+        strict=given.strict is True,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harmonia.grammar import TextForm
 from harmonia.messages import Json, ToolNamespace
 
 # json  the arguments are one JSON object that fits `parameters`
@@ -25,6 +26,9 @@ class Tool:
     as an awaitable; where it is None, the call is handed to whoever consumes the turn. A tool without a `namespace` is
     called by its own name alone, like python. `timeout_s` of None leaves the limit to the run. Without
     `checks_arguments`, a call goes to its runner whether they fit or not: it has its own ways to tell the model.
+    Those of a `strict` tool have to fit: a run demands it of the model, as it demands the `text_form` of a text. Where
+    `is_strangers`, the schema comes from somebody who is not trusted, and is checked within bounds. With
+    `defer_loading` the model is not told of the tool; whoever tells it later finds the tool in place.
     """
 
     name: str
@@ -35,6 +39,10 @@ class Tool:
     takes: Takes = "json"
     timeout_s: float | None = None
     checks_arguments: bool = True
+    defer_loading: bool = False
+    strict: bool = False
+    text_form: TextForm | None = None
+    is_strangers: bool = False
 
     @classmethod
     def from_function(
@@ -45,11 +53,12 @@ class Tool:
         *,
         namespace: str | None = None,
         timeout_s: float | None = None,
+        strict: bool | None = None,
     ) -> Tool:
         """A tool that calls a Python function; its signature, annotations and docstring say how. See functions.py."""
         from harmonia.run.tools.functions import ToolOptions, tool_of_function
 
-        return tool_of_function(function, ToolOptions(name, description, namespace, timeout_s))
+        return tool_of_function(function, ToolOptions(name, description, namespace, timeout_s, strict))
 
     @classmethod
     def from_definition(cls, definition: Json) -> Tool:

@@ -8,7 +8,8 @@
    as they are, but runs only some.
 2. Every name that is declared is legal (see names.py) and leads back to one tool. What models write instead of it is
    understood where it can mean one tool only: the name alone, the owner's own name, and a server's name put before it
-   (`mcp__server__tool`, `server___tool`). `declared` knows exactly the names that `find` finds.
+   (`mcp__server__tool`, `server___tool`). `declared` knows exactly the names that `find` finds. Of a tool with
+   `defer_loading` the model is not told, but it is found.
 3. Errors are ToolErrors that a model can act on; `error_result` says them to it. A cancelled task stays cancelled.
 """
 
@@ -32,6 +33,7 @@ from harmonia.parts import Call, split_name
 from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, describe_error, result_of
+from harmonia.run.tools.texts import text_for
 from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolResult
 from harmonia.run.tools.validation import Validate, compile_schema, list_names, nearest, shorten
 
@@ -53,6 +55,7 @@ class ToolSet:
         "_declared",
         "_namespaces",
         "_recipients",
+        "_told",
         "_tools",
         "_validators",
     )
@@ -67,6 +70,8 @@ class ToolSet:
         self._by_recipient = {recipient: tool for tool, recipient in self._recipients.values()}
         self._aliases = _aliases_of(self._recipients.values())
         self._namespaces = _declare(self._recipients.values(), described)
+        told = [pair for pair in self._recipients.values() if not pair[0].defer_loading]
+        self._told = self._namespaces if len(told) == len(self._tools) else _declare(told, described)
         self._declared = Tools([*self._namespaces, *(f"{FUNCTIONS}.{alias}" for alias in self._aliases)])
         self._allowed: frozenset[str] | None = None
         # Compiled when first needed.
@@ -90,8 +95,8 @@ class ToolSet:
 
     @property
     def namespaces(self) -> tuple[ToolNamespace, ...]:
-        """How the tools are declared to the model, with legal names."""
-        return self._namespaces
+        """How the tools are declared to the model, with legal names. Those with `defer_loading` are not."""
+        return self._told
 
     @property
     def declared(self) -> Tools:
@@ -139,6 +144,14 @@ class ToolSet:
         copy._allowed = frozenset(allowed if self._allowed is None else allowed & self._allowed)
         return copy
 
+    @property
+    def allowed(self) -> tuple[str, ...] | None:
+        """The whole names of the tools that may run in this turn, of those that are declared; None allows all."""
+        if self._allowed is None:
+            return None
+        declared = (recipient for recipient, tool in self._by_recipient.items() if not tool.defer_loading)
+        return tuple(recipient for recipient in declared if recipient in self._allowed)
+
     def is_allowed(self, tool: Tool) -> bool:
         """Whether the tool may run in this turn."""
         return self._allowed is None or self.recipient_of(tool) in self._allowed
@@ -148,6 +161,13 @@ class ToolSet:
     def check(self, call: Call) -> Tool:
         """The tool of a call whose arguments fit. Raises a ToolError that says what the model can do about it."""
         return self._checked(call)[0]
+
+    def check_arguments(self, call: Call) -> Tool:
+        """The same, for whoever has to know whether the arguments fit, also where the tool does not ask for that."""
+        tool, _ = self._checked(call)
+        if tool.takes == "json" and not tool.checks_arguments:
+            self._arguments(tool, call)
+        return tool
 
     async def run(
         self, call: Call, *, timeout_s: float | None = None, limit_chars: int | None = DEFAULT_LIMIT_CHARS
@@ -182,7 +202,7 @@ class ToolSet:
                 ErrorCode.TOOL_NOT_ALLOWED, f"{self.recipient_of(tool)} may not be called in this turn; {instead}"
             )
         if tool.takes == "text":
-            return tool, call.text
+            return tool, text_for(tool, call)
         return tool, self._arguments(tool, call) if tool.checks_arguments else call.value
 
     def _arguments(self, tool: Tool, call: Call) -> Any:
@@ -202,7 +222,9 @@ class ToolSet:
         try:
             validate = self._validators.get(name)
             if validate is None:
-                validate = self._validators[name] = compile_schema(name, self._schema_of(name))
+                validate = self._validators[name] = compile_schema(
+                    name, self._schema_of(name), is_strangers=tool.is_strangers
+                )
             validate(value)
         except InputError as error:
             if error.code is not ErrorCode.TOOL_INVALID_DEFINITION:

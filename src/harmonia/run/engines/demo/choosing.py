@@ -78,7 +78,8 @@ def offered_tools(namespaces: tuple[ToolNamespace, ...]) -> list[Offered]:
 
 def choose_calls(prompt: Prompt, request: Request) -> list[Wanted]:
     """The calls to make now; EngineError where one is demanded that cannot be made."""
-    choice, tools = request.tool_choice, offered_tools(request.tools)
+    choice, allowed = request.tool_choice, request.allowed
+    tools = [tool for tool in offered_tools(request.tools) if allowed is None or tool.recipient in allowed]
     if choice == "none":
         return []
     if choice in ("auto", "required"):
@@ -86,11 +87,11 @@ def choose_calls(prompt: Prompt, request: Request) -> list[Wanted]:
         if wanted or choice == "auto" or prompt.calls:
             return wanted
         if not tools:
-            raise _refuse("tool_choice is required, and no tool is declared")
+            raise _refuse("tool_choice is required, and there is no tool that may be called")
         return [Wanted(_likeliest(prompt.user, tools), prompt.user)]
     named = [tool for tool in tools if choice in (tool.recipient, tool.name)]
     if not named:
-        raise _refuse(f"tool_choice is {choice!r}, and no tool of that name is declared")
+        raise _refuse(f"tool_choice is {choice!r}, and no tool of that name may be called")
     if prompt.calls.get(named[0].recipient):
         return []
     mentioned = [wanted for stage in _stages(prompt.user, named[:1]) for wanted in stage]

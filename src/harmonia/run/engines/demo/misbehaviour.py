@@ -47,8 +47,8 @@ class Misbehaviour(msgspec.Struct, frozen=True):
 
 
 def _listing() -> str:
-    listed = "\n".join(f"{_COMMAND} {name} – {each.description}" for name, each in MISBEHAVIOURS.items())
-    return f"I am Harmonia's demo engine, not a language model. To see me misbehave, say one of these:\n{listed}"
+    listed = "\n".join(f"- `{_COMMAND} {name}`: {each.description}" for name, each in MISBEHAVIOURS.items())
+    return f"I am Harmonia's demo engine, not a language model. To see me misbehave, say one of these:\n\n{listed}"
 
 
 def _header(channel: str, rest: str = "") -> list[int]:
