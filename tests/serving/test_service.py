@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harmonia.errors import ErrorCode, InputError, ToolError
+from harmonia.serve.api.responses.tools import RemoteServer
 from harmonia.serve.identity import Caller
 from harmonia.serve.service import Service
 from harmonia.serve.settings import Limits, Settings
@@ -130,6 +132,11 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
         async with served(engine, tmp_path, allow_client_mcp=True) as service:
             response = await create(service, input="2 + 3?", tools=[{**tool, "authorization": "secret"}])
             assert response["output"][0]["output"] == "5"
+            async with AsyncExitStack() as stack:
+                offered = await service.connect_remote([RemoteServer("sums", url)], stack)
+                assert offered
+                # A pattern in a stranger's schema is never matched here.
+                assert not any(each.tool.checks_arguments for each in offered)
             assert "secret" not in json.dumps(response)
             with pytest.raises(ToolError) as caught:
                 await create(service, input="Hi", tools=[{**tool, "server_url": "http://127.0.0.1:9/mcp"}])

@@ -6,6 +6,7 @@ input, instructions, tools ───────────┴─> conversation
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -14,18 +15,21 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.history import DOCUMENTED, fit
 from harmonia.messages import Conversation, Json, Message, Role, SystemContent
+from harmonia.run.profiled import ProfiledEngine
 from harmonia.run.prompt import build, compose
 from harmonia.run.tools import ToolResult
+from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
-from harmonia.serve.api.fields import invalid
+from harmonia.serve.api.fields import invalid, unsupported
 from harmonia.serve.api.responses.choice import Chosen, read_choice
-from harmonia.serve.api.responses.items import SLUG, ItemReference, MessageItem, read_item, texts_of
+from harmonia.serve.api.responses.items import SLUG, Item, ItemReference, McpCall, MessageItem, read_item, texts_of
 from harmonia.serve.api.responses.reading import Entry, Reading, Waiting, additional_tools, read_entries
 from harmonia.serve.api.responses.request import CreateResponse
 from harmonia.serve.api.responses.tools import Offer, read_tools, remote_servers
+from harmonia.serve.api.schema_errors import check_demanded
 from harmonia.serve.identity import Caller, new_id
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.store import StoredItem
@@ -38,6 +42,19 @@ _VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length 
 # Items that stand for a call. One that was cut off is none.
 _CALLS: Final = ("function_call", "custom_tool_call", "mcp_call")
 _PREVIOUS: Final = "$.previous_response_id"
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """A request and its answer as messages: the conversation as the run composed it, and what the model said and was
+    told behind it. `begun` is the message that the model went on with; then the first of `said` is that, and more.
+    `handed` has, by their identities, the calls that the client knows of; `items` has for messages of `said` which item
+    of the answer each comes from."""
+
+    conversation: Conversation
+    begun: Message | None
+    said: tuple[Message, ...]
+    handed: Mapping[int, Message]
+    items: Mapping[int, int]
 
 
 class Asked:
@@ -65,6 +82,8 @@ class Asked:
         self._entries = [*past, *fresh]
         self._instructions = _instructions(request)
         self.conversation = Conversation()
+        self.begun: Message | None = None  # the message at its end that the model is to go on with
+        self.begun_tokens = 0  # of it, behind `<|start|>assistant`
         unsealed = self.converse({})
         # They are kept opened, because seals expire.
         fresh = [msgspec.structs.replace(each, messages=unsealed.get(each.path, each.messages)) for each in fresh]
@@ -76,6 +95,12 @@ class Asked:
         """Everything about the request that can be wrong by itself shows here. The stack closes what was opened."""
         service.known_model(request.model)
         _check_format(request, service.settings.limits.schema_bytes)
+        if request.harmonia_continue and service.traits is None:
+            unsupported(
+                "the provider behind this server takes messages, and cannot go on within one", "$.harmonia_continue"
+            )
+        if request.harmonia_continue and isinstance(service.model, ProfiledEngine):
+            unsupported("only a model that speaks Harmony goes on within a message", "$.harmonia_continue")
         most = service.settings.limits.items
         given = request.input if request.input is not None else []
         if len(given) > most and not isinstance(given, str):
@@ -88,28 +113,80 @@ class Asked:
         hosted = (*service.tools, *await service.connect_remote(remote_servers(tools), stack))
         lists = [*additional_tools(past), ("$.tools", tools), *additional_tools(fresh)]
         offer = read_tools(lists, hosted, service.settings.limits)
-        return cls(service, request, caller, past, fresh, given, offer, hosted)
+        if offer.forms:
+            await asyncio.to_thread(check_forms, offer.forms)
+        asked = cls(service, request, caller, past, fresh, given, offer, hosted)
+        if asked.begun is not None:
+            asked.begun_tokens = await asyncio.to_thread(asked._count_begun, asked.begun)  # it may be long
+            context = None if service.traits is None else service.traits.context_tokens
+            if context is not None and asked.begun_tokens >= context:
+                # The engine would say so, too, when all of it had been read again to go on with it.
+                told = f"the message to go on with has {asked.begun_tokens} tokens; the context has {context}"
+                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, told)
+        return asked
 
     def converse(self, approved: Mapping[str, ToolResult]) -> Mapping[str, tuple[Message, ...]]:
         """Make the conversation, with the results of calls that were approved and have run. Gives what was sealed, by
         its path."""
-        reading = Reading(self.offer, self._open_seal, approved)
-        reading.read(self._entries)
+        reading = self._read(self._entries, approved)
         self.waiting = reading.waiting
         conversation = reading.finish(self._instructions)
+        if self.request.harmonia_continue:
+            self.begun = self._begun_by(reading)
+            conversation = conversation[:-1]
+        self.conversation = self._with_head(conversation)
+        return reading.unsealed
+
+    def follow(self, output: Sequence[Entry]) -> Followed:
+        """What the model got and what it said, where this request was answered with these items. Nothing is run: what
+        came of a call that was approved stands at the head of the output, and is part of the prompt."""
+        told = 0
+        while told < len(output) and _is_approved_call(output[told].item):
+            told += 1
+        entries = [*self._entries, *output]
+        before = self._read(entries[: len(self._entries) + told], {})
+        after = self._read(entries, {})
+        prompt, whole = before.finish(self._instructions), after.finish(self._instructions)
+        if self.begun is not None:
+            # Whatever goes on with it has taken its place.
+            prompt = prompt[:-1]
+        self.conversation = self._with_head(prompt)
+        handed = {**before.handed, **after.handed}
+        said = whole.messages[len(prompt) :]
+        places = {entry.path: at for at, entry in enumerate(output)}
+        items = {id(each): places[path] for each in said if (path := after.paths.get(id(each))) in places}
+        return Followed(self._composed(self.fitted()), self.begun, said, handed, items)
+
+    def _begun_by(self, reading: Reading) -> Message:
+        last = self._entries[-1] if self._entries else None
+        # Of a stored response only what was cut off: where that is a call, it is not there to be gone on with.
+        is_whole = last is not None and last.is_past and last.item.status != "incomplete"
+        if reading.unfinished is None or is_whole:
+            path = "$.input" if last is None else last.path
+            invalid("harmonia_continue goes on with a text or the reasoning of the assistant at the end of input", path)
+        return reading.unfinished
+
+    def _read(self, entries: Sequence[Entry], approved: Mapping[str, ToolResult]) -> Reading:
+        reading = Reading(self.offer, self._open_seal, approved)
+        reading.read(entries)
+        return reading
+
+    def _with_head(self, conversation: Conversation) -> Conversation:
         today = datetime.fromtimestamp(self._service.clock(), UTC).date().isoformat()
         head = [Message.system(SystemContent(conversation_start_date=today))]
         has_head = len(conversation) > 0 and conversation[0].role is Role.DEVELOPER
         if not has_head and (len(self.offer.toolset) or self.request.response_format is not None):
             # Tools and formats stand in front of the conversation, not with instructions in its middle.
             head.append(Message.developer())
-        self.conversation = Conversation([*head, *conversation])
-        return reading.unsealed
+        return Conversation([*head, *conversation])
 
     def count_tokens(self) -> int:
         """The tokens of the prompt that a run will begin with."""
         composed = self._composed(self.fitted())
-        return len(build(composed, None, DOCUMENTED, self._service.renderer).tokens)
+        return len(build(composed, self.begun, DOCUMENTED, self._service.renderer).tokens)
+
+    def _count_begun(self, begun: Message) -> int:
+        return len(build(Conversation(), begun, DOCUMENTED, self._service.renderer).given)
 
     def _composed(self, conversation: Conversation) -> Conversation:
         """The conversation as a run will complete it: with tools, effort and format."""
@@ -124,7 +201,7 @@ class Asked:
         context = None if traits is None else traits.context_tokens
         if self.request.truncation != "auto" or context is None:
             return self.conversation
-        room = context - (self.request.max_output_tokens or min(context // 4, 4096))
+        room = context - (self.request.max_output_tokens or min(context // 4, 4096)) - self.begun_tokens
         if room < 1:
             invalid("it leaves no room for the prompt", "$.max_output_tokens")
         return fit(self._composed(self.conversation), room, render=self._service.renderer.render).conversation
@@ -134,6 +211,10 @@ class Asked:
         return service.seals.open_messages(
             text, owner=self.caller.owner, model=service.model_names[0], at=Position(path=path)
         )
+
+
+def _is_approved_call(item: Item) -> bool:
+    return isinstance(item, McpCall) and item.approval_request_id is not None
 
 
 # ── what came before ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,6 +304,8 @@ def _check_format(request: CreateResponse, most_bytes: int) -> None:
             f"the schema has {size} bytes; at most {most_bytes} are taken",
             Position(path="$.text.format.schema"),
         )
+    if form is not None:
+        check_demanded(form.schema, "$.text.format.schema", is_strict=request.demands_form)
 
 
 def _instructions(request: CreateResponse) -> list[str]:

@@ -21,13 +21,15 @@ from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
 from harmonia.run.engines.engine import Traits
 from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Model, Run
-from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingStarted, TurnEvent
+from harmonia.run.loop import Run
+from harmonia.run.sources import Model
+from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
 from harmonia.serve.api.chat.choice import Choice, Finished, Sink, Terms
 from harmonia.serve.api.chat.reading import read_conversation
 from harmonia.serve.api.chat.request import CreateCompletion, read_messages, read_request
 from harmonia.serve.api.chat.tools import Chosen, check_form, read_choice, read_tools
 from harmonia.serve.api.chat.writing import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
+from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
 from harmonia.serve.api.schema_errors import locate
@@ -43,7 +45,7 @@ _SAMPLINGS_WITH_TOOLS: Final = 32
 # Chunks of all choices that wait for a client which reads slowly.
 _WAITING_CHUNKS: Final = 64
 # The engine has said something.
-_FIRST_WORDS: Final = (MessageStarted, HeaderCompleted, Skipped, SamplingEnded, RunEnded)
+_FIRST_WORDS: Final = (MessageStarted, HeaderCompleted, Skipped, SamplingEnded, SamplingGivenUp, RunEnded)
 
 
 class ChatService(Protocol):
@@ -127,6 +129,8 @@ class StartedCompletion:
             is_sure,
             bool(request.logprobs),
             request.stops,
+            request.form is not None,
+            request.demands_form,
         )
         conversation = read_conversation(
             read_messages(request.messages, limits.items),
@@ -160,6 +164,9 @@ class StartedCompletion:
             allow_unverified=service.settings.calls == "unverified",
             # The older form has place for one call.
             parallel_calls=request.parallel_tool_calls is not False and not self._offer.is_older,
+            checks_form=False,  # a client's was looked at, within bounds
+            grammar=service.settings.grammar,
+            retry_malformed=service.settings.retry_malformed,
             renderer=service.renderer,
         )
         return _Running(run, aiter(run))
@@ -168,6 +175,8 @@ class StartedCompletion:
         """Everything that can be wrong with the request shows here; where it is streamed, most that can be wrong with
         the engine, too."""
         running = self._running[0]
+        if self._offer.forms:
+            await asyncio.to_thread(check_forms, self._offer.forms)
         try:
             async for event in running.pulled:
                 running.first.append(event)

@@ -79,6 +79,7 @@ def load_settings(
         sources[name] = source
     settings = _build(values)
     _refuse_open_doors(settings, sources)
+    _refuse_idle_profiles(settings, sources)
     return Loaded(settings, sources, tuple(_slips(variables)), path)
 
 
@@ -194,6 +195,15 @@ def _refuse_open_doors(settings: Settings, sources: Mapping[str, Source]) -> Non
         "whoever reaches that address may use the model"
     )
     raise error
+
+
+def _refuse_idle_profiles(settings: Settings, sources: Mapping[str, Source]) -> None:
+    if settings.profiles is not None and settings.profile is None:
+        raise _refused(
+            f"profiles is {_shown(settings.profiles)}, from {sources['profiles']}, and no profile is named; "
+            "profile = auto takes the one that fits the model's name",
+            "$.profiles",
+        )
 
 
 def _slips(variables: Mapping[str, str]) -> Iterable[str]:

@@ -19,7 +19,8 @@ from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
 from harmonia.run.engines.discovery import USUAL_HOST, USUAL_PORTS, discover, open_model
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.probes import QUICK, Kind, Seen, is_gpt_oss, probe
-from harmonia.run.loop import Model
+from harmonia.run.profiled import ProfiledEngine, with_profile
+from harmonia.run.sources import Model
 from harmonia.run.upstreams.addresses import api_address
 from harmonia.serve.described import engine_for_people
 from harmonia.serve.settings import Settings
@@ -63,6 +64,7 @@ async def choose_model(
         if settings.engine_api_key is None and "asks for a key" in error.message:
             error.add_note("it wants a key: put it into HARMONIA_ENGINE_API_KEY")
         raise
+    model = with_profile(model, settings.profile, settings.profiles)
     named = engine_for_people(settings.engine)
     return Chosen(model, f"{named} was named", tuple(_notes_on(model, settings, seen)))
 
@@ -119,7 +121,7 @@ async def _find(settings: Settings, ports: Sequence[int], patience: Patience) ->
         model = await open_model("demo")
         note = f"{looked}, so demo answers: it speaks Harmony from a script, and is no model"
         return Chosen(model, "no other engine was found", (note, HOW_TO_SERVE_A_MODEL))
-    model = found.open(**_options_for("auto", settings))
+    model = with_profile(found.open(**_options_for("auto", settings)), settings.profile, settings.profiles)
     also = f"; also saw {', '.join(map(str, found.others))}" if found.others else ""
     why = f"found at {found.chosen.url}: {found.why}{also}"
     seen = found.chosen
@@ -213,10 +215,12 @@ def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
     if seen is not None:
         if seen.models and model.model not in seen.models and seen.kind != "llama.cpp":
             notes.append(f"{model.model} is not among the models of {seen.url}: {', '.join(seen.models[:5])}")
-        if seen.model != model.model and not is_gpt_oss(model.model):
+        if isinstance(model, ProfiledEngine):
+            notes.append(f"{model.model} is no gpt-oss; it is run as text, by the profile {model.profile.name}")
+        elif seen.model != model.model and not is_gpt_oss(model.model):
             notes.append(
                 f"{model.model} is no gpt-oss by its name; other models do not speak Harmony, and what they say will "
-                "be misread; --model names another one"
+                "be misread; --model names another one, and --profile auto runs it in its own format"
             )
     if not traits.gives_tokens:
         notes.append(_note_on_text(model, settings))

@@ -1,4 +1,4 @@
-"""What the Harmony endpoints do: JSON values in, JSON values out. No sockets, no store, no model.
+"""Rendering and tokenizing for the Harmony endpoints: JSON values in, JSON values out. No sockets, no store, no model.
 
 1. Nothing in a request becomes a special token of a prompt but structure (law 1): `render` takes no token ids, no
    Harmony text, no sealed reasoning and no id of a stored response.
@@ -8,60 +8,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import date as Date
-from itertools import groupby
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
-import msgspec
-
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import InputError, Position
 from harmonia.interchange import Imported, format_named, recognise_value
-from harmonia.messages import Conversation, DeveloperContent, Json
-from harmonia.parser import Parsed, Tools
-from harmonia.parts import normalise, parts_of
-from harmonia.parts.inspection import (
-    Input,
-    OptionWords,
-    describe_diagnostic,
-    describe_event,
-    describe_message,
-    describe_token,
-    describe_trace,
-    hint_for,
-    parse_input,
-    read_declared,
-    recognise,
-    trace,
-)
+from harmonia.messages import Json
+from harmonia.parts.inspection import describe_token
 from harmonia.renderer import MessageSpan, Renderer, describe_rendered, with_settings
 from harmonia.serve.api.chat.request import CreateCompletion
 from harmonia.serve.api.fields import invalid, read_struct, unknown_field, unsupported
-from harmonia.serve.api.harmony import (
-    DetokenizeRequest,
-    InspectRequest,
-    ParseRequest,
-    RenderFormat,
-    RenderOptions,
-    TextKind,
-    TokenizeRequest,
-)
+from harmonia.serve.api.harmony import DetokenizeRequest, RenderFormat, RenderOptions, TokenizeRequest
 from harmonia.serve.api.responses.request import CreateResponse
-from harmonia.serve.api.schema_budget import SchemaBudget
+from harmonia.serve.harmony_bodies import check_conversation, check_number, object_of, placed, too_large
 from harmonia.serve.settings import Limits
-from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary, find_spellings
-
-# A body of these endpoints. A full context of gpt-oss is about half a megabyte of text.
-MOST_BODY_BYTES: Final = 8 * 1024 * 1024
-# What is parsed: the context of gpt-oss. A description is much longer than what it describes.
-MOST_TOKENS: Final = 131_072
-MOST_CHARACTERS: Final = 1_048_576
-# Special tokens of what is parsed, and ids that are no tokens: each of them may be a message or a fault, which takes a
-# tenth of a millisecond and a kilobyte of the answer. A full context of short messages has fewer.
-MOST_SPECIALS: Final = 16_384
-# How many faults are told in full; damaged streams may have one at every token.
-MOST_DIAGNOSTICS: Final = 1000
+from harmonia.vocabulary import default_vocabulary
 
 _OPTIONS: Final = RenderOptions.__struct_fields__
 # The fields that a conversation may stand in, and the formats that have them.
@@ -92,7 +54,6 @@ _NOT_HERE: Final = {
     "conversation": "nothing stored is read here; send the items",
     "prompt": "there are no stored prompts; send the items",
 }
-_FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
 
 
 # ── render ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +61,7 @@ _FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop
 
 def render(value: object, limits: Limits, today: Date) -> Json:
     """A conversation as tokens, text and spans."""
-    body = _object(value)
+    body = object_of(value)
     given = {name: said for name, said in body.items() if name in _OPTIONS}
     options = read_struct(given, RenderOptions)
     conversation_fields = {name: said for name, said in body.items() if name not in _OPTIONS}
@@ -108,9 +69,7 @@ def render(value: object, limits: Limits, today: Date) -> Json:
     _check_fields(conversation_fields, name)
     imported = _import(conversation_fields, name, options, limits)
     conversation = imported.conversation
-    if len(conversation) > limits.items:
-        _too_large(f"the conversation has {len(conversation)} messages, and {limits.items} are allowed", _home(body))
-    _check_tools(conversation, limits)
+    check_conversation(conversation, limits, _home(body), "$.tools")
     try:
         conversation = with_settings(conversation, effort=options.effort, date=_date(options.date, today))
         # With no memory: what one request renders is nothing that the next should find.
@@ -180,7 +139,7 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
     if isinstance(listed, list):
         items = cast("list[Any]", listed)
         if len(items) > limits.items:
-            _too_large(f"{home} has {len(items)} items, and {limits.items} are allowed", f"$.{home}")
+            too_large(f"{home} has {len(items)} items, and {limits.items} are allowed", f"$.{home}")
         for at, item in enumerate(items):
             if isinstance(item, Mapping) and cast(Json, item).get("encrypted_content") is not None:
                 path = f"$.{home}[{at}].encrypted_content"
@@ -192,32 +151,7 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
     try:
         return format_named(name).read(listed)
     except InputError as error:
-        raise _placed(error, "$.markdown") from error
-
-
-def _check_tools(conversation: Conversation, limits: Limits) -> None:
-    """How many tools there are, and how large their schemas, wherever the format has them."""
-    number = 0
-    budget = SchemaBudget()
-    for message in conversation:
-        for content in message.contents:
-            if isinstance(content, str):
-                continue
-            tools = [tool for namespace in (content.tools or {}).values() for tool in namespace.tools]
-            number += len(tools)
-            schemas: list[object] = [tool.parameters for tool in tools]
-            if isinstance(content, DeveloperContent):
-                schemas += [each.schema for each in content.response_formats or ()]
-            for schema in schemas:
-                # Not msgspec's encoder: it has no integers of more than 64 bits.
-                size = len(json.dumps(schema, default=str))
-                if size > limits.schema_bytes:
-                    most = limits.schema_bytes
-                    _too_large(f"a schema has {size} characters of JSON, and {most} are allowed", "$.tools")
-            for tool in tools:
-                budget.take(tool.parameters, json.dumps(tool.parameters, default=str).encode(), "$.tools")
-    if number > limits.tools:
-        _too_large(f"there are {number} tools, and {limits.tools} are allowed", "$.tools")
+        raise placed(error, "$.markdown") from error
 
 
 def _date(said: str | None, today: Date) -> str | None:
@@ -253,143 +187,23 @@ def _home(body: Mapping[str, Any]) -> str:
     return f"$.{next(each for each in _HOMES if each in body)}"
 
 
-# ── parse and inspect ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def parse(value: object, limits: Limits) -> Json:
-    """What a model sampled, as messages, parts or events. A StreamError where it is malformed, and strictly read."""
-    request = read_struct(_object(value), ParseRequest)
-    taken, tools = _take(request, limits)
-    parsed = parse_input(taken, request.role, request.mode, tools, stop_swallowed=request.stop_swallowed)
-    answer: Json = {"input": taken.kind, "notes": taken.notes}
-    match request.output:
-        case "messages":
-            answer["messages"] = [describe_message(message) for message in parsed.messages]
-        case "parts":
-            answer["parts"] = parts_of(parsed.messages, tools)
-        case "events":
-            answer["events"] = [describe_event(event) for event in parsed.events]
-        case "normalized":
-            answer["normalized"] = normalise(parsed.messages)
-    return answer | _describe_diagnostics(parsed)
-
-
-def inspect(value: object, limits: Limits) -> Json:
-    """What a model sampled, for people: messages, what they cost, every fault with its place and a hint."""
-    request = read_struct(_object(value), InspectRequest)
-    taken, tools = _take(request, limits)
-    parsed = parse_input(taken, request.role, "tolerant", tools, stop_swallowed=request.stop_swallowed)
-    vocabulary = default_vocabulary()
-    traced = trace(taken, parsed, tools, vocabulary)
-    total = len(traced.diagnostics)
-    traced = msgspec.structs.replace(traced, diagnostics=traced.diagnostics[:MOST_DIAGNOSTICS])
-    hints = [
-        hint_for(each, traced, has_role=request.role is not None, has_tools=tools is not None, words=_FIELD_WORDS)
-        for each in traced.diagnostics
-    ]
-    answer = describe_trace(traced, hints, ids="ids" in request.include)
-    answer["diagnostics_total"] = total
-    if "token_table" in request.include:
-        used = {
-            token
-            for item in traced.messages
-            for ids in (item.header_ids, item.body_ids, item.stop_ids)
-            for token in ids
-        }
-        answer["token_table"] = {str(token): _describe_any_token(token, vocabulary) for token in sorted(used)}
-    if "text" in request.include:
-        answer["text"] = traced.text
-    return answer
-
-
-def _take(request: ParseRequest | InspectRequest, limits: Limits) -> tuple[Input, Tools | None]:
-    """The input, as the command takes it, and the tools."""
-    if (request.tokens is None) == (request.text is None):
-        invalid("give either tokens or text", "$")
-    if request.tokens is not None:
-        taken = _take_tokens(request.tokens)
-        _check_specials(taken, "$.tokens")
-    else:
-        taken = _take_text(request.text or "", request.as_)
-        if (tokens := taken.tokens) is not None:
-            _check_number(len(tokens), "$.text")
-        elif (characters := len(taken.text)) > MOST_CHARACTERS:
-            _too_large(f"the text has {characters} characters, and {MOST_CHARACTERS} are allowed", "$.text")
-        _check_specials(taken, "$.text")
-    if request.tools is None:
-        return taken, None
-    if len(request.tools) > limits.tools:
-        _too_large(f"there are {len(request.tools)} tools, and {limits.tools} are allowed", "$.tools")
-    return taken, Tools(read_declared(request.tools, "$.tools"))
-
-
-def _take_text(text: str, as_: TextKind) -> Input:
-    if as_ in ("text", "stripped"):
-        # Not by way of bytes, as a file is taken: a string of JSON has no mark at its beginning, and no encoding.
-        return Input(as_, [text] if text else [], "text")
-    try:
-        return recognise(text.encode(), as_)
-    except InputError as error:
-        raise _placed(error, "$.text") from error
-
-
-def _take_tokens(given: list[int | list[int]]) -> Input:
-    """Ids, lists of ids, or both."""
-    _check_number(sum(len(each) if isinstance(each, list) else 1 for each in given), "$.tokens")
-    chunks: list[list[int]] = []
-    for are_lists, group in groupby(given, lambda each: isinstance(each, list)):
-        listed = list(group)
-        chunks += cast("list[list[int]]", listed) if are_lists else [cast("list[int]", listed)]
-    return Input("tokens", [chunk for chunk in chunks if chunk], "token ids")
-
-
-def _check_number(tokens: int, path: str) -> None:
-    if tokens > MOST_TOKENS:
-        _too_large(f"there are {tokens} tokens, and {MOST_TOKENS} are allowed", path)
-
-
-def _check_specials(taken: Input, path: str) -> None:
-    tokens = taken.tokens
-    if tokens is None:
-        number = len(find_spellings(taken.text))
-    else:
-        number = sum(not 0 <= token < FIRST_SPECIAL for token in tokens)
-    if number > MOST_SPECIALS:
-        _too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", path)
-
-
-def _describe_diagnostics(parsed: Parsed) -> Json:
-    return {
-        "diagnostics": [describe_diagnostic(diagnostic) for diagnostic in parsed.diagnostics[:MOST_DIAGNOSTICS]],
-        "diagnostics_total": len(parsed.diagnostics),
-    }
-
-
-def _describe_any_token(token: int, vocabulary: Vocabulary) -> Json:
-    """A token, also one that is none: it has no bytes."""
-    if 0 <= token < VOCABULARY_SIZE:
-        described = describe_token(token, vocabulary)
-        return {name: said for name, said in described.items() if name != "id"}
-    return {"bytes": None, "text": None, "special": False}
-
-
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tokenize(value: object) -> Json:
     """The tokens of a text."""
-    request = read_struct(_object(value), TokenizeRequest)
+    request = read_struct(object_of(value), TokenizeRequest)
     vocabulary = default_vocabulary()
     try:
         tokens = vocabulary.encode(request.text, special="all" if request.special else ())
     except InputError as error:
-        raise _placed(error, "$.text") from error
+        raise placed(error, "$.text") from error
     answer: Json = {"count": len(tokens)}
     match request.output:
         case "tokens":
             answer["tokens"] = tokens
         case "pieces":
-            _check_number(len(tokens), "$.text")
+            check_number(len(tokens), "$.text")
             answer["pieces"] = [describe_token(token, vocabulary) for token in tokens]
         case "count":
             pass
@@ -398,43 +212,13 @@ def tokenize(value: object) -> Json:
 
 def detokenize(value: object) -> Json:
     """The text and the bytes of tokens."""
-    request = read_struct(_object(value), DetokenizeRequest)
-    _check_number(len(request.tokens), "$.tokens")
+    request = read_struct(object_of(value), DetokenizeRequest)
+    check_number(len(request.tokens), "$.tokens")
     vocabulary = default_vocabulary()
     try:
         data = vocabulary.decode_bytes(request.tokens)
         text = vocabulary.decode(request.tokens, errors="strict" if request.strict else "replace")
     except InputError as error:
         at = error.at.token
-        raise _placed(error, "$.tokens" if at is None else f"$.tokens[{at}]") from error
+        raise placed(error, "$.tokens" if at is None else f"$.tokens[{at}]") from error
     return {"text": text, "bytes": data.hex()}
-
-
-# ── bodies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def encode_answer(answer: Json) -> bytes:
-    """The JSON of an answer, whatever a model wrote: numbers of any size, halves of surrogate pairs."""
-    try:
-        return msgspec.json.encode(answer)
-    except (OverflowError, UnicodeEncodeError):
-        return json.dumps(answer, default=msgspec.to_builtins, separators=(",", ":")).encode()
-    except RecursionError as error:
-        raise InputError(
-            ErrorCode.PARSE_INVALID_INPUT, "what was sent to a tool is nested too deep to be answered as JSON"
-        ) from error
-
-
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        invalid("the body must be a JSON object", "$")
-    return cast("dict[str, Any]", value)
-
-
-def _placed(error: InputError, path: str) -> InputError:
-    """The same error, with the field of the body in which it is."""
-    return InputError(error.code, error.message, msgspec.structs.replace(error.at, path=path))
-
-
-def _too_large(message: str, path: str) -> NoReturn:
-    raise InputError(ErrorCode.SERVE_TOO_LARGE, message, Position(path=path))

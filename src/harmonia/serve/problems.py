@@ -41,6 +41,11 @@ class Problem(msgspec.Struct, frozen=True):
     param: str | None = None
     retry_after_s: int | None = None
 
+    @property
+    def is_models(self) -> bool:
+        """Whether it was the model's fault. The same request costs as much again, and most likely comes to the same."""
+        return self.type == _MODEL
+
     def to_dict(self) -> Json:
         """What stands under `error`."""
         return {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
@@ -67,6 +72,7 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     # Clients that try one first fall back at once when they get this status.
     ErrorCode.SERVE_NO_WEBSOCKET: (426, _REQUEST, "websocket_not_supported"),
     ErrorCode.SERVE_DEMAND_NOT_MET: (500, _MODEL, "tool_choice_not_met"),
+    ErrorCode.SERVE_FORM_NOT_MET: (500, _MODEL, "form_not_met"),
     ErrorCode.SERVE_BUG: (500, _SERVER, "server_error"),
     # The prompt did not fit, and that is the caller's to change.
     ErrorCode.ENGINE_OUT_OF_CONTEXT: (400, _REQUEST, "context_length_exceeded"),
@@ -92,8 +98,7 @@ _CLASSES: Final[tuple[tuple[type[HarmonyError], int, str], ...]] = (
 )
 # What engines and tools say may quote the model, or an address of the operator's. The log has their own words.
 _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
-    ErrorCode.SERVE_DEMAND_NOT_MET: "tool_choice demands a call, and the model made none",
-    ErrorCode.TOOL_NOT_CERTAIN: "a call was damaged while it was streamed, so it is none",
+    ErrorCode.TOOL_NOT_CERTAIN: "the model began a call that is damaged or cut off, so it is none",
     ErrorCode.ENGINE_UNREACHABLE: "the engine behind this server cannot be reached",
     ErrorCode.ENGINE_NONE_FOUND: "there is no engine behind this server",
     ErrorCode.ENGINE_REFUSED: "the engine behind this server refused the request",
@@ -102,6 +107,8 @@ _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
     ErrorCode.ENGINE_DIED: "the engine behind this server broke off",
     ErrorCode.ENGINE_BAD_ANSWER: "the engine behind this server gave an answer that cannot be read",
 }
+# These are said by the server itself, about the client's own demands, and so are their places.
+_OWN_WORDS: Final = (ErrorCode.SERVE_DEMAND_NOT_MET, ErrorCode.SERVE_FORM_NOT_MET)
 _OTHER_WORDS_BY_CLASS: Final[tuple[tuple[type[HarmonyError], str], ...]] = (
     (StreamError, "the model's answer is not well-formed"),
     (ToolError, "a tool of this server failed"),
@@ -129,7 +136,7 @@ def problem_of(error: BaseException) -> Problem:
         code or error.code.value,
         _message_of(error),
         # The place of another fault is in an engine's answer or in what a model said.
-        _param_of(error.at) if status < 500 else None,
+        _param_of(error.at) if status < 500 or error.code in _OWN_WORDS else None,
         1 if status in (429, 503) else None,
     )
 
@@ -141,6 +148,8 @@ def _of_class(error: HarmonyError) -> tuple[int, str, str | None]:
 
 
 def _message_of(error: HarmonyError) -> str:
+    if error.code in _OWN_WORDS:
+        return error.message
     found = _IN_OTHER_WORDS.get(error.code)
     if error.code is ErrorCode.ENGINE_OUT_OF_CONTEXT:
         return f"{found}{_sizes_in(error.message)}"

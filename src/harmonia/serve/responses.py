@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Json
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
+from harmonia.serve.api.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.api.responses.request import read_request
 from harmonia.serve.asked import Asked
 from harmonia.serve.identity import Caller
@@ -22,7 +22,6 @@ from harmonia.serve.store import StoredTurn
 if TYPE_CHECKING:
     from harmonia.serve.service import Service
 
-Query = Mapping[str, str | list[str]]
 
 _MOST_INPUT_ITEMS: Final = 100
 
@@ -59,7 +58,7 @@ class Responses:
     async def retrieve(self, response_id: str, caller: Caller, query: Query | None = None) -> bytes:
         """A response as it is now."""
         query = query or {}
-        _check_query(query, ("include", "include[]", "stream", "starting_after", "include_obfuscation"))
+        check_query(query, ("include", "include[]", "stream", "starting_after", "include_obfuscation"))
         if query.get("stream") in ("true", "1"):
             unsupported("a stored response is not streamed again; leave stream out", "$.stream")
         running = self._owned(response_id, caller)
@@ -90,20 +89,18 @@ class Responses:
     async def input_items(self, response_id: str, caller: Caller, query: Query | None = None) -> bytes:
         """What went into a response, a page at a time."""
         query = query or {}
-        _check_query(query, ("after", "before", "limit", "order", "include", "include[]"))
+        check_query(query, ("after", "before", "limit", "order", "include", "include[]"))
         if "before" in query:
             unsupported("pages go forward: say after", "$.before")
-        order = _one(query, "order") or "desc"
+        order = one_of(query, "order") or "desc"
         if order not in ("asc", "desc"):
             invalid(f"order is {order!r}; it may be asc or desc", "$.order")
-        limit = _one(query, "limit") or "20"
-        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= _MOST_INPUT_ITEMS:
-            invalid(f"limit is {limit[:20]!r}; it may be 1 to {_MOST_INPUT_ITEMS}", "$.limit")
+        limit = limit_of(query, _MOST_INPUT_ITEMS)
         page = await self._service.store.input_items(
             caller.owner,
             response_id,
-            after=_one(query, "after"),
-            limit=int(limit),
+            after=one_of(query, "after"),
+            limit=limit,
             order=order,
         )
         if page is None:
@@ -146,18 +143,3 @@ def _encode_turn(turn: StoredTurn) -> bytes:
 
 def _no_response(response_id: str) -> InputError:
     return InputError(ErrorCode.SERVE_NOT_FOUND, f"there is no response {response_id[:100]!r}")
-
-
-def _check_query(query: Query, known: tuple[str, ...]) -> None:
-    for name in query:
-        if name not in known:
-            raise InputError(
-                ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {name[:100]!r}", Position(path=f"$.{name[:100]}")
-            )
-
-
-def _one(query: Query, name: str) -> str | None:
-    value = query.get(name)
-    if isinstance(value, list):
-        invalid(f"{name} is given more than once", f"$.{name}")
-    return value

@@ -9,7 +9,8 @@ a prompt as they are, special ones included, so a seal has to prove that they ca
 1. Encryption is AES-256-GCM. Each seal has a key of its own, HMAC-SHA-256 of the secret and a random salt: a nonce that
    comes twice under one key would give forgeries away, and with 96 random bits alone that is a matter of some billion
    seals.
-2. Version, key id, owner, model and expiry are associated data. Nothing of them can be changed or left out.
+2. Version, key id, owner, model and expiry are associated data. Nothing of them can be changed or left out. So is the
+   kind of what is no message: the raw tokens of a sampling, which are only looked at, never open as messages.
 3. Whatever is wrong with a seal, the answer is the same. Only that it has expired is said: this is known after the seal
    has been verified, and so it is said to nobody but its owner.
 4. What is opened has at most MAX_OPENED_BYTES, and at most MAX_RATIO times the bytes that were sent: compression
@@ -32,9 +33,10 @@ from typing import TYPE_CHECKING, Final
 
 from harmonia.errors import NOWHERE, ErrorCode, HarmonyError, InputError, Position
 from harmonia.messages import Message
+from harmonia.run.turn_events import AsSampled
 from harmonia.serve.private_files import Watched
 from harmonia.serve.seal_keys import SealKey, default_path, ensure_seal_keys, read_seal_keys
-from harmonia.serve.vouched import read_messages, write_messages
+from harmonia.serve.vouched import read_messages, read_sampled, write_messages, write_sampled
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -61,6 +63,7 @@ _SECONDS_PER_DAY: Final = 86_400
 _FORM: Final = re.compile(r"hs1\.([0-9a-f]{8})\.([A-Za-z0-9_-]+)")
 # What the largest content makes, and some room for the head and the padding.
 _MAX_TEXT: Final = (MAX_OPENED_BYTES + _CLEAR_BYTES + _TAG_BYTES + 2 * _BLOCK_BYTES) * 4 // 3 + 64
+_SAMPLED: Final = "sampled"
 _LEAVE_OUT: Final = "leave this reasoning item out of the input, and send the rest"
 
 
@@ -102,8 +105,8 @@ class Seals:
         """Why the keys are not those of the file, if they are not."""
         return self._keys.problem
 
-    def seal(self, data: bytes, *, owner: str, model: str) -> str:
-        """A text from which only `open`, for the same owner and model, makes the data again."""
+    def seal(self, data: bytes, *, owner: str, model: str, kind: str | None = None) -> str:
+        """A text from which only `open`, for the same owner, model and kind, makes the data again."""
         if len(data) > MAX_OPENED_BYTES:
             raise InputError(
                 ErrorCode.SERVE_TOO_LARGE, f"{len(data):,} bytes to seal; the limit is {MAX_OPENED_BYTES:,}"
@@ -112,13 +115,13 @@ class Seals:
         salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_NONCE_BYTES)
         expires = math.ceil(self._clock() + self._days * _SECONDS_PER_DAY)
         cipher = self._cipher(key, salt)
-        sealed = cipher.encrypt(nonce, _pack(data), _associated(key.id, owner, model, expires))
+        sealed = cipher.encrypt(nonce, _pack(data), _associated(key.id, owner, model, expires, kind))
         return f"{_VERSION}.{key.id}.{_encode(salt + nonce + _EXPIRY.pack(expires) + sealed)}"
 
-    def open(self, text: str, *, owner: str, model: str, at: Position = NOWHERE) -> bytes:
-        """What was sealed for this owner and model. `at` is the place of the text in a request."""
+    def open(self, text: str, *, owner: str, model: str, kind: str | None = None, at: Position = NOWHERE) -> bytes:
+        """What was sealed for this owner, model and kind. `at` is the place of the text in a request."""
         try:
-            data, expires = self._verify(text, owner, model)
+            data, expires = self._verify(text, owner, model, kind)
         except _NotOurs:
             raise _refuse(
                 f"this is not what this server sealed for this API key and model, or it was changed; {_LEAVE_OUT}", at
@@ -140,7 +143,19 @@ class Seals:
             # Another release sealed it. For a client that is a seal which cannot be opened, and no fault of the server.
             raise _refuse(f"another version of this server sealed this; {_LEAVE_OUT}", at) from None
 
-    def _verify(self, text: str, owner: str, model: str) -> tuple[bytes, int]:
+    def seal_sampled(self, sampled: AsSampled, *, owner: str, model: str) -> str:
+        """Seal what an engine sent, as it came."""
+        return self.seal(write_sampled(sampled), owner=owner, model=model, kind=_SAMPLED)
+
+    def open_sampled(self, text: str, *, owner: str, model: str, at: Position = NOWHERE) -> AsSampled:
+        """What `seal_sampled` sealed, to look at. No seal of messages opens here, and none of these opens as one."""
+        data = self.open(text, owner=owner, model=model, kind=_SAMPLED, at=at)
+        try:
+            return read_sampled(data)
+        except HarmonyError:
+            raise _refuse(f"another version of this server sealed this; {_LEAVE_OUT}", at) from None
+
+    def _verify(self, text: str, owner: str, model: str, kind: str | None) -> tuple[bytes, int]:
         if len(text) > _MAX_TEXT or (found := _FORM.fullmatch(text)) is None:
             raise _NotOurs
         key_id, body = found[1], _decode(found[2])
@@ -149,7 +164,7 @@ class Seals:
         key = self._find_key(key_id)
         salt, nonce = body[:_SALT_BYTES], body[_SALT_BYTES : _SALT_BYTES + _NONCE_BYTES]
         (expires,) = _EXPIRY.unpack_from(body, _SALT_BYTES + _NONCE_BYTES)
-        associated = _associated(key_id, owner, model, expires)
+        associated = _associated(key_id, owner, model, expires, kind)
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -178,9 +193,10 @@ def _refuse(message: str, at: Position) -> InputError:
     return InputError(ErrorCode.SERVE_BAD_SEAL, f"encrypted_content: {message}", at)
 
 
-def _associated(key_id: str, owner: str, model: str, expires: int) -> bytes:
+def _associated(key_id: str, owner: str, model: str, expires: int, kind: str | None) -> bytes:
     # Each with its length, so that it matters where one ends and the next begins.
-    written = [each.encode("utf-8", "surrogatepass") for each in (_VERSION, key_id, owner, model, str(expires))]
+    said = [_VERSION, key_id, owner, model, str(expires), *(() if kind is None else (kind,))]
+    written = [each.encode("utf-8", "surrogatepass") for each in said]
     return b"".join(_LENGTH.pack(len(each)) + each for each in written)
 
 

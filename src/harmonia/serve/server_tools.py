@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, InputError, ToolError
+from harmonia.messages import Json
 from harmonia.run.tools import Tool
 
 Approval = Literal["run", "ask", "refuse"]
 
 _SEPARATOR: Final = "___"
 _EVERY: Final = "*"
+_NOT_THERE: Final = "the server could not be reached or started; the log of this server says why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,26 @@ def server_tools(tools: Iterable[Tool], rules: Mapping[str, object]) -> tuple[Se
         if approval != "refuse":
             offered.append(ServerTool(server, name, tool, approval))
     return tuple(offered)
+
+
+def describe_servers(tools: Iterable[ServerTool], failures: Mapping[str, ToolError | None]) -> list[Json]:
+    """Servers for clients: their tools, and which are not there. The error itself may have commands, addresses or
+    what a server complained of, which are for the operator and stand in the log."""
+    servers: dict[str, Json] = {
+        label: {"label": label, "tools": [], "error": None if error is None else f"{_NOT_THERE} ({error.code.value})"}
+        for label, error in failures.items()
+    }
+    for offered in tools:
+        server = servers.setdefault(offered.server, {"label": offered.server, "tools": [], "error": None})
+        server["tools"].append(
+            {
+                "name": offered.name,
+                "description": offered.tool.description,
+                "parameters": offered.tool.parameters,
+                "approval": offered.approval,
+            }
+        )
+    return list(servers.values())
 
 
 def _approval(name: str, value: object) -> Approval:

@@ -11,22 +11,31 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, StoreError
+from harmonia.messages import Json
 from harmonia.renderer import Renderer
 from harmonia.run.engines.engine import Traits
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
+from harmonia.serve.api.harmony import SampledEntry
 from harmonia.serve.api.responses.tools import RemoteServer
 from harmonia.serve.chat_completions import ChatCompletions
+from harmonia.serve.chats import Chats
+from harmonia.serve.identity import Caller
 from harmonia.serve.keys import ApiKeys
 from harmonia.serve.places import seal_key_path, store_address
 from harmonia.serve.responses import Responses
 from harmonia.serve.seals import Seals
-from harmonia.serve.server_tools import ServerTool, server_tools
+from harmonia.serve.server_tools import ServerTool, describe_servers, server_tools
 from harmonia.serve.settings import Settings
 from harmonia.serve.store import Store, open_store
+from harmonia.serve.turn_traces import RenderedTurn, render_turn
+
+if TYPE_CHECKING:
+    from harmonia.run.tools.mcp import McpTools
 
 _LOG: Final = logging.getLogger("harmonia.serve")
 _DAY_S: Final = 86_400
@@ -47,6 +56,7 @@ class Service:
         *,
         keys: ApiKeys | None = None,
         tools: Sequence[ServerTool] = (),
+        mcp: McpTools | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
@@ -55,10 +65,12 @@ class Service:
         self.seals = seals
         self.keys = keys
         self.tools = tuple(tools)
+        self.mcp = mcp
         self.clock = clock
         self.renderer = Renderer()
         self.responses = Responses(self)
         self.chat = ChatCompletions(self)
+        self.chats = Chats(self)
 
     @classmethod
     @asynccontextmanager
@@ -75,8 +87,9 @@ class Service:
             if left:
                 what = "1 response was" if len(left) == 1 else f"{len(left)} responses were"
                 _LOG.warning("%s in progress when a server died, and failed", what)
-            tools = await _connect(settings, stack)
-            service = cls(settings, model, store, seals, keys=keys, tools=tools)
+            mcp = await _connect(settings, stack)
+            tools = () if mcp is None else server_tools(mcp.tools, settings.mcp_approval)
+            service = cls(settings, model, store, seals, keys=keys, tools=tools, mcp=mcp)
             # The tokenizer takes a second to load, which no request should wait for.
             await asyncio.to_thread(service.renderer.vocabulary.encode, _MUCH_TEXT)
             purging = asyncio.create_task(service.purge())
@@ -149,13 +162,29 @@ class Service:
             remote = HttpServer(server.label, server.url, server.headers, names)
             tools = await stack.enter_async_context(connect([remote], policy="trust_first", strict=True))
             approval = "ask" if server.asks else "run"
-            offered += server_tools(tools.tools, {"*": approval})
+            # Such a server checks its arguments itself. Its schemas are a stranger's, and a pattern in one that never
+            # comes to an end would hold everybody up.
+            unchecked = (replace(tool, checks_arguments=False, is_strangers=True) for tool in tools.tools)
+            offered += server_tools(unchecked, {"*": approval})
         return tuple(offered)
 
+    def describe_mcp_servers(self) -> list[Json]:
+        """The operator's MCP servers with their tools, and those that are not there."""
+        failures = {} if self.mcp is None else {each.name: each.error for each in self.mcp.servers}
+        return describe_servers(self.tools, failures)
 
-async def _connect(settings: Settings, stack: AsyncExitStack) -> tuple[ServerTool, ...]:
+    # ── traces ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def render_turn(
+        self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
+    ) -> RenderedTurn:
+        """The turn as the model had it; see turn_traces.py."""
+        return await render_turn(self, caller, request, output, sampled)
+
+
+async def _connect(settings: Settings, stack: AsyncExitStack) -> McpTools | None:
     if settings.mcp is None:
-        return ()
+        return None
     from harmonia.run.state_folder import state_folder
     from harmonia.run.tools.mcp import connect, read_servers
 
@@ -166,7 +195,7 @@ async def _connect(settings: Settings, stack: AsyncExitStack) -> tuple[ServerToo
             _LOG.warning("the MCP server %s: %s", status.name, status.error)
         for name, reason in status.withheld.items():
             _LOG.warning("the tool %s of the MCP server %s is not offered: %s", name, status.name, reason)
-    return server_tools(tools.tools, settings.mcp_approval)
+    return tools
 
 
 def _report(error: HarmonyError) -> None:

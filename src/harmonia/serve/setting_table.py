@@ -27,7 +27,7 @@ NONE: Final = "none"
 
 # The options of an engine may have headers, and those a key.
 _SECRETS: Final = frozenset({"engine_api_key", "engine_options"})
-_FILES: Final = frozenset({"api_key_file", "seal_key_file", "mcp"})
+_FILES: Final = frozenset({"api_key_file", "seal_key_file", "mcp", "page_folder", "profiles"})
 _WORDS: Final = {
     "true": True,
     "yes": True,

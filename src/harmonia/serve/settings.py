@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from harmonia.run.demands import GrammarUse
 from harmonia.serve.identity import Dialect
 
 # hidden  reasoning is sealed, and no text of it leaves the server
@@ -55,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: Port = DEFAULT_PORT
     engine: str = "auto"
     model: str | None = None
+    profile: str | None = None  # how the model writes, where it is no gpt-oss; or auto
+    profiles: str | None = None  # a file of profiles; None is that of the configuration folder
     engine_api_key: str | None = None
     engine_options: dict[str, Any] = {}
     aliases: tuple[str, ...] = ()  # further names under which the model is served
@@ -62,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dialect: Dialect = "openai"
     analysis: Analysis = "hidden"
     calls: Calls = "certain"
+    grammar: GrammarUse = "demanded"  # when an engine that takes a grammar is held to one
+    retry_malformed: bool = True  # an answer of which nothing can be shown or run is sampled again, once
     api_key_file: str | None = None
     seal_key_file: str | None = None
     seal_days: Days = 30.0
@@ -71,6 +76,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp: str | None = None  # a file of MCP servers
     mcp_approval: dict[str, Any] = {}  # by server, or server.tool: run, ask, refuse
     allow_client_mcp: bool = False
+    page: bool = True  # the chat and the inspector, at `/`
+    page_folder: str | None = None  # a page that was built elsewhere; None is the package's own
     log_content: bool = False
     log_format: Literal["text", "json"] = "text"
     limits: Limits = Limits()

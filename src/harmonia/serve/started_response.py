@@ -24,7 +24,7 @@ from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
-from harmonia.run.turn_events import TurnEvent
+from harmonia.run.turn_events import AsSampled, TurnEvent
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import unsupported
 from harmonia.serve.api.responses.output_items import OutputItem
@@ -83,6 +83,7 @@ class StartedResponse:
         self._created_at = created_at
         traits = service.traits
         self._calls_are_certain = traits is None or traits.gives_tokens or settings.calls == "unverified"
+        self._seals_items = SEALED_ITEMS in (request.include or ())
         self._writer = ResponseWriter(
             resource,
             asked.offer,
@@ -91,11 +92,16 @@ class StartedResponse:
             clock=service.clock,
             count_messages=self._count_messages,
             dialect=caller.dialect,
+            is_streamed=self.wants_stream,
             shows_analysis=settings.analysis == "shown",
             shows_logprobs=request.wants_logprobs,
-            seals_items=SEALED_ITEMS in (request.include or ()),
+            seals_items=self._seals_items,
+            seal_sampled=self._seal_sampled if self._seals_items else None,
+            begun_tokens=asked.begun_tokens,
             calls_are_certain=self._calls_are_certain,
             allows_unverified=settings.calls == "unverified",
+            has_form=request.response_format is not None,
+            demands_form=request.demands_form,
         )
         self._beginning: asyncio.Future[None] | None = None
         self._stream = self._events()
@@ -141,7 +147,9 @@ class StartedResponse:
         finally:
             await self._stream.aclose()
         error = self._writer.failure
-        if error is not None and not self._writer.items:
+        # An item that goes on with another one is there before anything comes of it.
+        is_empty = self._asked.begun is not None and len(self._writer.items) == 1 and not self.output_tokens
+        if error is not None and (is_empty or not self._writer.items):
             raise error
         return self.encoded
 
@@ -165,6 +173,9 @@ class StartedResponse:
                     for event in await self._keep(told):
                         yield event
                     return
+                if self._asked.begun is not None:
+                    for event in writer.go_on(self._asked.begun):
+                        yield event
                 delta = writer.delta
                 async for happened in pulled:
                     if happened.__class__ is TextDelta:
@@ -257,7 +268,12 @@ class StartedResponse:
                 time_s=limits.request_s,
             ),
             allow_unverified=service.settings.calls == "unverified",
+            begun=asked.begun,
             parallel_calls=request.parallel_tool_calls is not False,
+            keeps_sampled=self._seals_items and asked.caller.dialect == "openai",
+            checks_form=False,  # a client's was looked at, within bounds
+            grammar=service.settings.grammar,
+            retry_malformed=service.settings.retry_malformed,
             renderer=service.renderer,
         )
         if self._is_cancelled:
@@ -292,9 +308,13 @@ class StartedResponse:
                 break
             offered = asked.offer.find(waiting.message.recipient or "")
             is_here = offered is not None and offered.server is not None
-            result = results[waiting.request_id] = await _run_one(waiting, tools if is_here else ToolSet())
+            result = waiting.by_hand or await _run_one(waiting, tools if is_here else ToolSet())
+            results[waiting.request_id] = result
             if offered is not None and is_here:
-                events += self._writer.add_approved(offered, waiting.request_id, waiting.message, result)
+                by_hand = waiting.by_hand is not None
+                events += self._writer.add_approved(
+                    offered, waiting.request_id, waiting.message, result, by_hand=by_hand
+                )
         if results:
             asked.converse(results)
         return await self._keep(events)
@@ -365,6 +385,9 @@ class StartedResponse:
 
     def _seal(self, messages: Sequence[Message]) -> str:
         return self._service.seals.seal_messages(messages, owner=self.owner, model=self._service.model_names[0])
+
+    def _seal_sampled(self, sampled: AsSampled) -> str:
+        return self._service.seals.seal_sampled(sampled, owner=self.owner, model=self._service.model_names[0])
 
     def _count_messages(self) -> int:
         assert self._run is not None

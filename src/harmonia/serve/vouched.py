@@ -1,7 +1,8 @@
 """Messages as bytes, with the tokens they were sampled as: for a store, and for what is sealed. Never for a request.
 
 Whoever can write these bytes decides which special tokens a prompt has (law 1). So they are read only from a store of
-ours, or from behind a seal that was just verified.
+ours, or from behind a seal that was just verified. What an engine sent as it came is written here as well; it is only
+ever looked at, and no message can be read from it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.messages import Author, Json, Message, Role
 from harmonia.provenance import Origin, Sampled
+from harmonia.run.turn_events import AsSampled
 
 _VERSION: Final = 1
 
@@ -37,7 +39,15 @@ class _Bundle(msgspec.Struct, frozen=True, array_like=True):
     messages: list[_Vouched]
 
 
+class _Raw(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    tokens: tuple[int, ...]
+    text: str
+    given: tuple[int, ...]
+
+
 _DECODER: Final = msgspec.msgpack.Decoder(_Bundle)
+_RAW_DECODER: Final = msgspec.msgpack.Decoder(_Raw)
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
@@ -55,6 +65,22 @@ def read_messages(data: bytes) -> list[Message]:
     if bundle.version != _VERSION:
         raise StoreError(ErrorCode.STORE_NEWER, f"the messages are of version {bundle.version}, not {_VERSION}")
     return [_read(each) for each in bundle.messages]
+
+
+def write_sampled(sampled: AsSampled) -> bytes:
+    """What an engine sent, without its faults."""
+    return _ENCODER.encode(_Raw(_VERSION, sampled.tokens, sampled.text, sampled.given))
+
+
+def read_sampled(data: bytes) -> AsSampled:
+    """What `write_sampled` wrote."""
+    try:
+        raw = _RAW_DECODER.decode(data)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise StoreError(ErrorCode.STORE_DAMAGED, "what was sampled cannot be read again") from error
+    if raw.version != _VERSION:
+        raise StoreError(ErrorCode.STORE_NEWER, f"what was sampled is of version {raw.version}, not {_VERSION}")
+    return AsSampled(raw.tokens, raw.text, raw.given)
 
 
 def _write(message: Message) -> _Vouched:

@@ -296,9 +296,11 @@ NAMED: Json = {"type": "function", "function": {"name": "get_weather"}}
     ["required", NAMED, {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}],
 )
 def test_a_demand_that_is_not_met_is_the_models_fault(choice: Any) -> None:
+    # It is asked twice. Where one tool is left, its header is begun for it, and then this is a damaged call.
     code, before = failure((final("No."),), tools=[WEATHER, OTHER], tool_choice=choice)
     assert code is ErrorCode.SERVE_DEMAND_NOT_MET
-    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in before) == "No."
+    said = "No." if choice == "required" else ""
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in before) == said
     assert both((CALLED,), tools=[WEATHER, OTHER], tool_choice=choice)["finish_reason"] == "tool_calls"
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from chat_service import CALLER, WEATHER, FakeService, body, fold, without_ids
@@ -19,6 +19,7 @@ from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
 from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Settings
+from repeated import repeated
 from scripted import Line, ScriptedEngine, calls, final, say, think
 
 SECRET = "xyzzy"
@@ -84,8 +85,7 @@ def outcome(script: list[Line], config: Settings | None = None, **fields: Any) -
 
 
 @example("<|return|>analysis", [1], [4], "length", [], "hidden")
-@given(damaged, cuts, cuts, reasons, stops, st.sampled_from(["hidden", "shown"]))
-@settings(max_examples=150, deadline=None)
+@repeated(given(damaged, cuts, cuts, reasons, stops, st.sampled_from(["hidden", "shown"])), some=30, many=150)
 def test_chunking_is_invisible_and_chunks_fold_to_the_answer(
     text: str, first: list[int], second: list[int], reason: Any, stop: list[str], analysis: Any
 ) -> None:
@@ -96,8 +96,7 @@ def test_chunking_is_invisible_and_chunks_fold_to_the_answer(
     assert outcome([*cut_up(tokens, second), end], config, stop=stop, stream=True) == expected
 
 
-@given(whole, stops)
-@settings(max_examples=100, deadline=None)
+@repeated(given(whole, stops), some=25, many=100)
 def test_content_is_the_visible_text_up_to_a_stop_string(text: str, stop: list[str]) -> None:
     tokens = say(text)
     messages = list(parse(tokens, Role.ASSISTANT))
@@ -112,8 +111,7 @@ def test_content_is_the_visible_text_up_to_a_stop_string(text: str, stop: list[s
     assert (choice["message"]["content"] or "") == visible
 
 
-@given(damaged, cuts, reasons, st.booleans())
-@settings(max_examples=300, deadline=None)
+@repeated(given(damaged, cuts, reasons, st.booleans()), some=60, many=300)
 def test_nothing_of_what_is_hidden_comes_out(text: str, sizes: list[int], reason: Any, streamed: bool) -> None:
     # What is said to a declared tool is the client's to see.
     assume(not re.search(rf"to=functions\.get_weather[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>[^<]*{SECRET}", text))
@@ -133,8 +131,7 @@ def test_nothing_of_what_is_hidden_comes_out(text: str, sizes: list[int], reason
     assert b"thoughts" not in out
 
 
-@given(damaged, st.integers(0, 200))
-@settings(max_examples=100, deadline=None)
+@repeated(given(damaged, st.integers(0, 200)), some=25, many=100)
 def test_a_call_that_is_handed_over_was_made_whole(text: str, at: int) -> None:
     tokens = say(text)[:at]
     choices = outcome([tokens, Finish("length")], stream=True)

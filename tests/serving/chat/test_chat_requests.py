@@ -12,7 +12,7 @@ from harmonia import HarmonyError, InputError, ReasoningEffort
 from harmonia.errors import ErrorCode
 from harmonia.run.engines import Request
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.serve.api.chat.request import CreateCompletion, read_request
 from harmonia.serve.settings import Limits, Settings
 from scripted import ScriptedEngine, calls, final
@@ -40,7 +40,7 @@ def error_of(value: Any, settings: Settings | None = None, engine: Model | None 
 
 def request_of(**fields: Any) -> Request:
     """What the engine is asked for."""
-    engine = ScriptedEngine(final("Yes."))
+    engine = ScriptedEngine(final("{}" if "response_format" in fields else "Yes."))
     ask(FakeService(engine), body(**fields))
     return engine.requests[0]
 
@@ -313,7 +313,7 @@ def test_integers_of_any_size_may_stand_in_a_schema() -> None:
     ],
 )
 def test_the_engine_is_told_of_the_tool_choice(choice: Any, expected: str) -> None:
-    engine = ScriptedEngine(calls("get_weather", "{}"), final("No."))
+    engine = ScriptedEngine(calls("get_weather", '{"city":"Rome"}'), final("No."))
     ask(FakeService(engine), body(tools=[WEATHER], tool_choice=choice))
     assert engine.requests[0].tool_choice == expected
 

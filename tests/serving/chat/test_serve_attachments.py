@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harmonia import InputError
 from harmonia.errors import ErrorCode
 from harmonia.serve.api.attachments import describe_part
+from harmonia.serve.api.responses.items import texts_of
 
 
 def b64(data: bytes) -> str:
@@ -178,3 +179,12 @@ def test_a_damaged_image_is_described_too(whole: bytes, data: st.DataObject) -> 
     at = data.draw(st.integers(0, max(end - 1, 0)))
     damaged = whole[:at] + data.draw(st.binary(max_size=4)) + whole[at:end]
     assert image(data_url("image/png", damaged)).startswith("[image: ")
+
+
+def test_what_is_said_beside_a_file_stands_on_lines_of_its_own() -> None:
+    file = {"type": "input_file", "filename": "a.txt", "file_data": data_url("text/plain", b"Hi")}
+    before, after = {"type": "input_text", "text": "This:"}, {"type": "input_text", "text": "What is in the file?"}
+    described = "[file: a.txt, 2 bytes]\nHi\n[end of file]"
+    assert "".join(texts_of([file, after], "$")) == f"{described}\nWhat is in the file?"
+    assert "".join(texts_of([before, file, file], "$")) == f"This:\n{described}\n{described}"
+    assert texts_of([before, after], "$") == ("This:", "What is in the file?")

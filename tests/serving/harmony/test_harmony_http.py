@@ -13,7 +13,7 @@ import harmonia
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.engine import Traits
 from harmonia.serve import harmony_service
-from harmonia.serve.harmony_service import MOST_BODY_BYTES
+from harmonia.serve.harmony_bodies import MOST_BODY_BYTES
 from harmonia.serve.http.harmony import LARGE, MOST_LARGE, is_large
 from harmonia.serve.settings import Limits
 from http_servers import FakeService, Server, running

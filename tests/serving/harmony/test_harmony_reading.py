@@ -13,17 +13,15 @@ from hypothesis import strategies as st
 import harmonia
 from harmonia.cli import main
 from harmonia.errors import ErrorCode, InputError, StreamError
-from harmonia.serve.harmony_service import (
+from harmonia.serve.harmony_bodies import (
     MOST_CHARACTERS,
     MOST_DIAGNOSTICS,
     MOST_SPECIALS,
     MOST_TOKENS,
-    detokenize,
     encode_answer,
-    inspect,
-    parse,
-    tokenize,
 )
+from harmonia.serve.harmony_service import detokenize, tokenize
+from harmonia.serve.inspections import inspect, parse
 from harmonia.serve.settings import Limits
 from harmonia.vocabulary import VOCABULARY_SIZE
 
@@ -136,14 +134,14 @@ def test_numbers_of_any_size_and_deep_arguments_are_answered() -> None:
 @pytest.mark.parametrize("text", TEXTS[:-1])
 def test_an_inspection_is_that_of_the_command(text: str) -> None:
     expected = command("inspect", "--json", "--ids", stdin=text)
-    answer = answered(inspect({"text": text, "include": ["ids"]}, LIMITS))
+    answer = answered(inspect({"text": text, "role": None, "include": ["ids"]}, LIMITS))
     for each in (*expected["diagnostics"], *answer["diagnostics"]):
         each.pop("hint")  # which speaks of options, or of fields
     assert without(answer, "diagnostics_total") == expected
 
 
 def test_hints_speak_of_fields() -> None:
-    answer = inspect({"text": GOOD}, LIMITS)
+    answer = inspect({"text": GOOD, "role": None}, LIMITS)
     hints = [each["hint"] for each in answer["diagnostics"] if each["hint"]]
     assert '"role": "assistant"' in hints[0]
     assert not any("--" in hint for hint in hints)
@@ -185,7 +183,7 @@ def test_only_the_first_faults_are_told_and_all_are_counted() -> None:
         ({"tokens": [True]}, ErrorCode.SERVE_INVALID_FIELD, "$.tokens[0]"),
         ({"tokens": [2**31]}, ErrorCode.SERVE_INVALID_FIELD, "$.tokens[0]"),
         ({"text": "x", "role": "nobody"}, ErrorCode.SERVE_INVALID_FIELD, "$.role"),
-        ({"text": "x", "as": "tokens"}, ErrorCode.SERVE_INVALID_FIELD, "$.as"),
+        ({"text": "x", "as": "colours"}, ErrorCode.SERVE_INVALID_FIELD, "$.as"),
         ({"text": "x", "as": "sse"}, ErrorCode.PARSE_INVALID_INPUT, "$.text"),
         ({"text": "x", "colour": "red"}, ErrorCode.SERVE_UNKNOWN_FIELD, "$.colour"),
         ({"text": "x", "tools": [{"type": "function"}]}, ErrorCode.PARSE_INVALID_OPTION, "$.tools[0]"),

@@ -19,7 +19,8 @@ from harmonia.cli import main
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.interchange import read_chat, read_responses, write_markdown
 from harmonia.messages import Conversation
-from harmonia.serve.harmony_service import encode_answer, render
+from harmonia.serve.harmony_bodies import encode_answer
+from harmonia.serve.harmony_service import render
 from harmonia.serve.settings import Limits
 from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID
 

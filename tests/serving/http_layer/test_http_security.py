@@ -136,13 +136,33 @@ def test_only_configured_origins_get_cors_headers_and_preflights_need_no_key() -
     asyncio.run(play())
 
 
-def test_with_keys_everything_needs_one_but_health_and_ready() -> None:
+def test_a_page_of_a_configured_origin_may_use_chats_and_read_the_names_of_files() -> None:
+    async def play() -> None:
+        async with running(origins=("https://app.example",)) as server:
+            for path, methods in (
+                ("/v1/chats", {"GET", "POST"}),
+                ("/v1/chats/c", {"GET", "PATCH", "DELETE"}),
+                ("/v1/chats/c/turns/t", {"PUT", "DELETE"}),
+            ):
+                asks = {"origin": "https://app.example", "access_control_request_method": "PUT"}
+                allowed = await server.ask("OPTIONS", path, **asks)
+                assert methods <= set(allowed.headers["access-control-allow-methods"].split(", ")), path
+                exposed = allowed.headers["access-control-expose-headers"].split(", ")
+                assert {"content-disposition", "harmonia-left-out"} <= set(exposed)
+
+    asyncio.run(play())
+
+
+def test_with_keys_everything_needs_one_but_health_ready_and_the_page() -> None:
     async def play() -> None:
         async with running(FakeService(keys={"k" * 20: "alice"})) as server:
-            for path in ("/health", "/ready"):
+            for path in ("/health", "/ready", "/"):
                 assert (await server.ask("GET", path)).status in (200, 503)
-            paths = {route.path.replace("{id}", "r") for route in server.app.routes} - {"/health", "/ready"}
-            for path in (*sorted(paths), "/nowhere"):
+            for path in ("/page/nothing.js", "/page/../v1/models", "/page/%2e%2e/v1/models", "/page//v1/models"):
+                assert (await server.ask("GET", path)).status == 404
+            paths = {route.path.replace("{id}", "r") for route in server.app.routes}
+            paths -= {"/health", "/ready", "/", "/page/{file}"}
+            for path in (*sorted(paths), "/nowhere", "/page", "/pages/x", "//v1/models"):
                 for wrong in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic " + "k" * 20}):
                     answer = await server.ask("GET", path, **wrong)
                     assert (answer.status, answer.code) == (401, "invalid_api_key"), path

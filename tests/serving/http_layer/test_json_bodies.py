@@ -125,3 +125,15 @@ def test_more_values_than_the_limit_are_refused_and_commas_in_strings_are_none()
     error = refusal(b"[1,2,3,4]", depth=2, values=3)
     assert error.code is ErrorCode.SERVE_TOO_LARGE
     assert error.at == Position(character=6)
+
+
+@pytest.mark.parametrize("before", [0, 1, 8, 309, 310, 311, 1000])
+@pytest.mark.parametrize("digits", [308, 309, 310, 311, 1000])
+def test_a_number_that_is_too_long_is_found_wherever_it_stands(before: int, digits: int) -> None:
+    data = b'["' + b"x" * before + b'",' + b"1" * digits + b"]"
+    if digits <= 309:
+        assert read_json(data, depth=9)[1] == int(b"1" * digits)
+        return
+    with pytest.raises(InputError) as caught:
+        read_json(data, depth=9)
+    assert (caught.value.code, caught.value.at.path) == (ErrorCode.SERVE_INVALID_BODY, "$[1]")

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines import Finish
 from harmonia.serve.identity import Caller
+from repeated import repeated
 from scripted import ScriptedEngine, calls, final, think
 from served import WEATHER, create, decode, fold, served, stream, text_of
 
@@ -187,11 +188,15 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    pieces=st.lists(PIECES, max_size=4),
-    end=st.sampled_from(["final", "call", "cut", "return"]),
-    chunk=st.integers(1, 7),
+@repeated(
+    given(
+        pieces=st.lists(PIECES, max_size=4),
+        end=st.sampled_from(["final", "call", "cut", "return"]),
+        chunk=st.integers(1, 7),
+    ),
+    some=15,
+    many=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_whatever_the_model_says_the_stream_adds_up(pieces: list[str], end: str, chunk: int, tmp_path: Path) -> None:
     ends = {

@@ -46,7 +46,7 @@ CUSTOM: Json = {
     "type": "custom",
     "name": "write_code",
     "description": "Writes code.",
-    "format": {"type": "grammar", "syntax": "lark", "definition": "start: word"},
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /[a-z]+/"},
     "allowed_callers": ["direct"],
 }
 # Base64 of "typed text", so that a file is read.
@@ -147,6 +147,30 @@ FULL_RESPONSE: Json = {
             "approval_request_id": "mcpr_1",
             "approve": False,
             "reason": "Not now",
+        },
+        {
+            "type": "mcp_approval_request",
+            "id": "mcpr_2",
+            "name": "write",
+            "server_label": "docs",
+            "arguments": '{"q": "y"}',
+        },
+        {
+            "type": "mcp_approval_response",
+            "approval_request_id": "mcpr_2",
+            "approve": True,
+            "harmonia_arguments": '{"q": "z"}',
+            "harmonia_output": "By hand",
+        },
+        {
+            "type": "mcp_call",
+            "id": "mcp_3",
+            "name": "write",
+            "server_label": "docs",
+            "arguments": '{"q": "z"}',
+            "output": "By hand",
+            "approval_request_id": "mcpr_2",
+            "harmonia_by_hand": True,
         },
         {
             "type": "mcp_list_tools",
@@ -262,7 +286,7 @@ FULL_CHAT: Json = {
             "custom": {
                 "name": "write_code",
                 "description": "Writes code.",
-                "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: word"}},
+                "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /[a-z]+/"}},
             },
         },
     ],
@@ -349,16 +373,53 @@ RENDERED_HARMONY: Json = {
 RESPONSES = "/v1/responses"
 CHAT = "/v1/chat/completions"
 RENDER = "/v1/harmony/render"
+TRACE = "/v1/harmony/trace"
 
-# Where to send it, and what. The last three go by way of the Harmony endpoint.
+# What the model goes on with, in one piece and in two.
+CONTINUED_RESPONSE: Json = {
+    "store": False,
+    "harmonia_continue": True,
+    "input": [
+        {"type": "message", "role": "user", "content": "Hello"},
+        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Thought"}], "status": "incomplete"},
+        {
+            "type": "reasoning",
+            "content": [{"type": "reasoning_text", "text": " of it"}],
+            "harmonia_continues": True,
+            "harmonia_channel": "notes",
+            "harmonia_call": {"name": "functions.x", "arguments": "{}", "error": "no"},
+        },
+        {"type": "message", "role": "assistant", "phase": "final_answer", "content": "Sai"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "phase": "final_answer",
+            "content": "d",
+            "harmonia_continues": True,
+            "status": "incomplete",
+        },
+    ],
+}
+
+# Where to send it, and what. The last four go by way of the Harmony endpoints.
 FULL_REQUESTS: dict[str, tuple[str, Json]] = {
     "responses": (RESPONSES, FULL_RESPONSE),
     "instructed": (RESPONSES, INSTRUCTED_RESPONSE),
     "chat": (CHAT, FULL_CHAT),
     "older chat": (CHAT, OLDER_CHAT),
+    "continued": (RESPONSES, CONTINUED_RESPONSE),
     "render harmony": (RENDER, RENDERED_HARMONY),
     "render chat": (RENDER, {"messages": FULL_CHAT["messages"], "tools": FULL_CHAT["tools"]}),
     "render responses": (RENDER, {"input": FULL_RESPONSE["input"], "tools": FULL_RESPONSE["tools"][:2]}),
+    "trace": (
+        TRACE,
+        {
+            "request": {"input": FULL_RESPONSE["input"][:2], "tools": FULL_RESPONSE["tools"][:2]},
+            "output": FULL_RESPONSE["input"][2:],
+            "sampled": [{"faults": ["stream.text_outside"], "first_item": 0, "items": 1}],
+            "include": ["ids"],
+        },
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.serve.http.app import Application, make_app
 from harmonia.serve.http.contract import HttpService
 from harmonia.serve.service import Service

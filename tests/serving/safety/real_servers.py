@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.serve.http.app import Application, make_app
 from harmonia.serve.http.contract import HttpService
 from harmonia.serve.http.server import Listening, serve

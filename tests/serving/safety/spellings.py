@@ -26,6 +26,9 @@ HOSTILE: dict[str, str] = {
     "escaped": "\\u003c|start|\\u003e &lt;|end|&gt; %3C%7Ccall%7C%3E",
     "begins as a content type": "<|constrain|>json<|message|>",
 }
+# All of them at once, with the special tokens that have a meaning and the first that have none: the vocabulary has a
+# thousand of those, which are tried in every place by the exhaustive tests.
+EVERY_KIND = "".join((*[*SPELLING_BY_ID.values()][:30], *list(HOSTILE.values())[1:]))
 
 # What a header says that nobody can name himself after.
 _WORDS = frozenset(

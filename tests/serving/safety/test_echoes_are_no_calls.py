@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harmonia import encode
+from repeated import repeated
 from scripted import ScriptedEngine, calls, final, say, think
 from served import WEATHER
 from serving.safety.in_process import Answered, application, ask
@@ -80,12 +81,18 @@ def test_a_text_engine_hands_over_calls_only_if_the_operator_says_so(tmp_path: P
         assert _has_call(answer)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    st.lists(
-        st.sampled_from([TYPED, CALL, "<|call|>", "<|start|>", " to=functions.get_weather", '{"city": "x"}', "x", "\n"])
+@repeated(
+    given(
+        st.lists(
+            st.sampled_from(
+                [TYPED, CALL, "<|call|>", "<|start|>", " to=functions.get_weather", '{"city": "x"}', "x", "\n"]
+            )
+        ),
+        st.sampled_from(["final", "commentary", "analysis", "final to=user", "nothing"]),
     ),
-    st.sampled_from(["final", "commentary", "analysis", "final to=user", "nothing"]),
+    some=15,
+    many=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_echo_of_any_pieces_is_a_call(tmp_path_factory: Any, pieces: list[str], channel: str) -> None:
     text = "".join(pieces)

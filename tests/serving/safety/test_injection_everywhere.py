@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harmonia.serve.api import harmony
@@ -26,16 +26,28 @@ from harmonia.serve.api.responses import tools as response_tools
 from harmonia.serve.http.app import Application
 from harmonia.vocabulary import SPELLING_BY_ID
 from oracle_cases import compared
+from repeated import repeated
 from scripted import ScriptedEngine, final, think
-from serving.safety.full_requests import FULL_REQUESTS, FULL_RESPONSE, RENDER, RESPONSES, Hole, Json, filled, holes_of
+from serving.safety.full_requests import (
+    FULL_REQUESTS,
+    FULL_RESPONSE,
+    RENDER,
+    RESPONSES,
+    TRACE,
+    Hole,
+    Json,
+    filled,
+    holes_of,
+)
 from serving.safety.in_process import Answered, application, ask
-from serving.safety.spellings import EVERY_SPELLING, HOSTILE, INJECTION, Structure, harmless, structure_of
+from serving.safety.spellings import EVERY_KIND, EVERY_SPELLING, HOSTILE, INJECTION, Structure, harmless, structure_of
 
 ANSWER = think("x") + final("{}")
 # Fields that are not part of a conversation that is continued.
 KEPT = frozenset(("tools", "text", "tool_choice", "metadata", "reasoning", "include", "format", "client_metadata"))
 # The model made no call although one was demanded: the prompt was made, and that is what counts here.
-DEMAND_NOT_MET = "tool_choice_not_met"
+# What the scripted answer does not do is the model's fault, and no part of this.
+NOT_MET = ("tool_choice_not_met", "form_not_met")
 
 
 class Prober:
@@ -51,12 +63,15 @@ class Prober:
         """None where the request was refused."""
         before = len(self._engine.prompts)
         answer = await ask(self._app, "POST", path, body)
-        if answer.status >= 400 and not (answer.status == 500 and answer.code == DEMAND_NOT_MET):
+        if answer.status >= 400 and not (answer.status == 500 and answer.code in NOT_MET):
             assert 400 <= answer.status < 500, answer.body
             assert len(self._engine.prompts) == before
             return None, answer
         if path == RENDER:
             return structure_of(answer.json["tokens"]), answer
+        if path == TRACE:
+            ids = [message["ids"] for message in answer.json["messages"]]
+            return structure_of([token for each in ids for part in each.values() for token in part]), answer
         assert len(self._engine.prompts) > before
         return structure_of(self._engine.prompts[before]), answer
 
@@ -101,12 +116,12 @@ def _filled(body: Json, place: tuple[Hole, ...], text: str) -> Json:
 
 @pytest.mark.parametrize("name", FULL_REQUESTS)
 def test_no_field_of_any_endpoint_changes_the_structure_of_a_prompt(tmp_path: Path, name: str) -> None:
-    """Everything at once, in each place; where that is refused, a shorter one, which may fit."""
+    """Every kind at once, in each place; where that is refused, a shorter one, which may fit."""
     path, body = FULL_REQUESTS[name]
 
     async def work(prober: Prober) -> None:
         for place in _places(body):
-            for text in ("".join(HOSTILE.values()), INJECTION, HOSTILE["words of a header"]):
+            for text in (EVERY_KIND, INJECTION, HOSTILE["words of a header"]):
                 hostile, same = _filled(body, place, text), _filled(body, place, harmless(text))
                 if await prober.compare(path, hostile, same, " and ".join(hole.written for hole in place)) is not None:
                     break
@@ -144,8 +159,12 @@ def test_markdown_has_no_control_tokens(tmp_path: Path, kind: str) -> None:
     _probe(tmp_path, work)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data())
+@repeated(
+    given(data=st.data()),
+    some=15,
+    many=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_no_mixture_of_spellings_in_any_places_changes_the_structure(
     tmp_path_factory: Any, data: st.DataObject
 ) -> None:
@@ -226,6 +245,41 @@ def test_what_a_model_echoed_changes_no_later_prompt(tmp_path: Path, channel: st
     async def main() -> None:
         hostile = await structure(EVERY_SPELLING + INJECTION, tmp_path / "hostile")
         assert hostile == await structure(harmless(EVERY_SPELLING + INJECTION), tmp_path / "harmless")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_what_a_person_writes_for_a_call_that_waits_is_text(tmp_path: Path, kind: str, by_hand: bool) -> None:
+    import json
+
+    from harmonia.run.tools import Tool
+    from harmonia.serve.server_tools import ServerTool
+    from scripted import calls
+
+    async def structure(text: str, folder: Path) -> Structure:
+        schema: Json = {"type": "object", "properties": {"q": {"type": "string"}}}
+        tool = ServerTool("docs", "find", Tool("docs___find", "Finds.", schema, lambda _: text), "ask")
+        engine = ScriptedEngine(calls("docs___find", "{}"), ANSWER)
+        folder.mkdir()
+        async with application(engine, folder, tools=[tool]) as (app, _):
+            first = await ask(app, "POST", RESPONSES, {"input": "Hi", "store": False})
+            decided: Json = {"type": "mcp_approval_response", "approve": True}
+            decided["approval_request_id"] = first.json["output"][-1]["id"]
+            decided["harmonia_arguments"] = json.dumps({"q": text}, ensure_ascii=False)
+            if by_hand:
+                decided["harmonia_output"] = text
+            history: list[Json] = [{"role": "user", "content": "Hi"}, *first.json["output"], decided]
+            second = await ask(app, "POST", RESPONSES, {"input": history, "store": False})
+            assert second.status == 200, second.body
+            more = [*history, *second.json["output"], {"role": "user", "content": "Go on"}]
+            assert (await ask(app, "POST", RESPONSES, {"input": more, "store": False})).status == 200
+            return [part for prompt in engine.prompts[1:] for part in structure_of(prompt)]
+
+    async def main() -> None:
+        hostile = await structure(HOSTILE[kind], tmp_path / "hostile")
+        assert hostile == await structure(harmless(HOSTILE[kind]), tmp_path / "harmless")
 
     asyncio.run(main())
 

@@ -70,7 +70,11 @@ async def _generate(server: RealServer, number: int = 0, *, every: bool = False)
                 ("/chat/completions", {**chat, "n": 2, "stream": is_streamed}, said),
             ]
     for path, body, headers in forms if every else [forms[number % len(forms)]]:
-        await server.ask("POST", path, body, **headers)
+        answer = await server.ask("POST", path, body, **headers)
+        if path.endswith("/responses") and not body["stream"] and answer.status == 200:
+            asked: Json = {"request": {"input": "Hi"}, "output": answer.json["output"], "include": ["text"]}
+            asked["sampled"] = answer.json.get("harmonia_sampled", [])
+            await server.ask("POST", "/v1/harmony/trace", asked, **headers)
 
 
 async def _ask_everything(server: RealServer) -> None:
@@ -102,6 +106,18 @@ async def _ask_everything(server: RealServer) -> None:
             forged = {**reasoning, "encrypted_content": f"{seal[:-9]}AAAAAAAAA"}
             refused = await server.ask("POST", "/v1/responses", {"input": [*HI, forged, *HI]}, **headers)
             assert refused.status == 400
+        # What the page asks for: the turn as the model had it, and more of a thought.
+        for request in ({"input": HI}, {"input": "Go on", "previous_response_id": id_}):
+            trace = {"request": request, "output": made["output"], "include": ["ids", "token_table", "text"]}
+            traced = await server.ask("POST", "/v1/harmony/trace", trace, **headers)
+            assert traced.status == 200, traced.body
+        for brought in (reasoning, {"type": "item_reference", "id": reasoning["id"]}):
+            body = {"input": [*HI, brought], "harmonia_continue": True}
+            more = await server.ask("POST", "/v1/responses", body, **headers)
+            assert more.status == 200, more.body
+            trace = {"request": body, "output": more.json["output"], "include": ["ids", "token_table", "text"]}
+            assert (await server.ask("POST", "/v1/harmony/trace", trace, **headers)).status == 200
+        await _keep_chat(server, made["output"], headers)
         # Errors about what is stored.
         wrong = {
             "input": [{"type": "function_call_output", "call_id": "no", "output": "x"}],
@@ -123,9 +139,12 @@ async def _ask_everything(server: RealServer) -> None:
         ("inspect", {"text": "<|channel|>final<|message|>Hi<|return|>", "role": "assistant"}),
         ("tokenize", {"text": "Hi"}),
         ("detokenize", {"tokens": [13225]}),
+        ("diff", {"before": {"text": "Hi"}, "after": {"text": "Ho"}}),
+        ("replay", {"text": "<|channel|>final<|message|>Hi<|return|>", "start": 0, "count": 9}),
     ):
         await server.ask("POST", f"/v1/harmony/{name}", body)
     for path in (
+        "/v1/harmony/server",
         "/",
         "/v1/models",
         "/metrics",
@@ -137,6 +156,29 @@ async def _ask_everything(server: RealServer) -> None:
         "/v1/responses",
     ):
         await server.ask("GET", path)
+
+
+async def _keep_chat(server: RealServer, output: list[Json], headers: Json) -> None:
+    """What the page does with an answer: keep it, find it, take it out in every format, bring it in again."""
+    chat = (await server.ask("POST", "/v1/chats", {"title": "A chat"}, **headers)).json["id"]
+    turns: list[Json] = [
+        {"id": "turn_1", "parent": None, "role": "user", "items": [{"type": "message", **HI[0]}]},
+        {"id": "turn_2", "parent": "turn_1", "role": "assistant", "items": output},
+    ]
+    for turn in turns:
+        whole: Json = {**turn, "status": "completed", "created_at": 0, "details": {}}
+        put = await server.ask("PUT", f"/v1/chats/{chat}/turns/{turn['id']}", whole, **headers)
+        assert put.status == 200, put.body
+    await server.ask("PATCH", f"/v1/chats/{chat}", {"title": "Another title"}, **headers)
+    for path in ("/v1/chats", "/v1/chats?query=Hi", f"/v1/chats/{chat}"):
+        assert (await server.ask("GET", path, **headers)).status == 200
+    for kind in ("json", "markdown", "harmony", "tokens"):
+        exported = await server.ask("GET", f"/v1/chats/{chat}/export?format={kind}", **headers)
+        assert exported.status == 200, exported.body
+        imported = {"text": exported.body.decode(), "name": f"chat.{kind}"}
+        assert (await server.ask("POST", "/v1/chats/import", imported, **headers)).status == 200, kind
+    await server.ask("DELETE", f"/v1/chats/{chat}/turns/turn_2", **headers)
+    await server.ask("DELETE", f"/v1/chats/{chat}", **headers)
 
 
 def _routes_asked(server: RealServer) -> set[tuple[str, str]]:
@@ -202,7 +244,9 @@ def test_hidden_reasoning_is_in_nothing_that_comes_out(
             engine.parts = [think(THOUGHT) + calls("get_weather", '{"city": "Paris"}')]
         await _ask_everything(server)
         routes = {(route.path, method) for route in server.app.routes for method in (route.methods or set())}
-        assert {each for each in routes if each[1] != "HEAD"} - _routes_asked(server) == set()
+        # The files of the page are the same for everybody.
+        told = {each for each in routes if each[1] != "HEAD" and each[0] != "/page/{file}"}
+        assert told - _routes_asked(server) == set()
 
     everything.run(work, tmp_path)
     everything.assert_hidden()
@@ -385,27 +429,46 @@ ENDINGS: dict[str, Callable[[], Part]] = {
 }
 
 
+BEGINNINGS = (
+    "",
+    f"<|channel|>analysis<|message|>{MARK}",
+    f"<|channel|>{RUNES}",
+    f"<|channel|>analysis to={RUNES}",
+    think(MARK) + "<|channel|>final<|message|>Four",
+    think(MARK) + '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": ',
+)
+
+
+def _end_in_the_middle(everything: Everything, folder: Path, ending: str, forms: int, **options: Any) -> None:
+    """Every beginning ends so, in so many forms of generation, by turns."""
+    first = list(ENDINGS).index(ending)
+
+    async def work(server: RealServer, engine: MarkedEngine) -> None:
+        for number, beginning in enumerate(BEGINNINGS):
+            engine.parts = [beginning, ENDINGS[ending]()]
+            for form in range(forms):
+                await _generate(server, first + number * forms + form)
+
+    everything.run(work, folder, **options)
+    everything.assert_hidden()
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("is_text", [False, True])
 def test_no_ending_in_the_middle_shows_reasoning(
     everything: Everything, tmp_path: Path, ending: str, is_text: bool
 ) -> None:
-    begun = (
-        "",
-        f"<|channel|>analysis<|message|>{MARK}",
-        f"<|channel|>{RUNES}",
-        f"<|channel|>analysis to={RUNES}",
-        think(MARK) + "<|channel|>final<|message|>Four",
-        think(MARK) + '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": ',
-    )
+    """Each ending in each of the sixteen forms; which beginning a form meets changes from ending to ending."""
+    _end_in_the_middle(everything, tmp_path, ending, 3, is_text=is_text)
 
-    async def work(server: RealServer, engine: MarkedEngine) -> None:
-        for beginning in begun:
-            engine.parts = [beginning, ENDINGS[ending]()]
-            await _generate(server, every=True)
 
-    everything.run(work, tmp_path, is_text=is_text)
-    everything.assert_hidden()
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("is_text", [False, True])
+def test_no_ending_in_the_middle_of_anything_shows_reasoning(
+    everything: Everything, tmp_path: Path, ending: str, is_text: bool
+) -> None:
+    _end_in_the_middle(everything, tmp_path, ending, 16, is_text=is_text)
 
 
 def test_a_response_that_ran_out_of_tokens_shows_no_reasoning(everything: Everything, tmp_path: Path) -> None:

@@ -195,6 +195,17 @@ GROWING: dict[str, tuple[Callable[[int], tuple[str, Json]], int, int]] = {
     "stops": (lambda n: _chat(stop=["x" * n]), 500, 200),
     "text to parse": (lambda n: ("/v1/harmony/parse", {"text": "<|start|>" * n, "role": "assistant"}), 100, 200),
     "faults to inspect": (lambda n: ("/v1/harmony/inspect", {"tokens": [200006, 200012] * n}), 100, 200),
+    "a turn to trace": (
+        lambda n: (
+            "/v1/harmony/trace",
+            {
+                "request": {"input": [_message(at) for at in range(n)]},
+                "output": [{"type": "message", "role": "assistant", "content": "x"}] * n,
+            },
+        ),
+        50,
+        200,
+    ),
     "conversation to render": (
         lambda n: ("/v1/harmony/render", {"messages": [_message(at) for at in range(n)]}),
         100,

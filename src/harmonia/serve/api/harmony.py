@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from harmonia.renderer import CallStop, RecipientSection
+from harmonia.run.turn_events import UnmetKind
 from harmonia.vocabulary import VOCABULARY_SIZE
 
 RoleName = Literal["system", "developer", "user", "assistant", "tool"]
 # What the text of a request is. Token ids have a field of their own.
 TextKind = Literal["text", "stripped", "sse", "auto"]
+# What somebody may paste: the same, token ids as text, and conversations.
+InputKind = Literal["auto", "tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
 # The formats in which no special token can be written, neither as an id nor by its spelling (law 1).
 RenderFormat = Literal["harmony-json", "chat", "responses", "markdown"]
 ParseOutput = Literal["messages", "parts", "events", "normalized"]
 TokenizeOutput = Literal["tokens", "pieces", "count"]
-Includable = Literal["ids", "token_table", "text"]
+Includable = Literal["ids", "token_table", "text", "spellings", "schemas"]
+
+# What one request replays at most.
+MOST_STEPS: Final = 2000
 
 # More than a vocabulary has: ids that are no tokens are what somebody inspects a stream for.
 TokenId = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -95,22 +101,60 @@ class ParseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     output: Annotated[ParseOutput, Meta(description="What to make of it.")] = "messages"
 
 
-class InspectRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
-    """Tokens or text, how to read them, and what to tell of them."""
+class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    """Anything that shows what a model read or wrote, and how to read it."""
 
     tokens: _Tokens | None = None
-    text: _Text | None = None
-    as_: _As = "auto"
-    role: _Role = None
+    text: Annotated[
+        str | None,
+        Meta(
+            description="What somebody has: Harmony text, token ids, stripped text, a saved stream, or a conversation "
+            "as JSON, JSONL or Markdown."
+        ),
+    ] = None
+    as_: Annotated[InputKind, Meta(description="What the text is; auto looks at it.")] = "auto"
+    document: Annotated[
+        Annotated[int, Meta(ge=0)],
+        Meta(description="Which conversation of a text that has several, such as JSONL, counted from 0."),
+    ] = 0
+    role: Annotated[
+        RoleName | msgspec.UnsetType | None,
+        Meta(
+            description='"assistant" where it is a completion, which goes on behind `<|start|>assistant`; null where '
+            "it is none. Where it is left out, an input that begins inside a header is a completion."
+        ),
+    ] = msgspec.UNSET
     tools: _DeclaredTools | None = None
     stop_swallowed: _StopSwallowed = False
+
+
+class InspectRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    """What to inspect, and what to tell of it."""
+
     include: Annotated[
         list[Includable],
         Meta(
             description="What else to tell: the token ids of each message, the bytes and the text of every id that "
-            "occurs, the whole text in which characters are counted."
+            "occurs, the whole text in which characters are counted, spellings of control tokens in typed text, what "
+            "the declaration of each tool costs."
         ),
     ] = []
+
+
+class DiffRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two prompts."""
+
+    before: Annotated[InspectInput, Meta(description="The earlier prompt.")]
+    after: Annotated[InspectInput, Meta(description="The later prompt.")]
+
+
+class ReplayRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    """What to replay, and which stretch of it."""
+
+    start: Annotated[
+        Annotated[int, Meta(ge=0)], Meta(description="The first token, or of a text the first character, to show.")
+    ] = 0
+    count: Annotated[Annotated[int, Meta(ge=1, le=MOST_STEPS)], Meta(description="How many to show.")] = 500
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,3 +176,30 @@ class DetokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         list[Annotated[int, Meta(ge=0, lt=VOCABULARY_SIZE)]], Meta(description="The token ids, special ones included.")
     ]
     strict: Annotated[bool, Meta(description="Refuse tokens that are not valid UTF-8 together.")] = False
+
+
+class SampledEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A sampling whose output was damaged or given up, as a response says it in `harmonia_sampled`."""
+
+    faults: Annotated[list[str], Meta(description="The codes of the faults.", max_length=1000)] = []
+    first_item: Annotated[int, Meta(description="The first of the items that it led to.", ge=0)] = 0
+    items: Annotated[int, Meta(description="How many items it led to.", ge=0)] = 0
+    encrypted_content: Annotated[str | None, Meta(description="What was sampled, sealed.")] = None
+    unmet: Annotated[
+        UnmetKind | None, Meta(description="What was not met, where it was given up and asked for again.")
+    ] = None
+
+
+class TraceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request for a response, what was answered, and what to tell of the turn."""
+
+    request: Annotated[dict[str, Any], Meta(description="The body of the request, as it was sent to `/v1/responses`.")]
+    output: Annotated[list[dict[str, Any]], Meta(description="The items that were answered, as they came.")] = []
+    sampled: Annotated[
+        list[SampledEntry],
+        Meta(
+            description="`harmonia_sampled` of the response, as it came: output that was damaged or given up is shown "
+            "as sampled."
+        ),
+    ] = []
+    include: Annotated[list[Includable], Meta(description="What else to tell, as for `/v1/harmony/inspect`.")] = []

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from harmonia.errors import HarmonyError
+from harmonia.run.engines.masking import why_unusable
 from harmonia.serve.diagnosis.findings import Finding, failure
 from harmonia.serve.settings import Settings
 from harmonia.vocabulary.ranks import read_shipped
@@ -21,6 +22,7 @@ _SERVER: Final = ("starlette", "uvicorn", "cryptography", "prometheus_client", "
 _FASTER: Final = ("httptools", "uvloop")
 _MCP: Final = ("mcp",)
 _TRANSFORMERS: Final = ("transformers", "torch", "accelerate")
+_GRAMMAR: Final = ("llguidance",)
 
 
 def check_installation() -> Iterator[Finding]:
@@ -30,6 +32,7 @@ def check_installation() -> Iterator[Finding]:
     yield Finding("python", "ok" if is_new else "fail", found, "" if is_new else "install Python 3.11 or newer")
     yield Finding("packages", "ok", ", ".join(f"{name} {_version_of(name)}" for name in _CORE))
     yield _check_extra("server", _SERVER, _FASTER)
+    yield _check_grammar()
     yield _check_vocabulary()
 
 
@@ -52,6 +55,16 @@ def _check_extra(extra: str, modules: tuple[str, ...], faster: tuple[str, ...] =
     if slower and sys.platform != "win32":
         return Finding(name, "warn", f"{there}; without {', '.join(slower)} it is slower", install)
     return Finding(name, "ok", there)
+
+
+def _check_grammar() -> Finding:
+    """Nothing fails without it: what is demanded of a model is checked then, as far as that is possible."""
+    found = _check_extra("grammar", _GRAMMAR)
+    if found.verdict == "fail":
+        seen = f"{found.seen}; transformers are held to no grammar, and texts of custom tools are not checked"
+        return Finding(found.name, "warn", seen, found.advice)
+    wrong = why_unusable()
+    return found if wrong is None else Finding(found.name, "warn", wrong, "reinstall it")
 
 
 def _check_vocabulary() -> Finding:

@@ -15,7 +15,7 @@ from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.messages import Message
 from harmonia.renderer import render
 from harmonia.run.engines.engine import Chunk, Engine, Request, Sampling
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.serve.described import engine_for_people
 from harmonia.serve.diagnosis.findings import Finding, failure
 from harmonia.serve.engine_choice import HOW_TO_SERVE_A_MODEL, choose_model

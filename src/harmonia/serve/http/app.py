@@ -20,17 +20,21 @@ from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.serve.http.bodies import ClientGone
+from harmonia.serve.http.chats import chat_routes
 from harmonia.serve.http.contract import HttpService
 from harmonia.serve.http.documents import document_routes
 from harmonia.serve.http.endpoints import api_routes
 from harmonia.serve.http.exchange import CROWDED, EXCHANGE, JSON_HEADERS, Exchange, body_of
-from harmonia.serve.http.harmony import harmony_routes
+from harmonia.serve.http.harmony import Workshop, harmony_routes
 from harmonia.serve.http.logs import log_bug, log_request
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.models import model_routes
 from harmonia.serve.http.operations import operation_routes
+from harmonia.serve.http.page import page_routes
 from harmonia.serve.http.running import Running
 from harmonia.serve.http.security import Gate, is_preflight
+from harmonia.serve.http.server_info import server_info_routes
+from harmonia.serve.http.turn_traces import turn_trace_routes
 from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Settings
 
@@ -59,12 +63,17 @@ class Application:
         self._settings = settings
         self._running = Running(settings.limits)
         self._gate = Gate(settings, service.keys)
+        workshop = Workshop()
         self._routes: Sequence[Route] = (
             *api_routes(service, settings, self._running, self.metrics),
+            *chat_routes(service, settings.limits, self._running),
             *model_routes(service),
-            *harmony_routes(settings.limits, self._running),
+            *server_info_routes(service, settings),
+            *turn_trace_routes(service, settings.limits, self._running, workshop),
+            *harmony_routes(settings.limits, self._running, workshop),
             *operation_routes(service, self._running, self.metrics),
             *document_routes(settings, service.model_names),
+            *page_routes(settings),
         )
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
+from harmonia.messages import Json
+from harmonia.serve.api.harmony import SampledEntry
+from harmonia.serve.api.queries import Query
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.identity import Caller
-
-Query = Mapping[str, str | list[str]]
+from harmonia.serve.turn_traces import RenderedTurn
 
 
 class Started(Protocol):
@@ -55,6 +57,31 @@ class ResponsesService(Generating, Protocol):
     async def input_tokens(self, value: Any, caller: Caller) -> bytes: ...
 
 
+class ExportedFile(Protocol):
+    """A chat as a file; see serve/chats.py."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def media_type(self) -> str: ...
+    @property
+    def disposition(self) -> str: ...
+    @property
+    def left_out(self) -> int: ...
+
+
+class ChatsService(Protocol):
+    async def list_(self, caller: Caller, query: Query) -> bytes: ...
+    async def create(self, value: Any, caller: Caller) -> bytes: ...
+    async def retrieve(self, chat_id: str, caller: Caller) -> bytes: ...
+    async def change(self, chat_id: str, value: Any, caller: Caller) -> bytes: ...
+    async def delete(self, chat_id: str, caller: Caller) -> bytes: ...
+    async def put_turn(self, chat_id: str, turn_id: str, value: Any, caller: Caller) -> bytes: ...
+    async def delete_turn(self, chat_id: str, turn_id: str, caller: Caller) -> bytes: ...
+    async def export(self, chat_id: str, caller: Caller, query: Query) -> ExportedFile: ...
+    async def import_(self, value: Any, caller: Caller) -> bytes: ...
+
+
 class Keys(Protocol):
     def find(self, key: str) -> str | None: ...
 
@@ -78,6 +105,8 @@ class HttpService(Protocol):
     @property
     def chat(self) -> Generating: ...
     @property
+    def chats(self) -> ChatsService: ...
+    @property
     def keys(self) -> Keys | None: ...
     @property
     def store(self) -> CheckedStore | None: ...
@@ -88,6 +117,16 @@ class HttpService(Protocol):
 
     @property
     def model_names(self) -> tuple[str, ...]: ...
+    async def render_turn(
+        self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
+    ) -> RenderedTurn:
+        """The prompt of a request and what was answered, as tokens; see serve/turn_traces.py."""
+        ...
+
+    def describe_mcp_servers(self) -> list[Json]:
+        """The MCP servers of the operator, for clients."""
+        ...
+
     def known_model(self, name: str) -> str:
         """The served model that a request means by this name. Raises an InputError where there is none."""
         ...

@@ -1,9 +1,15 @@
-"""`/`, `/openapi.json` and `/docs`: the server described for programs and for people. All are made once."""
+"""`/openapi.json` and `/docs`: the server described for programs and for people.
+
+Both are made when somebody asks for the first time, since most servers are never asked, and in a thread, since what is
+streamed meanwhile must not wait for them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -15,31 +21,32 @@ from harmonia.serve.api.openapi import STYLE, build_openapi, write_page
 from harmonia.serve.api.openapi.document import error_codes
 from harmonia.serve.settings import Settings
 
-_START: Final = msgspec.json.encode({"server": "harmonia", "docs": "/docs", "openapi": "/openapi.json", "api": "/v1"})
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Route]:
-    document = build_openapi(settings, model_names)
-    as_json = msgspec.json.encode(document)
-    page = write_page(document, base_url(settings), error_codes()).encode()
+    @cache
+    def document() -> bytes:
+        return msgspec.json.encode(build_openapi(settings, model_names))
+
+    @cache
+    def page() -> bytes:
+        return write_page(build_openapi(settings, model_names), base_url(settings), error_codes()).encode()
+
     # The one style that the page has is allowed by its hash; nothing else is, wherever it comes from.
     style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
-    async def send_start(_request: Request) -> Response:
-        return Response(_START, media_type="application/json")
-
     async def send_document(_request: Request) -> Response:
-        return Response(as_json, media_type="application/json")
+        return Response(await asyncio.to_thread(document), media_type="application/json")
 
     async def send_page(_request: Request) -> Response:
-        return Response(page, media_type="text/html", headers={"content-security-policy": policy})
+        content = await asyncio.to_thread(page)
+        return Response(content, media_type="text/html", headers={"content-security-policy": policy})
 
     return [
-        Route("/", send_start, methods=["GET"], name="server"),
         Route("/openapi.json", send_document, methods=["GET"], name="openapi"),
         Route("/docs", send_page, methods=["GET"], name="docs"),
     ]

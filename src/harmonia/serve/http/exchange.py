@@ -165,6 +165,8 @@ def headers_of(problem: Problem) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = []
     if problem.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % problem.retry_after_s))
+    if problem.is_models:
+        headers.append((b"x-should-retry", b"false"))  # OpenAI's clients would ask twice more by themselves
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="harmonia"'))
     return headers

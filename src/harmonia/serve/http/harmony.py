@@ -1,4 +1,4 @@
-"""`/v1/harmony/…`: rendering, parsing, inspecting and tokenizing over HTTP.
+"""`/v1/harmony/…`: rendering, parsing, inspecting, comparing, replaying and tokenizing over HTTP.
 
 What takes long is done in a thread of a small pool, so that streams beside it go on; when the pool is busy, such a
 request waits, and when too many wait, it is refused. Small ones are done at once, because a thread would cost more than
@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.messages import Json
 from harmonia.parts.inspection import describe_event, describe_position
-from harmonia.serve import harmony_service
-from harmonia.serve.harmony_service import MOST_BODY_BYTES, encode_answer
+from harmonia.serve import diffs, harmony_service, inspections, replays
+from harmonia.serve.harmony_bodies import MOST_BODY_BYTES, encode_answer
 from harmonia.serve.http.bodies import read_value
 from harmonia.serve.http.exchange import EXCHANGE, Exchange
 from harmonia.serve.http.running import Running
@@ -37,23 +37,25 @@ _MALFORMED: Final = 422
 _VALUE_WEIGHT: Final = 8
 
 
-def harmony_routes(limits: Limits, running: Running) -> list[Route]:
+def harmony_routes(limits: Limits, running: Running, workshop: Workshop | None = None) -> list[Route]:
     limits = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
     work: dict[str, Callable[[Any], Json]] = {
         "render": lambda value: harmony_service.render(value, limits, Date.today()),
-        "parse": lambda value: harmony_service.parse(value, limits),
-        "inspect": lambda value: harmony_service.inspect(value, limits),
+        "parse": lambda value: inspections.parse(value, limits),
+        "inspect": lambda value: inspections.inspect(value, limits),
+        "diff": lambda value: diffs.diff(value, limits),
+        "replay": lambda value: replays.replay(value, limits),
         "tokenize": harmony_service.tokenize,
         "detokenize": harmony_service.detokenize,
     }
-    workshop = _Workshop()
+    workshop = workshop or Workshop()
     return [
         Route(f"/v1/harmony/{name}", _Work(do, limits, running, workshop), methods=["POST"], name=f"harmony_{name}")
         for name, do in work.items()
     ]
 
 
-class _Workshop:
+class Workshop:
     """The threads, which start when they are needed and end when the routes are gone, and who waits for one."""
 
     def __init__(self) -> None:
@@ -75,7 +77,7 @@ class _Workshop:
 class _Work:
     """One endpoint."""
 
-    def __init__(self, do: Callable[[Any], Json], limits: Limits, running: Running, workshop: _Workshop) -> None:
+    def __init__(self, do: Callable[[Any], Json], limits: Limits, running: Running, workshop: Workshop) -> None:
         self._do = do
         self._limits = limits
         self._running = running

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.serve.http.exchange import Exchange
+from harmonia.serve.http.exchange import JSON_HEADERS, Exchange, RawHeaders
 from harmonia.serve.http.streaming import PIECE_BYTES, Watch, send_whole, stopping
 from harmonia.serve.settings import Limits
 
@@ -61,14 +61,16 @@ class Running:
         for watch in tuple(self._watches):
             watch.stop()
 
-    async def send(self, exchange: Exchange, data: bytes, status: int = 200) -> None:
-        """Send JSON that is there as a whole. A client that does not read a long one in time is cut."""
+    async def send(
+        self, exchange: Exchange, data: bytes, status: int = 200, headers: RawHeaders = JSON_HEADERS
+    ) -> None:
+        """Send an answer that is there as a whole. A client that does not read a long one in time is cut."""
         if len(data) <= PIECE_BYTES:
-            await exchange.answer(status, data)
+            await exchange.answer(status, data, headers)
             return
         with self.watched(exchange) as watch:
             async with watch:
-                await send_whole(exchange, watch, data, status)
+                await send_whole(exchange, watch, data, status, headers)
         if watch.cut in ("slow", "late"):
             exchange.error_code = ErrorCode.SERVE_TOO_SLOW.value
             await exchange.cut()

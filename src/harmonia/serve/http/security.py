@@ -4,10 +4,12 @@
    `settings.hosts`. A page whose name was made to point here (DNS rebinding) sends its own name.
 2. A request of a web page is refused unless the page comes from this server or is in `settings.origins`. Only those in
    `settings.origins` get CORS headers.
-3. Where keys are set, everything needs one but `/health` and `/ready`, which say yes or no and nothing else. That a
+3. Where keys are set, everything needs one but `/health` and `/ready`, which say yes or no and nothing else, and the
+   files of the page, which are the same for all. That a
    request comes from loopback changes nothing, because behind a proxy all of them do. Where none are set, credentials
    are not looked at: many clients cannot help sending some.
-4. `/health` is answered under every host name, for load balancers; it is the same for all.
+4. A link on another site may lead to the page, which nobody can frame; it leads nowhere else.
+5. `/health` is answered under every host name, for load balancers; it is the same for all.
 """
 
 from __future__ import annotations
@@ -26,12 +28,16 @@ from harmonia.serve.settings import Settings
 HEALTH: Final = "/health"
 READY: Final = "/ready"
 
-_WITHOUT_KEY: Final = frozenset({HEALTH, READY})
+_PAGE: Final = "/"
+_PAGE_FILES: Final = "/page/"
+_WITHOUT_KEY: Final = frozenset({HEALTH, READY, _PAGE})
 _LOCALHOST: Final = "localhost"
 # A name or an address, in brackets where it has colons, and perhaps a port.
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,2000}")
 _PREFLIGHT_S: Final = b"600"
+# What a page of another origin may read beside the body; of a file, its name and how much of it is hidden.
+_EXPOSED: Final = b"x-request-id, retry-after, content-disposition, harmonia-left-out"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -88,14 +94,14 @@ class Gate:
         origins = exchange.headers.getlist("origin")
         if not origins:
             # A browser that sends no Origin, for a link or an image, says this at least.
-            if exchange.headers.get("sec-fetch-site", "").lower() == "cross-site":
+            if exchange.headers.get("sec-fetch-site", "").lower() == "cross-site" and not _is_visit(exchange):
                 raise _forbidden("web pages of other sites may not call this server")
             return
         origin = origins[0].lower() if len(origins) == 1 else ""
         if origin in self._origins:
             exchange.more_headers += [
                 (b"access-control-allow-origin", origins[0].encode("latin-1")),
-                (b"access-control-expose-headers", b"x-request-id, retry-after"),
+                (b"access-control-expose-headers", _EXPOSED),
                 (b"vary", b"origin"),
             ]
             return
@@ -105,7 +111,8 @@ class Gate:
             )
 
     def _check_key(self, exchange: Exchange, keys: Keys) -> None:
-        if exchange.scope["path"] in _WITHOUT_KEY:
+        path: str = exchange.scope["path"]
+        if path in _WITHOUT_KEY or path.startswith(_PAGE_FILES):
             return
         key = bearer_of(exchange.headers)
         if key is None:
@@ -119,6 +126,13 @@ class Gate:
 def is_preflight(exchange: Exchange) -> bool:
     """Whether a browser asks what it may ask. It brings no key then."""
     return exchange.method == "OPTIONS" and "access-control-request-method" in exchange.headers
+
+
+def _is_visit(exchange: Exchange) -> bool:
+    """Whether somebody follows a link to the page."""
+    headers = exchange.headers
+    is_document = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return is_document and exchange.method == "GET" and exchange.scope["path"] == _PAGE
 
 
 def _is_same(origin: str, host: str, scheme: str) -> bool:

@@ -34,7 +34,7 @@ from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.bodies import ClientGone
 from harmonia.serve.http.contract import Started
-from harmonia.serve.http.exchange import JSON_HEADERS, Exchange
+from harmonia.serve.http.exchange import JSON_HEADERS, Exchange, RawHeaders
 from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Limits
 
@@ -256,9 +256,11 @@ async def send_stream(
     await watch.write(b"", is_last=True)
 
 
-async def send_whole(exchange: Exchange, watch: Watch, data: bytes, status: int = 200) -> None:
-    """Send JSON, in pieces, so that a slow reader is seen before all of it waits in a buffer."""
-    await exchange.start(status, (*JSON_HEADERS, (b"content-length", b"%d" % len(data))))
+async def send_whole(
+    exchange: Exchange, watch: Watch, data: bytes, status: int = 200, headers: RawHeaders = JSON_HEADERS
+) -> None:
+    """Send an answer in pieces, so that a slow reader is seen before all of it waits in a buffer."""
+    await exchange.start(status, (*headers, (b"content-length", b"%d" % len(data))))
     for start in range(0, len(data), PIECE_BYTES):
         await watch.write(data[start : start + PIECE_BYTES])
     watch.note_whole()

@@ -1,6 +1,35 @@
-"""Where responses are kept: one interface, SQLite behind it."""
+"""Where responses and chats are kept: one interface, SQLite behind it."""
 
+from harmonia.serve.store.chats import (
+    ChatChange,
+    ChatLimits,
+    ChatPage,
+    ChatStore,
+    Excerpt,
+    Look,
+    StoredChat,
+    StoredChatTurn,
+    TurnRefusal,
+)
 from harmonia.serve.store.sqlite import SqliteStore, open_store
 from harmonia.serve.store.store import Order, Page, Store, StoredItem, StoredResponse, StoredTurn
 
-__all__ = ["Order", "Page", "SqliteStore", "Store", "StoredItem", "StoredResponse", "StoredTurn", "open_store"]
+__all__ = [
+    "ChatChange",
+    "ChatLimits",
+    "ChatPage",
+    "ChatStore",
+    "Excerpt",
+    "Look",
+    "Order",
+    "Page",
+    "SqliteStore",
+    "Store",
+    "StoredChat",
+    "StoredChatTurn",
+    "StoredItem",
+    "StoredResponse",
+    "StoredTurn",
+    "TurnRefusal",
+    "open_store",
+]

@@ -13,6 +13,10 @@
         +-- items                   inputs and outputs; deleted with their response
         +-- outputs                 the ids of outputs; the same
 
+    chats --key--> secrets          a slot each, as above
+        ^
+        +-- chat_turns --key--> secrets     a slot each, too: a turn may be deleted, or written anew, without the others
+
 Why there are secrets. `secure_delete` overwrites what is deleted, but not the copies that SQLite leaves behind when it
 moves rows from page to page (measured: of a thousand deleted rows, one or two were still in the file). So what people
 and models wrote is encrypted under a secret of its response, and deleting the response overwrites that secret. The
@@ -85,7 +89,50 @@ _OUTPUTS: Final[Migration] = (
     "CREATE INDEX outputs_by_response ON outputs (response)",
 )
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_RESPONSES_AND_ITEMS, _OUTPUTS)
+# The conversations of people. `changed` counts the changes of an owner's chats: the order of their list.
+_CHATS: Final[Migration] = (
+    """
+    CREATE TABLE chats (
+        key INTEGER PRIMARY KEY REFERENCES secrets (slot),
+        id TEXT NOT NULL UNIQUE,
+        owner TEXT NOT NULL,
+        changed INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        leaf TEXT,
+        content BLOB NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX chats_by_change ON chats (owner, changed)",
+    # A parent is not deleted with its turns by a cascade: SQLite's go a thousand levels deep, and a chat may go deeper.
+    """
+    CREATE TABLE chat_turns (
+        key INTEGER PRIMARY KEY REFERENCES secrets (slot),
+        chat INTEGER NOT NULL REFERENCES chats (key) ON DELETE CASCADE,
+        id TEXT NOT NULL,
+        parent INTEGER REFERENCES chat_turns (key),
+        position INTEGER NOT NULL,
+        content BLOB NOT NULL,
+        UNIQUE (chat, id),
+        UNIQUE (chat, position)
+    )
+    """,
+    "CREATE INDEX chat_turns_by_parent ON chat_turns (parent)",
+    """
+    CREATE TRIGGER forget_the_secret_of_a_chat AFTER DELETE ON chats BEGIN
+        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
+        INSERT INTO free_slots (slot) VALUES (OLD.key);
+    END
+    """,
+    """
+    CREATE TRIGGER forget_the_secret_of_a_turn AFTER DELETE ON chat_turns BEGIN
+        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
+        INSERT INTO free_slots (slot) VALUES (OLD.key);
+    END
+    """,
+)
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_RESPONSES_AND_ITEMS, _OUTPUTS, _CHATS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:

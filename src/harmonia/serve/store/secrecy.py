@@ -1,9 +1,9 @@
-"""The content of one response, readable only while its secret is there.
+"""The content of one response, chat or turn of a chat, readable only while its secret is there.
 
 Deleting the secret deletes everything that was written under it, wherever copies of the bytes may be; migrations.py
 says why that is needed. The secret lies in the same file: this does not protect a store from who can read it.
 
-Each text is bound to its place: content that was moved to another response or position does not open.
+Each text is bound to its place: content that was moved to another response, chat or position does not open.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def new_secret() -> bytes:
 
 
 class Secrecy:
-    """Writes and reads under one secret. `owner` and `response_id` are part of every place."""
+    """Writes and reads under one secret. `owner` and `id_`, of the response or the chat, are part of every place."""
 
     __slots__ = ("_cipher", "_context", "_secret")
 
-    def __init__(self, secret: bytes, owner: str, response_id: str) -> None:
+    def __init__(self, secret: bytes, owner: str, id_: str) -> None:
         self._secret = secret
-        self._context = (owner, response_id)
+        self._context = (owner, id_)
         self._cipher = load_cipher()(secret)
 
     def hide(self, content: bytes, *place: str | int) -> bytes:
@@ -48,7 +48,7 @@ class Secrecy:
         try:
             return self._cipher.decrypt(hidden[:_NONCE_BYTES], hidden[_NONCE_BYTES:], self._bind(place))
         except (InvalidTag, ValueError, TypeError) as error:
-            raise StoreError(ErrorCode.STORE_DAMAGED, "content of a stored response does not open") from error
+            raise StoreError(ErrorCode.STORE_DAMAGED, "what is stored does not open") from error
 
     def name(self, item_id: str) -> bytes:
         """What an id is looked up by."""

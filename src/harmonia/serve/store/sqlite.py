@@ -18,10 +18,19 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 from harmonia.errors import ErrorCode, InputError, Position, StoreError
-from harmonia.serve.store import statements
+from harmonia.serve.store import chat_statements, statements
+from harmonia.serve.store.chats import (
+    ChatChange,
+    ChatLimits,
+    ChatPage,
+    Look,
+    StoredChat,
+    StoredChatTurn,
+    TurnRefusal,
+)
 from harmonia.serve.store.database import MEMORY, READERS, Database
 from harmonia.serve.store.failures import store_error
 from harmonia.serve.store.secrecy import load_cipher
@@ -169,6 +178,72 @@ class SqliteStore:
             statements.check(connection)
 
         await self._write(work)
+
+    # ── chats ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def add_chats(self, chats: Sequence[tuple[StoredChat, Sequence[StoredChatTurn]]], most: int) -> bool:
+        return await self._write(partial(chat_statements.add, chats=tuple(chats), most=most))
+
+    async def load_chat(self, owner: str, chat_id: str) -> tuple[StoredChat, tuple[StoredChatTurn, ...]] | None:
+        if not _is_unicode(owner, chat_id):
+            return None
+        return await self._read(partial(chat_statements.load, owner=owner, chat_id=chat_id))
+
+    async def chat_place(self, owner: str, chat_id: str) -> int | None:
+        if not _is_unicode(owner, chat_id):
+            return None
+        return await self._read(partial(chat_statements.place, owner=owner, chat_id=chat_id))
+
+    async def list_chats(
+        self,
+        owner: str,
+        *,
+        before: int | None = None,
+        limit: int = 20,
+        look: Look | None = None,
+        most_bytes: int | None = None,
+    ) -> ChatPage:
+        if not _is_unicode(owner):
+            return ChatPage(())
+        return await self._read(
+            partial(chat_statements.list_, owner=owner, before=before, limit=limit, look=look, most_bytes=most_bytes)
+        )
+
+    async def change_chat(
+        self, owner: str, chat_id: str, change: ChatChange, now: int
+    ) -> StoredChat | Literal["no_leaf"] | None:
+        if not _is_unicode(owner, chat_id):
+            return None
+        return await self._write(partial(chat_statements.change, owner=owner, chat_id=chat_id, change=change, now=now))
+
+    async def put_turn(
+        self, owner: str, chat_id: str, turn: StoredChatTurn, title: str, now: int, limits: ChatLimits
+    ) -> StoredChat | TurnRefusal | None:
+        if not _is_unicode(owner, chat_id):
+            return None
+        return await self._write(
+            partial(
+                chat_statements.put_turn,
+                owner=owner,
+                chat_id=chat_id,
+                turn=turn,
+                title=title,
+                now=now,
+                limits=limits,
+            )
+        )
+
+    async def delete_turn(self, owner: str, chat_id: str, turn_id: str, now: int) -> StoredChat | None:
+        if not _is_unicode(owner, chat_id, turn_id):
+            return None
+        return await self._write(
+            partial(chat_statements.delete_turn, owner=owner, chat_id=chat_id, turn_id=turn_id, now=now), deletes=True
+        )
+
+    async def delete_chat(self, owner: str, chat_id: str) -> bool:
+        if not _is_unicode(owner, chat_id):
+            return False
+        return await self._write(partial(chat_statements.delete, owner=owner, chat_id=chat_id), deletes=True)
 
     async def close(self) -> None:
         """Waits for what was asked for. Closing twice is once."""

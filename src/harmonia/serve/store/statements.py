@@ -99,7 +99,7 @@ def begin(
 ) -> None:
     secret = new_secret()
     secrecy = Secrecy(secret, response.owner, response.id)
-    key = _take_slot(connection, secret)
+    key = take_slot(connection, secret)
     connection.execute(
         "INSERT INTO responses (key, id, owner, previous_id, server, model, status, created_at, body)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -230,8 +230,8 @@ def check(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE checks SET written = written + 1")
 
 
-def _take_slot(connection: sqlite3.Connection, secret: bytes) -> int:
-    """The place of a secret: one that a deleted response left, or a new one at the end. See migrations.py."""
+def take_slot(connection: sqlite3.Connection, secret: bytes) -> int:
+    """The place of a secret: one that something deleted left, or a new one at the end. See migrations.py."""
     (free,) = connection.execute("SELECT min(slot) FROM free_slots").fetchone()
     if free is None:
         added = connection.execute("INSERT INTO secrets (secret) VALUES (?)", (secret,)).lastrowid

@@ -15,6 +15,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from harmonia.serve.store.chats import ChatStore
+
 Order = Literal["asc", "desc"]
 
 
@@ -54,7 +56,7 @@ class Page(msgspec.Struct, frozen=True):
     has_more: bool
 
 
-class Store(Protocol):
+class Store(ChatStore, Protocol):
     async def begin(self, response: StoredResponse, inputs: Sequence[StoredItem]) -> None:
         """A response is in progress."""
         ...

@@ -6,6 +6,8 @@
 
 1. What goes to a `Sink`, joined, is the same however the engine cut its tokens (law 2).
 2. Content is what `visible_text` gives for the messages, up to the first stop string. Nothing else is content (law 7).
+   Where the answer has a form, it is content alone: clients parse it. What is said beside it goes with the reasoning.
+   Text that only its end shows to be a thought is taken back where the sink can do that; a stream cannot.
 3. A call begins only where its header is certain and names a tool of the client's that may be called now. One that is
    not certain at its end is an error, unless the model was cut off: then the choice ends as too long, and says which.
 """
@@ -16,18 +18,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from harmonia.errors import ErrorCode, StreamError
+from harmonia.errors import ErrorCode, Position, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, TextDelta
 from harmonia.messages import Message, is_call
 from harmonia.parts import call_of, is_visible
-from harmonia.parts.message_parts import kind_of_header
+from harmonia.parts.message_parts import ended_as_thought, kind_of_header
 from harmonia.provenance import Trust
 from harmonia.run.engines.engine import TokenLogprob, Usage
 from harmonia.run.tools import ToolSet
+from harmonia.run.tools.texts import unwrap_input
 from harmonia.run.turn_events import CallStarted, RunEnded, SamplingEnded, TurnEvent
-from harmonia.serve.api.chat.stops import Stops
+from harmonia.serve.api.chat.stops import Place, Stops
 from harmonia.serve.api.chat.tools import CallKind, Offer
 from harmonia.serve.api.tally import Tally
+from harmonia.serve.api.unmet_forms import answer_not_met, call_not_met, in_clients_words
 from harmonia.vocabulary import decode_bytes
 
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -36,24 +40,32 @@ Logprobs = Sequence[TokenLogprob]
 _BETWEEN_TEXTS: Final = "\n\n"
 _CUT_SHORT: Final = frozenset(("length", "limit", "stopped"))
 _CHANNELS: Final = ("analysis", "commentary", "final")
+_MOST_WARNINGS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """How a choice ended. `hidden_because` says why it has neither content nor calls; `unfinished_call` is the index of
-    a call that was begun and cut off."""
+    a call that was begun and cut off; `warnings` say what of a demand is not assured."""
 
     reason: FinishReason
     usage: Usage
     reasoning_tokens: int
     hidden_because: str | None = None
     unfinished_call: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Sink(Protocol):
     """Where a choice goes: into chunks, or into one message."""
 
+    def begin_content(self) -> None: ...
+
     def add_content(self, text: str, logprobs: Logprobs) -> None: ...
+
+    def take_back_content(self) -> bool:
+        """Forget what was added since content was last begun; whether that is possible."""
+        ...
 
     def add_reasoning(self, text: str) -> None: ...
 
@@ -76,6 +88,8 @@ class Terms:
     gives_tokens: bool = True
     wants_logprobs: bool = False
     stops: tuple[str, ...] = ()
+    has_form: bool = False  # the answer is to have one
+    demands_form: bool = False  # and another one is an error
 
 
 class Choice:
@@ -90,6 +104,9 @@ class Choice:
         self._content = _Joined()
         self._reasoning = _Joined()
         self._stops = Stops(terms.stops) if terms.stops else None
+        # Where both stood before the text that is being read, which may turn out to be a thought.
+        self._was_empty = True
+        self._stops_before: Place | None = None
         # Of the text that is held back: what it was sampled as, and how many bytes each is. An empty line is no token.
         self._pending: list[tuple[TokenLogprob | None, int]] = []
         self._pending_before = 0
@@ -99,8 +116,10 @@ class Choice:
         self._unfinished: int | None = None
         self._is_demand_met = not terms.demanded
         self._messages: list[Message] = []
+        self._warnings: dict[str, None] = {}
         # What becomes of the text of the message that is being read, and whether its header was there already.
         self._kind: Literal["content", "reasoning", "call"] | None = None
+        self._is_whole_only = False  # a text of a certain form, which models may wrap: it is told when it is whole
         self._is_inside = False
 
     def feed(self, event: TurnEvent) -> None:
@@ -109,14 +128,12 @@ class Choice:
             if self._kind == "content":
                 self._say(event)
             elif self._kind == "reasoning":
-                text = self._reasoning.feed(event.text)
-                if text:
-                    self._sink.add_reasoning(text)
+                self._think(event.text)
             return
         self._tally.note(event)
         match event:
             case ArgumentsDelta():
-                if self._kind == "call":
+                if self._kind == "call" and not self._is_whole_only:
                     self._sink.add_arguments(self._calls - 1, event.text)
             case HeaderCompleted():
                 # It comes a second time where a content type stands at the head of the body.
@@ -139,12 +156,17 @@ class Choice:
     def _begin(self, header: Header) -> None:
         self._kind = None
         if self._open is not None:
-            raise _not_certain()  # it has no end, and the model went on
+            raise self._not_certain()  # it has no end, and the model went on
         if self.wants_stop:
             return
         kind = kind_of_header(header)
+        if kind == "text" and self._terms.has_form and header.channel != "final":
+            kind = "think"
         if kind == "text":
+            self._was_empty = self._content.is_empty
+            self._stops_before = None if self._stops is None else self._stops.place
             self._content.begin()
+            self._sink.begin_content()
             self._pending_before = len(self._pending)
             if self._terms.wants_logprobs and not self._content.is_empty:
                 self._pending.append((None, len(_BETWEEN_TEXTS)))
@@ -166,6 +188,7 @@ class Choice:
         self._sink.begin_call(self._calls, self._new_call_id(), client.kind, client.name)
         self._calls += 1
         self._kind = "call"
+        self._is_whole_only = client.tool.text_form is not None
 
     def _say(self, event: TextDelta) -> None:
         text = self._content.feed(event.text)
@@ -181,6 +204,11 @@ class Choice:
                 return
         self._sink.add_content(text, self._take_logprobs(text) if self._pending else ())
 
+    def _think(self, text: str) -> None:
+        shown = self._reasoning.feed(text)
+        if shown:
+            self._sink.add_reasoning(shown)
+
     def _end(self, message: Message) -> None:
         kind, self._kind = self._kind, None
         self._is_inside = False
@@ -188,20 +216,37 @@ class Choice:
         if kind == "content":
             if self._content.is_blank:
                 del self._pending[self._pending_before :]
+            elif ended_as_thought(message) and not self.wants_stop:
+                self._take_back(message.text)
         elif kind == "call":
             call = call_of(message, self._terms.toolset.declared)
             assert call is not None, "its header said so"
             if message.origin is not None and message.origin.stop is None:
                 self._open = self._calls - 1
             elif call.status == "certain" or (call.status == "unverified" and self._terms.trusts_text):
+                if self._is_whole_only:
+                    self._sink.add_arguments(self._calls - 1, unwrap_input(message.text))
                 self._note_demand(call.recipient)
             else:
-                raise _not_certain()
+                raise self._not_certain()
+
+    def _take_back(self, thought: str) -> None:
+        """What was told as content was a thought. Those who write such give no log-probabilities of tokens."""
+        if not self._sink.take_back_content():
+            return
+        self._content.is_empty = self._was_empty
+        if self._stops is not None and self._stops_before is not None:
+            self._stops.go_back(self._stops_before)
+        if self._terms.shows_reasoning:
+            self._reasoning.begin()
+            self._think(thought)
 
     def _end_sampling(self, event: SamplingEnded) -> None:
+        names = self._terms.offer.names
+        self._warnings |= dict.fromkeys(in_clients_words(each, names) for each in event.unassured)
         if self._open is not None:
             if event.reason not in _CUT_SHORT:
-                raise _not_certain()
+                raise self._not_certain()
             self._unfinished, self._open = self._open, None
 
     def _note_demand(self, recipient: str) -> None:
@@ -209,6 +254,10 @@ class Choice:
         tool = toolset.find(recipient)
         if tool is not None and toolset.recipient_of(tool) in self._terms.demanded:
             self._is_demand_met = True
+
+    def _not_certain(self) -> StreamError:
+        # Where a call was demanded, a damaged one is none.
+        return _no_call() if not self._is_demand_met else _not_certain()
 
     # ── log-probabilities ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -244,13 +293,23 @@ class Choice:
         elif calls:
             reason = "tool_calls"
         if not self._is_demand_met and reason != "length":
-            raise StreamError(
-                ErrorCode.SERVE_DEMAND_NOT_MET, "the request demands a call (tool_choice), and the model made none"
+            raise _no_call()
+        if ended.unmet is not None and ended.unmet.kind != "call":
+            if ended.unmet.kind == "arguments":
+                client = self._terms.offer.find(ended.unmet.about or "")
+                raise call_not_met(ended.unmet, client and client.name, client and client.path)
+            if self._terms.demands_form:
+                raise answer_not_met(ended.unmet, "$.response_format")
+            self._warnings["the answer does not have the form of response_format; say strict to make that an error"] = (
+                None
             )
         because = None
         if self._content.is_empty and not calls and not self.wants_stop:
             because = why_hidden(self._messages, is_cut=self._unfinished is not None)
-        self._sink.finish(Finished(reason, ended.usage, self._tally.reasoning_tokens, because, self._unfinished))
+        warnings = tuple(self._warnings)[:_MOST_WARNINGS]
+        self._sink.finish(
+            Finished(reason, ended.usage, self._tally.reasoning_tokens, because, self._unfinished, warnings)
+        )
 
 
 class _Joined:
@@ -276,6 +335,11 @@ class _Joined:
         before = "" if self.is_empty else _BETWEEN_TEXTS
         self.is_blank = self.is_empty = False
         return "".join((before, *self._blanks, text))
+
+
+def _no_call() -> StreamError:
+    said = "tool_choice demands a call, and the model made none"
+    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))
 
 
 def _not_certain() -> StreamError:

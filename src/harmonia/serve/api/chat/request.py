@@ -237,6 +237,14 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
         schema = given.json_schema.schema
         return ResponseFormat(given.json_schema.name, {} if schema is None else schema, given.json_schema.description)
 
+    @property
+    def demands_form(self) -> bool:
+        """Whether an answer of another form is an error."""
+        given = self.response_format
+        if given is None or given.type == "text":
+            return False
+        return given.json_schema is None or given.json_schema.strict is True
+
     def sampling(self, choice: int) -> Sampling:
         """How to sample one of the choices. They have a seed each, so that they are not the same answer."""
         seed = self.seed

@@ -8,7 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+# Where a text stands: what is held back of it, and how much of each stop string that is.
+Place = tuple[str, Sequence[int]]
 
 
 class Stops:
@@ -43,6 +46,17 @@ class Stops:
     def is_holding(self) -> bool:
         """Whether some text is held back."""
         return bool(self._held)
+
+    @property
+    def place(self) -> Place:
+        """Where the text stands now."""
+        return self._held, [matcher.matched for matcher in self._matchers]
+
+    def go_back(self, place: Place) -> None:
+        """What came since then is none of the text. No stop string was in it."""
+        self._held, matched = place
+        for matcher, count in zip(self._matchers, matched, strict=True):
+            matcher.matched = count
 
     def end(self) -> str:
         """No more text comes: what was held back is no stop string."""

@@ -1,7 +1,8 @@
 """The tools of a request, and which of them the model may or must call.
 
 function     declared in the namespace `functions`, under a legal name; the client knows it by its own
-custom       the same, with a text as its argument; its grammar is part of its description
+custom       the same, with a text as its argument; the model reads its grammar in its description, and an engine that
+             takes grammars is held to it
 functions    the older form of the first
 the server's own tools     run here, and their calls are no part of the answer
 """
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.grammar import TextForm
 from harmonia.interchange.values import encode_json
 from harmonia.messages import Json
 from harmonia.run.engines.engine import ToolChoice
@@ -22,11 +24,14 @@ from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.tool import FUNCTIONS
 from harmonia.serve.api.chat.request import CreateCompletion
+from harmonia.serve.api.custom_formats import check_size, describe_form
 from harmonia.serve.api.fields import invalid, read_struct
 from harmonia.serve.api.schema_budget import SchemaBudget
+from harmonia.serve.api.schema_errors import check_demanded
 from harmonia.serve.settings import Limits
 
 CallKind = Literal["function", "custom"]
+_DEFINITION: Final = "format.grammar.definition"
 
 _PLAIN: Final = ("auto", "none", "required")
 _TEXT: Final[Json] = {"type": "string"}
@@ -55,6 +60,17 @@ class Offer:
     @property
     def clients(self) -> Iterable[ClientTool]:
         return self._clients.values()
+
+    @property
+    def forms(self) -> list[tuple[TextForm, str, str]]:
+        """The forms of custom tools, each with the tool's name and the path of its definition."""
+        custom = ((each, each.tool.text_form) for each in self.clients)
+        return [(form, each.name, f"{each.path}.{_DEFINITION}") for each, form in custom if form is not None]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """What the model calls each tool, and what the client does."""
+        return [(recipient, client.name) for recipient, client in self._by_recipient.items()]
 
     def find(self, recipient: str) -> ClientTool | None:
         """The client's tool that the model meant; None where it is not the client's, or is nobody's."""
@@ -156,7 +172,11 @@ def _read_tool(given: Json, path: str, limits: Limits, schemas: SchemaBudget) ->
         invalid("expected function or custom", f"{path}.type")
     custom = read_struct(given, _CustomTool, path).custom
     path = f"{path}.custom"
-    tool = Tool(custom.name, _describe(custom, path), _TEXT, takes="text", checks_arguments=False)
+    form = _form_of(custom, path, limits)
+    described = custom.description or None
+    if form is not None:
+        described = "\n\n".join(filter(None, (described, describe_form(form))))
+    tool = Tool(custom.name, described, _TEXT, takes="text", checks_arguments=False, text_form=form, is_strangers=True)
     return ClientTool(custom.name, "custom", tool, path)
 
 
@@ -164,7 +184,16 @@ def _function(given: Json, path: str, limits: Limits, schemas: SchemaBudget) -> 
     function = read_struct(given, _Function, path)
     if function.parameters is not None:
         _check_schema(function.parameters, f"{path}.parameters", limits, schemas)
-    tool = Tool(function.name, function.description or None, function.parameters, checks_arguments=False)
+        if function.strict:
+            check_demanded(function.parameters, f"{path}.parameters", is_strict=True)
+    tool = Tool(
+        function.name,
+        function.description or None,
+        function.parameters,
+        checks_arguments=False,
+        strict=function.strict is True,
+        is_strangers=True,
+    )
     return ClientTool(function.name, "function", tool, path)
 
 
@@ -172,7 +201,9 @@ def check_form(request: CreateCompletion, limits: Limits) -> None:
     """The schema of the answer, which is told to the model as those of tools are."""
     form = request.form
     if form is not None:
-        _check_schema(form.schema, "$.response_format.json_schema.schema", limits, SchemaBudget())
+        path = "$.response_format.json_schema.schema"
+        _check_schema(form.schema, path, limits, SchemaBudget())
+        check_demanded(form.schema, path, is_strict=request.demands_form)
 
 
 def _check_schema(schema: Json | bool, path: str, limits: Limits, schemas: SchemaBudget) -> None:
@@ -187,18 +218,17 @@ def _check_schema(schema: Json | bool, path: str, limits: Limits, schemas: Schem
     schemas.take(schema, encoded, path)
 
 
-def _describe(custom: _Custom, path: str) -> str | None:
-    """A grammar cannot be declared, so the model reads it."""
-    form = custom.format
-    if form is None or form.type == "text":
-        if form is not None and form.grammar is not None:
+def _form_of(custom: _Custom, path: str, limits: Limits) -> TextForm | None:
+    given = custom.format
+    if given is None or given.type == "text":
+        if given is not None and given.grammar is not None:
             invalid("a format of type text has no grammar", f"{path}.format.grammar")
-        return custom.description or None
-    if form.grammar is None:
+        return None
+    if given.grammar is None:
         invalid("a format of type grammar has a grammar", f"{path}.format.grammar")
-    noun = "Lark grammar" if form.grammar.syntax == "lark" else "regular expression"
-    rule = f"The input is plain text, not JSON, and follows this {noun}:\n{form.grammar.definition}"
-    return f"{custom.description}\n\n{rule}" if custom.description else rule
+    form = TextForm(given.grammar.syntax, given.grammar.definition)
+    check_size(form, f"{path}.{_DEFINITION}", limits)
+    return form
 
 
 # ── the choice ──────────────────────────────────────────────────────────────────────────────────────────────────────

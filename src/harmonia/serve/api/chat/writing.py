@@ -1,10 +1,11 @@
 """Answers as JSON: chunks while the model speaks, or one completion at the end.
 
 The first chunk of a choice has the role, the last the reason why it ended. Joining the chunks gives the completion, but
-for calls that were cut off: a chunk cannot be taken back, so the last one has the index of the call as
-`unfinished_call`, and the completion leaves that call out.
+for what a chunk cannot take back: of a call that was cut off the last one has the index as `unfinished_call`, and the
+completion leaves that call out; text that turned out to be a thought stays, while the completion does not have it.
 
-`hidden_because` and `unfinished_call` are ours and stand beside `finish_reason`, where clients do not send them back.
+`hidden_because`, `unfinished_call` and `warnings` are ours and stand beside `finish_reason`, where clients do not send
+them back.
 """
 
 from __future__ import annotations
@@ -52,11 +53,17 @@ class ChunkSink:
         self._behind_content = b'},"logprobs":null,"finish_reason":null' + self._tail
         self._put({"role": "assistant", "content": ""})
 
+    def begin_content(self) -> None:
+        pass
+
     def add_content(self, text: str, logprobs: Logprobs) -> None:
         if logprobs:
             self._put({"content": text}, logprobs=write_logprobs(logprobs))
         else:
             self.chunks.append(self._before_content + encode_text(text) + self._behind_content)
+
+    def take_back_content(self) -> bool:
+        return False
 
     def add_reasoning(self, text: str) -> None:
         self._put({"reasoning": text, "reasoning_content": text})
@@ -122,13 +129,21 @@ class MessageSink:
         self._envelope = envelope
         self._index = index
         self._content: list[str] = []
+        self._before = 0  # how many pieces there were when content was last begun
         self._reasoning: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self._calls: list[tuple[str, CallKind, str, list[str]]] = []
 
+    def begin_content(self) -> None:
+        self._before = len(self._content)
+
     def add_content(self, text: str, logprobs: Logprobs) -> None:
         self._content.append(text)
         self._logprobs += logprobs
+
+    def take_back_content(self) -> bool:
+        del self._content[self._before :]
+        return True
 
     def add_reasoning(self, text: str) -> None:
         self._reasoning.append(text)
@@ -190,6 +205,8 @@ def _ending(finished: Finished, *, is_older: bool) -> Json:
     ending: Json = {"finish_reason": reason}
     if finished.hidden_because is not None:
         ending["hidden_because"] = finished.hidden_because
+    if finished.warnings:
+        ending["warnings"] = list(finished.warnings)
     return ending
 
 

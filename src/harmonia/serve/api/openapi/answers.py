@@ -26,7 +26,18 @@ _USAGE_OF_RESPONSES: Final = record(
         "input_tokens": COUNT,
         "input_tokens_details": record({"cached_tokens": COUNT}),
         "output_tokens": COUNT,
-        "output_tokens_details": record({"reasoning_tokens": COUNT}),
+        "output_tokens_details": record(
+            {
+                "reasoning_tokens": COUNT,
+                "harmonia_channels": {
+                    "type": "object",
+                    "additionalProperties": COUNT,
+                    "description": "What each channel cost, headers and stops included: analysis, commentary, final, "
+                    "other; calls are `calls`. Not in the dialect open-responses.",
+                },
+            },
+            ("harmonia_channels",),
+        ),
         "total_tokens": COUNT,
     }
 )
@@ -86,9 +97,17 @@ ANSWERS: Final[dict[str, Json]] = {
             "usage": or_null(_USAGE_OF_RESPONSES),
             "store": BOOLEAN,
             "metadata": or_null(ANY_OBJECT),
-            "warnings": listed(STRING, "What was left out of the request, where that is harmless."),
+            "warnings": listed(
+                STRING,
+                "What was left out of the request, where that is harmless, and what it demands and nothing assures.",
+            ),
+            "harmonia_sampled": listed(
+                ref("SampledEntry"),
+                "The samplings whose output was damaged and mended, or given up, for `/v1/harmony/trace`; where "
+                "`include` has harmonia.encrypted_content. Not in the dialect open-responses.",
+            ),
         },
-        ("warnings",),
+        ("warnings", "harmonia_sampled"),
         said="A response. It says the settings of its request again.",
     ),
     "OutputItem": record(
@@ -241,7 +260,13 @@ ANSWERS: Final[dict[str, Json]] = {
     ),
     "Inspected": record(
         {
-            "input": one_of("tokens", "text", "stripped", "sse"),
+            "input": one_of("tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"),
+            "taken_for": described(STRING, "What the input was taken for, in words."),
+            "documents": described(
+                record({"count": COUNT, "at": COUNT, "titles": listed(STRING, "Those of the first thousand.")}),
+                "Where the input has several conversations: how many, and which one this is.",
+            ),
+            "conversion_losses": listed(STRING, "What had no place when a conversation was read."),
             "notes": listed(STRING, "What is odd about the input."),
             "characters": COUNT,
             "tokens": COUNT,
@@ -266,7 +291,12 @@ ANSWERS: Final[dict[str, Json]] = {
                 }
             ),
             "outside": listed(record({"text": STRING, "start_char": COUNT, "tokens": COUNT}), "Part of no message."),
-            "turns": listed(record({"stop": or_null(STRING), "hidden_because": or_null(STRING)})),
+            "turns": listed(
+                record(
+                    {"stop": or_null(STRING), "hidden_because": or_null(STRING), "messages": COUNT, "outside": COUNT}
+                ),
+                "The ends of turns, each with how many messages and pieces outside of messages stand before it.",
+            ),
             "channels": listed(
                 record(
                     {
@@ -287,6 +317,7 @@ ANSWERS: Final[dict[str, Json]] = {
                         ref("Diagnostic"),
                         record(
                             {
+                                "explanation": described(STRING, "What is wrong about it."),
                                 "excerpt": or_null(record({"line": STRING, "marker": STRING})),
                                 "hint": or_null(STRING),
                             }
@@ -296,6 +327,10 @@ ANSWERS: Final[dict[str, Json]] = {
                 "The first faults.",
             ),
             "diagnostics_total": described(COUNT, "How many there are."),
+            "strict": described(
+                or_null(record({"code": STRING, "message": STRING, "at": ref("Position")})),
+                "What a strict parse would stop at; null where it would not stop.",
+            ),
             "token_table": {
                 "type": "object",
                 "additionalProperties": record(
@@ -308,8 +343,129 @@ ANSWERS: Final[dict[str, Json]] = {
                 "description": "Every id that occurs in a message.",
             },
             "text": described(STRING, "The whole input, special tokens spelled out: what characters are counted in."),
+            "spellings": listed(
+                record(
+                    {
+                        "message": COUNT,
+                        "role": STRING,
+                        "where": described(STRING, "body, or the field of the header."),
+                        "text": STRING,
+                        "start_char": COUNT,
+                        "end_char": COUNT,
+                        "start_token": or_null(COUNT),
+                        "ids": listed(INTEGER),
+                        "became": one_of("text", "special"),
+                        "near": described(BOOLEAN, "Whether it only resembles a spelling."),
+                    }
+                ),
+                "Spellings of control tokens in text that somebody typed, and what they were encoded as.",
+            ),
+            "spellings_note": described(
+                or_null(STRING), "What cannot be told of them: in a text, which control tokens were typed."
+            ),
+            "schemas": listed(
+                record({"tool": STRING, "tokens": COUNT, "share": NUMBER}), "What the declaration of each tool costs."
+            ),
         },
-        ("token_table", "text"),
+        ("documents", "conversion_losses", "token_table", "text", "spellings", "spellings_note", "schemas"),
+    ),
+    "PromptDiff": record(
+        {
+            "before": ref("Inspected"),
+            "after": ref("Inspected"),
+            "shared_prefix": described(COUNT, "How many tokens both begin with."),
+            "before_token": described(or_null(INTEGER), "The first token that differs; null where the prompt ended."),
+            "after_token": or_null(INTEGER),
+            "before_message": described(or_null(COUNT), "The message in which it lies."),
+            "after_message": or_null(COUNT),
+            "dropped_tokens": described(COUNT, "Tokens of the first prompt that cannot be used again."),
+            "added_tokens": described(COUNT, "Tokens of the second prompt that are new."),
+            "is_extension": described(BOOLEAN, "Whether the second only goes on where the first ended."),
+            "rows": listed(
+                record(
+                    {
+                        "kind": one_of("same", "changed", "dropped", "added"),
+                        "before": or_null(COUNT),
+                        "after": or_null(COUNT),
+                        "reason": described(or_null(STRING), "Why history's rule drops the message, where it does."),
+                    }
+                ),
+                "The messages of both, side by side.",
+            ),
+        }
+    ),
+    "Replay": record(
+        {
+            "total": described(COUNT, "How many tokens or characters there are."),
+            "unit": one_of("tokens", "characters"),
+            "start": COUNT,
+            "steps": listed(
+                record(
+                    {
+                        "at": COUNT,
+                        "id": or_null(INTEGER),
+                        "text": STRING,
+                        "state": described(one_of("wait", "header", "body"), "Where the parser is behind it."),
+                        "message": described(or_null(COUNT), "The message that is being read."),
+                        "channel": or_null(STRING),
+                        "recipient": or_null(STRING),
+                        "pending": described(STRING, "The end of what the parser holds back."),
+                        "events": listed(ref("Event")),
+                    }
+                )
+            ),
+            "closing": described(
+                or_null(listed(ref("Event"))), "What the end of the stream says; null where the steps do not reach it."
+            ),
+        }
+    ),
+    "TurnTrace": described(
+        {
+            "allOf": [
+                ref("Inspected"),
+                record(
+                    {
+                        "prompt_tokens": described(COUNT, "How many of the tokens are the prompt."),
+                        "left_out": described(
+                            or_null(record({"messages": COUNT, "tokens": COUNT})), "Reasoning that is hidden here."
+                        ),
+                        "faults": listed(STRING, "The codes of the faults that the samplings had, as `sampled` says."),
+                    }
+                ),
+            ]
+        },
+        "An inspection of a turn: the prompt, and what was sampled behind it.",
+    ),
+    "ServerInfo": record(
+        {
+            "object": one_of("harmonia.server"),
+            "version": STRING,
+            "models": listed(STRING, "The names of the model; the first is the one that answers have."),
+            "engine": described(or_null(STRING), "The kind of engine or provider behind the server."),
+            "context_tokens": or_null(COUNT),
+            "speaks_tokens": described(BOOLEAN, "Whether prompts and answers are token ids, not text."),
+            "analysis": described(one_of("hidden", "shown"), "Whether reasoning is part of answers."),
+            "calls": described(one_of("certain", "unverified"), "Whether calls that were read from text are run."),
+            "mcp_servers": listed(
+                record(
+                    {
+                        "label": STRING,
+                        "tools": listed(
+                            record(
+                                {
+                                    "name": STRING,
+                                    "description": or_null(STRING),
+                                    "parameters": described({}, "A JSON Schema of the arguments."),
+                                    "approval": described(one_of("run", "ask"), "Whether the client is asked first."),
+                                }
+                            )
+                        ),
+                        "error": described(or_null(STRING), "Why the server is not there; null where it is."),
+                    }
+                ),
+                "The MCP servers of the operator.",
+            ),
+        }
     ),
     "Tokenized": record(
         {
@@ -330,7 +486,9 @@ ANSWERS: Final[dict[str, Json]] = {
     ),
     "Detokenized": record({"text": STRING, "bytes": described(STRING, "In hexadecimal.")}),
     # ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────
-    "Server": record({"server": one_of("harmonia"), "docs": STRING, "openapi": STRING, "api": STRING}),
+    "Server": record(
+        {"server": one_of("harmonia"), "docs": STRING, "openapi": STRING, "api": STRING, "page": or_null(STRING)}
+    ),
     "Health": record({"status": one_of("ok"), "server": one_of("harmonia")}),
     "Ready": record({"status": one_of("ready")}),
     "NotReady": record({"status": one_of("not ready"), "because": one_of(*REASONS)}),

@@ -16,10 +16,13 @@ from harmonia.messages import Json
 from harmonia.serve.api.chat import request as chat
 from harmonia.serve.api.harmony import (
     DetokenizeRequest,
+    DiffRequest,
     InspectRequest,
     ParseRequest,
     RenderOptions,
+    ReplayRequest,
     TokenizeRequest,
+    TraceRequest,
 )
 from harmonia.serve.api.openapi.shapes import (
     ANY_OBJECT,
@@ -88,6 +91,7 @@ _SAID: Final = {
     "top_logprobs": "How many of the likeliest tokens to report beside each.",
     "temperature": "How much chance there is in sampling.",
     "top_p": "Sample from the likeliest tokens whose probabilities make this sum.",
+    "harmonia_continue": "Go on within the last item of input, a text or the reasoning of the assistant.",
     "user": "A label of yours. It has no effect.",
     "safety_identifier": "A label of yours. It has no effect.",
     "prompt_cache_key": "A label of yours. It has no effect.",
@@ -99,7 +103,7 @@ def request_schemas(model_names: Sequence[str] = ()) -> dict[str, Json]:
     return {**_parts(), **_responses(model_names), **_chat(model_names), **_harmony()}
 
 
-def _components(kinds: Sequence[Any], prefix: str = "") -> tuple[list[Json], dict[str, Json]]:
+def components_of(kinds: Sequence[Any], prefix: str = "") -> tuple[list[Json], dict[str, Json]]:
     schemas, components = msgspec.json.schema_components(kinds, ref_template=f"#/components/schemas/{prefix}{{name}}")
     # A default of null says nothing that `anyOf` does not.
     return list(schemas), {f"{prefix}{name}": _tidied(component) for name, component in components.items()}
@@ -121,6 +125,11 @@ def _explain(schema: Json) -> None:
     for name, said in _SAID.items():
         if name in schema["properties"]:
             schema["properties"][name] = described(schema["properties"][name], said)
+
+
+def _describe(schema: Json, **said: str) -> None:
+    for name, words in said.items():
+        schema["properties"][name] = described(schema["properties"][name], words)
 
 
 def _model(names: Sequence[str]) -> Json:
@@ -179,7 +188,7 @@ def _parts() -> dict[str, Json]:
 
 def _responses(model_names: Sequence[str]) -> dict[str, Json]:
     kinds = (responses.CreateResponse, *get_args(responses_items.Item))
-    refs, components = _components(kinds)
+    refs, components = components_of(kinds)
     create = components["CreateResponse"]
     create.pop("description", None)
     properties = create["properties"]
@@ -208,6 +217,19 @@ def _responses(model_names: Sequence[str]) -> dict[str, Json]:
         reasoning[field] = or_null(listed(record({"type": one_of(kind), "text": STRING})))
     reasoning["encrypted_content"] = described(
         or_null(STRING), "Sealed reasoning, as this server gave it. It is opened here, and by nobody else."
+    )
+    for kind in ("MessageItem", "ReasoningItem"):
+        _describe(components[kind], harmonia_continues="It goes on with the item before it, of which it is the rest.")
+    _describe(
+        components["ReasoningItem"],
+        harmonia_channel="The channel of text that was held back and is no reasoning. For people; it is not read.",
+        harmonia_call="A call that was not made, and why. For people; it is not read.",
+    )
+    _describe(components["McpCall"], harmonia_by_hand="A person answered in the place of the tool.")
+    _describe(
+        components["McpApprovalResponse"],
+        harmonia_arguments="What the call is run with instead: one JSON object, as a text. Only where it is approved.",
+        harmonia_output="What a person answers in the place of the tool; nothing is run. Only where it is approved.",
     )
     # A message may leave its type out.
     short = deepcopy(components["MessageItem"])
@@ -285,7 +307,7 @@ _RESPONSES_TOOLS: Final[dict[str, Json]] = {
 
 
 def _chat(model_names: Sequence[str]) -> dict[str, Json]:
-    refs, components = _components((chat.CreateCompletion, *get_args(chat.ChatMessage)), "Chat")
+    refs, components = components_of((chat.CreateCompletion, *get_args(chat.ChatMessage)), "Chat")
     create = components.pop("ChatCreateCompletion")
     create.pop("description", None)
     properties = create["properties"]
@@ -370,9 +392,23 @@ _CHAT_TOOLS: Final[dict[str, Json]] = {
 
 
 def _harmony() -> dict[str, Json]:
-    _, components = _components((RenderOptions, ParseRequest, InspectRequest, TokenizeRequest, DetokenizeRequest))
+    _, components = components_of(
+        (
+            RenderOptions,
+            ParseRequest,
+            InspectRequest,
+            DiffRequest,
+            ReplayRequest,
+            TokenizeRequest,
+            DetokenizeRequest,
+            TraceRequest,
+        )
+    )
     options = components.pop("RenderOptions")["properties"]
-    for name in ("ParseRequest", "InspectRequest"):
+    trace = components["TraceRequest"]["properties"]
+    trace["request"] = described(ref("CreateResponse"), "The body of the request, as it was sent to `/v1/responses`.")
+    trace["output"] = listed(ref("InputItem"), "The items that were answered, as they came.")
+    for name in ("ParseRequest", "InspectInput", "InspectRequest", "ReplayRequest"):
         _give_one_of(components[name], tokens=_LIST, text=STRING)
         # Not both.
         components[name]["oneOf"] = components[name].pop("anyOf")

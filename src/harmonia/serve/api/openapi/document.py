@@ -13,6 +13,7 @@ from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, St
 from harmonia.messages import Json
 from harmonia.serve.api.openapi.answers import ANSWERS
 from harmonia.serve.api.openapi.bodies import request_schemas
+from harmonia.serve.api.openapi.chats import CHAT_ANSWERS, CHAT_OPERATIONS, chat_schemas
 from harmonia.serve.api.openapi.operations import OPERATIONS, Operation
 from harmonia.serve.api.openapi.shapes import STRING, one_of, ref
 from harmonia.serve.problems import problem_of
@@ -27,6 +28,7 @@ Every error has one shape, `{"error": {"message", "type", "param", "code"}}`, an
 _TAGS: Final = {
     "Responses": "OpenAI's Responses API, and Open Responses.",
     "Chat Completions": "OpenAI's Chat Completions API.",
+    "Chats": "The conversations of people, as the page keeps them.",
     "Models": "What is served.",
     "Harmony": "The format itself: nothing here asks the model, and nothing is stored.",
     "Operation": "For whoever runs the server.",
@@ -62,7 +64,7 @@ _SCHEMAS: Final = "#/components/schemas/"
 def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
     """The document. `model_names` are the models that there are, if they are known."""
     paths: dict[str, Json] = {}
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *CHAT_OPERATIONS):
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
     needs_key = settings.api_key_file is not None
     document: Json = {
@@ -78,7 +80,7 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
         "security": [{_KEY: []}] if needs_key else [{}, {_KEY: []}],
         "paths": paths,
         "components": {
-            "schemas": _used({**request_schemas(model_names), **ANSWERS}, paths),
+            "schemas": _used({**request_schemas(model_names), **chat_schemas(), **ANSWERS, **CHAT_ANSWERS}, paths),
             "responses": {_status_name(status): _error(status, said) for status, said in _STATUSES.items()},
             "headers": {
                 "RequestId": {"description": "The id of the request, which the log has too.", "schema": STRING},

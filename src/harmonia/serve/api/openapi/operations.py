@@ -9,12 +9,12 @@ import msgspec
 from harmonia.messages import Json
 from harmonia.serve.api.openapi.shapes import STRING, listed, one_of
 
-Tag = Literal["Responses", "Chat Completions", "Models", "Harmony", "Operation"]
+Tag = Literal["Responses", "Chat Completions", "Chats", "Models", "Harmony", "Operation"]
 
-_OF_ALL: Final = (401, 403, 500)
-_OF_BODIES: Final = (400, 408, 413, *_OF_ALL)
-_OF_GENERATIONS: Final = (404, 429, 502, 503, 504, *_OF_BODIES)
-_OF_STORED: Final = (400, 404, 503, *_OF_ALL)
+OF_ALL: Final = (401, 403, 500)
+OF_BODIES: Final = (400, 408, 413, *OF_ALL)
+_OF_GENERATIONS: Final = (404, 429, 502, 503, 504, *OF_BODIES)
+OF_STORED: Final = (400, 404, 503, *OF_ALL)
 
 _GET_WEATHER: Final[Json] = {
     "type": "object",
@@ -26,7 +26,7 @@ _GET_WEATHER: Final[Json] = {
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One of them. `body` and `answer` are names of schemas; `media_type` is that of an answer that is no JSON."""
 
-    method: Literal["get", "post", "delete"]
+    method: Literal["get", "post", "put", "patch", "delete"]
     path: str
     id: str
     tag: Tag
@@ -45,16 +45,16 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool = False
 
 
-def _in_path(name: str, said: str) -> Json:
+def in_path(name: str, said: str) -> Json:
     return {"name": name, "in": "path", "required": True, "schema": STRING, "description": said}
 
 
-def _in_query(name: str, schema: Json, said: str) -> Json:
+def in_query(name: str, schema: Json, said: str) -> Json:
     return {"name": name, "in": "query", "required": False, "schema": schema, "description": said}
 
 
-_ID: Final = _in_path("id", "The id of the response.")
-_INCLUDE: Final = _in_query("include", listed(STRING), "What else to give. It has no effect here.")
+_ID: Final = in_path("id", "The id of the response.")
+_INCLUDE: Final = in_query("include", listed(STRING), "What else to give. It has no effect here.")
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
@@ -86,7 +86,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body="InputTokensRequest",
         example={"model": "gpt-oss-20b", "input": "Say hello."},
         answer="InputTokens",
-        statuses=(404, 503, *_OF_BODIES),
+        statuses=(404, 503, *OF_BODIES),
         has_dialect=True,
     ),
     Operation(
@@ -98,7 +98,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         said="A stored response as it is now. Each API key sees its own.",
         answer="Response",
         parameters=(_ID, _INCLUDE),
-        statuses=_OF_STORED,
+        statuses=OF_STORED,
         has_dialect=True,
     ),
     Operation(
@@ -110,7 +110,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         said="Everything in it is deleted. One that is running is cancelled first.",
         answer="DeletedResponse",
         parameters=(_ID,),
-        statuses=_OF_STORED,
+        statuses=OF_STORED,
         has_dialect=True,
     ),
     Operation(
@@ -122,7 +122,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         said="Ends a response that is running, and keeps what there is of it. One that has ended stays as it is.",
         answer="Response",
         parameters=(_ID,),
-        statuses=_OF_STORED,
+        statuses=OF_STORED,
         has_dialect=True,
     ),
     Operation(
@@ -135,12 +135,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answer="InputItems",
         parameters=(
             _ID,
-            _in_query("limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}, "The size of a page."),
-            _in_query("order", {**one_of("asc", "desc"), "default": "desc"}, "The oldest or the newest first."),
-            _in_query("after", STRING, "The id of the item behind which the page begins."),
+            in_query("limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}, "The size of a page."),
+            in_query("order", {**one_of("asc", "desc"), "default": "desc"}, "The oldest or the newest first."),
+            in_query("after", STRING, "The id of the item behind which the page begins."),
             _INCLUDE,
         ),
-        statuses=_OF_STORED,
+        statuses=OF_STORED,
         has_dialect=True,
     ),
     Operation(
@@ -171,7 +171,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="List the models",
         said="The names under which the model is served.",
         answer="ModelList",
-        statuses=_OF_ALL,
+        statuses=OF_ALL,
     ),
     Operation(
         method="get",
@@ -180,8 +180,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         tag="Models",
         summary="Look up a model",
         answer="Model",
-        parameters=(_in_path("model", "A name of the model. It may have slashes."),),
-        statuses=(404, *_OF_ALL),
+        parameters=(in_path("model", "A name of the model. It may have slashes."),),
+        statuses=(404, *OF_ALL),
     ),
     Operation(
         method="post",
@@ -195,7 +195,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body="RenderRequest",
         example={"messages": [{"role": "user", "content": "Hi"}], "effort": "low"},
         answer="Rendered",
-        statuses=_OF_BODIES,
+        statuses=OF_BODIES,
     ),
     Operation(
         method="post",
@@ -208,7 +208,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body="ParseRequest",
         example={"text": "<|channel|>final<|message|>Hello.<|return|>", "role": "assistant"},
         answer="Parsed",
-        statuses=_OF_BODIES,
+        statuses=OF_BODIES,
         further=((422, "MalformedHarmony", "The input is malformed, and was read strictly."),),
     ),
     Operation(
@@ -216,13 +216,71 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         path="/v1/harmony/inspect",
         id="inspectHarmony",
         tag="Harmony",
-        summary="Inspect what a model sampled",
+        summary="Inspect what a model read or wrote",
         said="What `harmonia inspect --json` gives: messages with their headers and bodies, what each channel cost, "
-        "and every fault with its place, an excerpt and a hint.",
+        "and every fault with its place, an excerpt and a hint. Takes Harmony text, token ids, stripped text, a saved "
+        "stream, or a conversation in JSON, JSONL or Markdown, and says what it took it for.",
         body="InspectRequest",
         example={"text": "<|channel|>final<|message|>Hello.<|return|>", "role": "assistant", "include": ["ids"]},
         answer="Inspected",
-        statuses=_OF_BODIES,
+        statuses=OF_BODIES,
+    ),
+    Operation(
+        method="post",
+        path="/v1/harmony/diff",
+        id="diffHarmony",
+        tag="Harmony",
+        summary="Compare two prompts",
+        said="How many tokens both begin with, which is what an engine's cache can use again, where they part, and "
+        "which messages are the same, changed, dropped or added.",
+        body="DiffRequest",
+        example={
+            "before": {"text": '[{"role": "user", "content": "Hi"}]'},
+            "after": {"text": '[{"role": "user", "content": "Hello"}]'},
+        },
+        answer="PromptDiff",
+        statuses=OF_BODIES,
+    ),
+    Operation(
+        method="post",
+        path="/v1/harmony/replay",
+        id="replayHarmony",
+        tag="Harmony",
+        summary="Replay a stream token by token",
+        said="What the parser makes of each token, or of each character of a text: its state, what it holds back, and "
+        "the events. At most 2,000 steps a request.",
+        body="ReplayRequest",
+        example={"text": "<|channel|>final<|message|>Hello.<|return|>", "start": 0, "count": 100},
+        answer="Replay",
+        statuses=OF_BODIES,
+    ),
+    Operation(
+        method="post",
+        path="/v1/harmony/trace",
+        id="traceTurn",
+        tag="Harmony",
+        summary="Inspect a turn of a conversation",
+        said="The prompt that the model got for a request, and what it sampled behind it, inspected as one list of "
+        "tokens. Nothing is sampled and no tool is run. Where reasoning is hidden, it is left out and counted.",
+        body="TraceRequest",
+        example={
+            "request": {"input": "Hi", "store": False},
+            "output": [{"type": "message", "role": "assistant", "content": "Hello.", "phase": "final_answer"}],
+            "include": ["ids"],
+        },
+        answer="TurnTrace",
+        statuses=(404, *OF_BODIES),
+    ),
+    Operation(
+        method="get",
+        path="/v1/harmony/server",
+        id="describeServer",
+        tag="Harmony",
+        summary="What a client must know before it asks",
+        said="The names of the model, what its engine can do, whether reasoning is shown, and the MCP servers of the "
+        "operator with their tools.",
+        answer="ServerInfo",
+        statuses=OF_ALL,
     ),
     Operation(
         method="post",
@@ -233,7 +291,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body="TokenizeRequest",
         example={"text": "Hello, world"},
         answer="Tokenized",
-        statuses=_OF_BODIES,
+        statuses=OF_BODIES,
     ),
     Operation(
         method="post",
@@ -244,7 +302,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body="DetokenizeRequest",
         example={"tokens": [13225, 11, 2375]},
         answer="Detokenized",
-        statuses=_OF_BODIES,
+        statuses=OF_BODIES,
     ),
     Operation(
         method="get",
@@ -252,8 +310,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         id="server",
         tag="Operation",
         summary="What this is, and where the rest of it is",
+        said="A browser, which asks for HTML, gets the page.",
         answer="Server",
-        statuses=_OF_ALL,
+        statuses=OF_ALL,
+        is_open=True,
     ),
     Operation(
         method="get",
@@ -285,7 +345,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         tag="Operation",
         summary="Figures for Prometheus",
         media_type="text/plain",
-        statuses=_OF_ALL,
+        statuses=OF_ALL,
     ),
     Operation(
         method="get",
@@ -294,7 +354,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         tag="Operation",
         summary="This document",
         media_type="application/json",
-        statuses=_OF_ALL,
+        statuses=OF_ALL,
     ),
     Operation(
         method="get",
@@ -303,6 +363,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         tag="Operation",
         summary="This document as a page",
         media_type="text/html",
-        statuses=_OF_ALL,
+        statuses=OF_ALL,
     ),
 )

@@ -26,7 +26,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bot
 a:focus-visible, summary:focus-visible { outline: 2px solid; outline-offset: 2px; }
 """
 
-_METHODS: Final = ("get", "post", "delete")
+_METHODS: Final = ("get", "post", "put", "patch", "delete")
 _MOST_WORDS: Final = 12
 
 
@@ -103,7 +103,11 @@ class _Page:
         return escape(status), " or ".join(kinds), _words(answer["description"])
 
     def _curl(self, path: str, method: str, operation: Json) -> str:
-        shown = path.replace("{id}", "resp_123").replace("{model}", "gpt-oss-20b")
+        shown = (
+            path.replace("{id}", "chat_123" if "/chats/" in path else "resp_123")
+            .replace("{turn}", "turn_1")
+            .replace("{model}", "gpt-oss-20b")
+        )
         lines = [f"curl {self._base_url}{shown}"]
         if method != "get":
             lines[0] = f"curl -X {method.upper()} {self._base_url}{shown}"
@@ -112,7 +116,8 @@ class _Page:
         if "requestBody" in operation:
             content = operation["requestBody"]["content"]["application/json"]
             example = json.dumps(content.get("example", {}), ensure_ascii=False).replace("'", "'\\''")
-            lines[0] = f"curl {self._base_url}{shown}"  # data makes it a POST
+            if method == "post":
+                lines[0] = f"curl {self._base_url}{shown}"  # data makes it one
             lines += ["-H 'Content-Type: application/json'", f"-d '{example}'"]
         return " \\\n  ".join(lines)
 

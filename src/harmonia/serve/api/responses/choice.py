@@ -74,6 +74,8 @@ def _named(given: Any, offer: Offer, path: str) -> list[OfferedTool]:
                 invalid("which tool? There is no name", f"{path}.name")
             tool = offer.named(named.name, named.namespace)
             found = [] if tool is None else [tool]
+            if tool is not None and (tool.item == "custom_tool_call") is not (named.type == "custom"):
+                invalid(f"{named.name} is no tool of type {named.type} in this request", f"{path}.type")
         case "mcp":
             found = [] if named.server_label is None else offer.of_server(named.server_label, named.name)
         case "shell" | "local_shell" | "apply_patch":

@@ -31,7 +31,8 @@ Phase = Literal["commentary", "final_answer"]
 
 
 class _Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", kw_only=True):
-    """What all have in common. `status` and `id` are the server's own words, said back to it."""
+    """What all have in common. `status` and `id` are the server's own words, said back to it; so is
+    `harmonia_continues` of those that have it: such an item goes on with the one before it."""
 
     id: str | None = None
     status: Status | None = None
@@ -44,12 +45,19 @@ class MessageItem(_Item, frozen=True, tag="message", kw_only=True):
     content: str | list[Any] | None = None
     phase: Phase | None = None
     name: None = None
+    harmonia_continues: bool | None = None
     encrypted_content: str | None = None
 
 
 class ReasoningItem(_Item, frozen=True, tag="reasoning", kw_only=True):
+    """`harmonia_channel` and `harmonia_call` say what it is where it is no thought; the server says so for people, and
+    reads neither."""
+
     summary: list[Any] | None = None
     content: list[Any] | None = None
+    harmonia_continues: bool | None = None
+    harmonia_channel: str | None = None
+    harmonia_call: Json | None = None
     encrypted_content: str | None = None
 
 
@@ -128,6 +136,7 @@ class McpCall(_Item, frozen=True, tag="mcp_call", kw_only=True):
     output: str | None = None
     error: str | Json | None = None
     approval_request_id: str | None = None
+    harmonia_by_hand: bool | None = None
     encrypted_content: str | None = None
 
 
@@ -139,9 +148,14 @@ class McpApprovalRequest(_Item, frozen=True, tag="mcp_approval_request", kw_only
 
 
 class McpApprovalResponse(_Item, frozen=True, tag="mcp_approval_response", kw_only=True):
+    """`harmonia_arguments` are what the call is run with instead; `harmonia_output` is its result, and nothing is
+    run."""
+
     approval_request_id: str
     approve: bool
     reason: str | None = None
+    harmonia_arguments: str | None = None
+    harmonia_output: str | None = None
 
 
 class McpListTools(_Item, frozen=True, tag="mcp_list_tools", kw_only=True):
@@ -232,12 +246,23 @@ def read_item(value: object, path: str) -> Item:
 
 
 def texts_of(content: str | list[Any] | None, path: str) -> tuple[str, ...]:
-    """The parts of a content as texts."""
+    """The parts of a content as texts. They follow one another without a gap, but what describes a file or an image
+    stands on lines of its own: `[end of file]` belongs to no sentence."""
     if content is None:
         return ()
     if isinstance(content, str):
         return (content,)
-    return tuple(_text_of(part, f"{path}[{at}]") for at, part in enumerate(content))
+    texts = [_text_of(part, f"{path}[{at}]") for at, part in enumerate(content)]
+    for at in range(len(texts) - 1):
+        ends_line = not texts[at] or texts[at].endswith("\n")
+        if not ends_line and (_is_described(content[at]) or _is_described(content[at + 1])):
+            texts[at] += "\n"
+    return tuple(texts)
+
+
+def _is_described(part: object) -> bool:
+    kind = cast("Json", part).get("type") if isinstance(part, dict) else "text"
+    return kind != "refusal" and kind not in _TEXT_PARTS
 
 
 def _text_of(given: object, path: str) -> str:

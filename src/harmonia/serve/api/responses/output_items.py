@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from harmonia.messages import Json, Message
 from harmonia.parts import Call
+from harmonia.run.tools.texts import unwrap_input
 from harmonia.serve.api.responses.tools import OfferedTool
 from harmonia.serve.identity import new_id
 
@@ -90,18 +90,3 @@ def call_fields(kind: str, call: Call) -> Json:
             return {"operation": arguments}
         case _:
             return {"arguments": call.text}
-
-
-def unwrap_input(text: str) -> str:
-    """What is meant for a tool that takes text: models may write it as a JSON text, or as an object with one text."""
-    stripped = text.strip()
-    if stripped[:1] not in ('"', "{"):
-        return text
-    try:
-        value: Any = json.loads(stripped)
-    except (ValueError, RecursionError):
-        return text
-    if isinstance(value, dict):
-        given = cast("Json", value)
-        value = given["input"] if set(given) == {"input"} else None
-    return value if isinstance(value, str) else text

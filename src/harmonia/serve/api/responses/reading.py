@@ -20,7 +20,7 @@ from harmonia.interchange import canonical
 from harmonia.interchange.documents import Report
 from harmonia.interchange.joining import ReadMessages
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
-from harmonia.parts import call_of
+from harmonia.parts import call_of, is_visible
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import error_result
 from harmonia.serve.api.fields import invalid
@@ -33,6 +33,9 @@ from harmonia.serve.api.sampled_calls import call_as_sampled
 # Opens an encrypted_content; the path is for the error.
 OpenSeal = Callable[[str, str], list[Message]]
 
+# How many items may go on with one another. Each is put behind all that came before it, and more would be much work.
+_MOST_JOINED: Final = 32
+_REASONING: Final = "analysis"
 _CHANNELS: Final = {None: "final", "final_answer": "final", "commentary": "commentary"}
 
 
@@ -47,12 +50,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A call that waited for an approval, and what was decided."""
+    """A call that waited for an approval, and what was decided. `message` has the arguments that it is to be run with.
+    `by_hand` is what a person answered in the tool's place; then nothing is run."""
 
     request_id: str
     message: Message
     approves: bool
     reason: str | None
+    by_hand: ToolResult | None = None
 
 
 def read_entries(values: Sequence[object] | str, path: str) -> list[Entry]:
@@ -73,11 +78,18 @@ class Reading:
     """Reads entries one after the other. `approved` has the results of calls that were approved and have run.
 
     `unsealed` has, by their paths, the messages of items whose seals were opened and still say what the items say.
+    `handed` has the calls that the client knows of, because an item says them, by their identities. `paths` has, by
+    their identities as well, the paths of the entries that the assistant's messages come from. `unfinished` is the text
+    of the assistant's, or its reasoning, that the last entry is: the model could go on with it.
     """
 
     def __init__(self, offer: Offer, open_seal: OpenSeal, approved: Mapping[str, ToolResult] | None = None) -> None:
         self.waiting: list[Waiting] = []
         self.unsealed: dict[str, tuple[Message, ...]] = {}
+        self.handed: dict[int, Message] = {}
+        self.paths: dict[int, str] = {}
+        self.unfinished: Message | None = None
+        self._joined = 0
         self._offer = offer
         self._open_seal = open_seal
         self._approved = approved or {}
@@ -85,6 +97,7 @@ class Reading:
         self._requests: dict[str, Message] = {}
         self._unvouched: set[str] = set()  # requests that neither the store nor a seal knows
         self._answered: set[str] = set()
+        self._arguments: dict[str, str] = {}  # of requests, where somebody changed them
         self._decided: set[str] = set()
 
     def read(self, entries: Sequence[Entry]) -> None:
@@ -94,7 +107,19 @@ class Reading:
             if isinstance(entry.item, wire.McpCall) and entry.item.approval_request_id is not None
         }
         for entry in entries:
+            item = entry.item
+            if isinstance(item, wire.McpApprovalResponse) and item.harmonia_arguments is not None:
+                self._arguments[item.approval_request_id] = item.harmonia_arguments
+            elif isinstance(item, wire.McpCall) and item.approval_request_id is not None:
+                self._arguments[item.approval_request_id] = item.arguments  # it ran with these
+        messages = self._read.messages
+        for entry in entries:
+            count, last = len(messages), messages[-1] if messages else None
             self._read_entry(entry)
+            # What goes on with the message before has taken its place.
+            fresh = count - 1 if count and messages[count - 1] is not last else count
+            for message in messages[fresh:]:
+                self.paths[id(message)] = entry.path
 
     def finish(self, instructions: Sequence[str] = ()) -> Conversation:
         """The conversation, with the instructions and all developer messages at its head as one message."""
@@ -112,11 +137,13 @@ class Reading:
 
     def _read_entry(self, entry: Entry) -> None:
         item, path = entry.item, entry.path
+        before, self.unfinished = self.unfinished, None
+        self._joined = self._joined if getattr(item, "harmonia_continues", None) else 0
         match item:
             case wire.MessageItem():
-                self._read_message(item, entry)
+                self._read_message(item, entry, before)
             case wire.ReasoningItem():
-                self._read_reasoning(item, entry)
+                self._read_reasoning(item, entry, before)
             case wire.FunctionCall():
                 made = self._json_call(item.name, item.namespace, None, item.arguments)
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
@@ -153,9 +180,15 @@ class Reading:
                 if item.id is None:
                     invalid("it has no id under which it could be decided", f"{path}.id")
                 made = self._json_call(item.name, None, item.server_label, item.arguments)
-                message = self._requests[item.id] = self._add_call(made, item.id, entry, item.encrypted_content)
+                message = self._as_sampled(made, entry, item.encrypted_content)
                 if message is made:
                     self._unvouched.add(item.id)
+                arguments = self._arguments.get(item.id, item.arguments)
+                if arguments != item.arguments:
+                    # What ran is not what was sampled, and its result answers what ran.
+                    message = self._json_call(item.name, None, item.server_label, arguments)
+                self._requests[item.id] = message
+                self._put_call(message, item.id, entry)
             case wire.McpApprovalResponse():
                 self._read_approval(item, entry)
             case wire.McpListTools() | wire.AdditionalTools():
@@ -165,7 +198,7 @@ class Reading:
                     ErrorCode.SERVE_NOT_FOUND, f"there is no stored item {item.id!r}", Position(path=f"{path}.id")
                 )
 
-    def _read_message(self, item: wire.MessageItem, entry: Entry) -> None:
+    def _read_message(self, item: wire.MessageItem, entry: Entry, before: Message | None) -> None:
         texts = texts_of(item.content, f"{entry.path}.content")
         match item.role:
             case "user":
@@ -174,18 +207,36 @@ class Reading:
                 self._read.add(canonical.developer("\n".join(texts)))
             case "assistant":
                 made = canonical.assistant("".join(texts), _CHANNELS[item.phase])
-                self._read.add(self._as_sampled(made, entry, item.encrypted_content))
+                message = self._as_sampled(made, entry, item.encrypted_content)
+                if item.harmonia_continues and before is not None and before.channel == made.channel:
+                    whole = made.replace(content=before.text + made.text)
+                    if message is made:
+                        message = self._as_sampled(whole, entry, item.encrypted_content)
+                    # A client may have joined the two itself; then the one before is another message.
+                    if message is made or message.text == whole.text:
+                        message = whole if message is made else message
+                        self._take_back(entry)
+                self._add_text(message)
 
-    def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry) -> None:
+    def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry, before: Message | None) -> None:
         messages = entry.messages
         if messages is None and item.encrypted_content is not None:
             messages = self._opened(item.encrypted_content, entry.path)
             self.unsealed[entry.path] = messages
         if messages is None:
             texts = texts_of(item.content, f"{entry.path}.content")
-            if texts:
-                self._read.add(canonical.assistant("".join(texts), "analysis"))
+            if not texts:
+                return
+            made = canonical.assistant("".join(texts), _REASONING)
+            if item.harmonia_continues and before is not None and before.channel == made.channel:
+                made = made.replace(content=before.text + made.text)
+                self._take_back(entry)
+            self._add_text(made)
             return
+        # Behind the seal is the whole message. Whether it begins with the one before is not asked: the length of the
+        # prompt, which is told, would say to a client that guesses how hidden reasoning begins.
+        if item.harmonia_continues and before is not None and messages and messages[0].channel == before.channel:
+            self._take_back(entry)
         # What was hidden may be a call that could not be run, with the answer that says so.
         at = 0
         while at < len(messages):
@@ -195,8 +246,22 @@ class Reading:
                 self._read.add_call(message, None, following, entry.path)
                 at += 1
             else:
-                self._read.add(message)
+                self._add_text(message)
             at += 1
+
+    def _take_back(self, entry: Entry) -> None:
+        """The last message; what goes on with it takes its place."""
+        self._joined += 1
+        if self._joined > _MOST_JOINED:
+            invalid(f"more than {_MOST_JOINED} items go on with one another; join them", entry.path)
+        self._read.messages.pop()
+
+    def _add_text(self, message: Message) -> None:
+        self._read.add(message)
+        # What is hidden for its header alone would become visible with another.
+        is_sure = is_visible(message) or message.channel == _REASONING
+        if message.role is Role.ASSISTANT and call_of(message) is None and is_sure:
+            self.unfinished = message
 
     def _read_mcp_call(self, item: wire.McpCall, entry: Entry) -> None:
         output = item.output if item.output is not None else _error_text(item.error)
@@ -212,6 +277,7 @@ class Reading:
         else:
             self.unsealed.pop(entry.path, None)  # its answer is another one
             self._read.add_call(call, item.id, output, entry.path)
+        self.handed[id(call)] = call
 
     def _read_approval(self, item: wire.McpApprovalResponse, entry: Entry) -> None:
         id_, path = item.approval_request_id, entry.path
@@ -225,9 +291,13 @@ class Reading:
         if id_ in self._decided:
             invalid(f"it was decided about {id_[:100]!r} already", f"{path}.approval_request_id")
         self._decided.add(id_)
+        for name in ("harmonia_arguments", "harmonia_output"):
+            if getattr(item, name) is not None and not item.approve:
+                invalid("a call that is refused has neither other arguments nor a result", f"{path}.{name}")
         if id_ in self._answered:
             return  # it has run, and the call that says so follows
-        if item.approve and entry.is_past:
+        by_hand = None if item.harmonia_output is None else ToolResult(item.harmonia_output)
+        if item.approve and entry.is_past and by_hand is None:
             # That response ended before it came to it. Nobody expects it to be done now.
             stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended before"))
             self._read.add_result(id_, None, stopped.text, path, f"{path}.approval_request_id")
@@ -240,13 +310,29 @@ class Reading:
                 "with its encrypted_content",
                 Position(path=f"{path}.approval_request_id"),
             )
-        self.waiting.append(Waiting(id_, message, item.approve, item.reason))
-        result = self._approved.get(id_)
+        if not entry.is_past:
+            if item.harmonia_arguments is not None:
+                self._check_arguments(message, f"{path}.harmonia_arguments")
+            self.waiting.append(Waiting(id_, message, item.approve, item.reason, by_hand))
+        result = by_hand or self._approved.get(id_)
         if not item.approve:
             because = f": {item.reason}" if item.reason else ""
             result = error_result(ToolError(ErrorCode.TOOL_REFUSED, f"the user refused this call{because}"))
         if result is not None:
             self._read.add_result(id_, None, result.text, path, f"{path}.approval_request_id")
+
+    def _check_arguments(self, message: Message, path: str) -> None:
+        """Arguments that somebody wrote have to fit the tool, as those of a model have to. Where the tool is gone,
+        running it will say so."""
+        call = call_of(message)
+        if call is None or not isinstance(call.value, dict):
+            invalid("the arguments of a call are one JSON object", path)
+        if self._offer.find(call.recipient) is None:
+            return
+        try:
+            self._offer.toolset.check(call)
+        except ToolError as error:
+            invalid(error.message, path)
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,8 +341,12 @@ class Reading:
 
     def _add_call(self, made: Message, id_: str, entry: Entry, seal: str | None) -> Message:
         message = self._as_sampled(made, entry, seal)
-        self._read.add_call(message, id_, path=entry.path)
+        self._put_call(message, id_, entry)
         return message
+
+    def _put_call(self, message: Message, id_: str, entry: Entry) -> None:
+        self._read.add_call(message, id_, path=entry.path)
+        self.handed[id(message)] = message
 
     def _add_result(self, id_: str, texts: tuple[str, ...], path: str, field: str = "call_id") -> None:
         self._read.add_result(id_, None, _one_or_all(texts), path, f"{path}.{field}")

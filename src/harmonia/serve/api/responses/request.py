@@ -2,7 +2,7 @@
 
     honoured      model, input, instructions, previous_response_id, tools, tool_choice, parallel_tool_calls, reasoning,
                   text, max_output_tokens, max_tool_calls, temperature, top_p, presence_penalty, frequency_penalty,
-                  top_logprobs, include, truncation, store, stream, metadata
+                  top_logprobs, include, truncation, store, stream, metadata, harmonia_continue
     kept, and said again in the response      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
                                               client_metadata
     refused       background, conversation, prompt, context_management, moderation, and every field that is not known
@@ -99,6 +99,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     client_metadata: Json | None = None
     background: bool | None = None
+    harmonia_continue: bool | None = None
     # Known, and not here. They are read so that they can be refused by name, and null is fine.
     conversation: Any = None
     prompt: Any = None
@@ -132,6 +133,12 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return ResponseFormat("json_object", {"type": "object"}, "Any JSON object.")
         schema = {} if given.schema is None else given.schema
         return ResponseFormat(given.name or "response", schema, given.description)
+
+    @property
+    def demands_form(self) -> bool:
+        """Whether an answer of another form is an error."""
+        given = None if self.text is None else self.text.format
+        return given is not None and (given.type == "json_object" or given.strict is True)
 
 
 def read_request(value: object) -> CreateResponse:

@@ -6,7 +6,7 @@ what a field may be when there is nothing to say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harmonia.messages import Json
@@ -82,13 +82,22 @@ def new_resource(
     return resource
 
 
-def usage_of(usage: Usage, reasoning_tokens: int) -> Json:
-    """The usage in the words of the API."""
+def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | None = None) -> Json:
+    """The usage in the words of the API, and by channel where that is given."""
+    details: Json = {"reasoning_tokens": min(reasoning_tokens, usage.completion_tokens)}
+    if channels is not None:
+        # An engine that keeps a stop token to itself may not count it either: together they are never more.
+        left = usage.completion_tokens
+        counted: dict[str, int] = {}
+        for name, count in channels.items():
+            counted[name] = min(count, left)
+            left -= counted[name]
+        details["harmonia_channels"] = counted
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens},
         "output_tokens": usage.completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": min(reasoning_tokens, usage.completion_tokens)},
+        "output_tokens_details": details,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
 

@@ -1,7 +1,8 @@
 """The tools of a request: how the model is told of them, and what a call to each becomes for the client.
 
     function       function_call: the client runs it
-    custom         custom_tool_call: the same; its input is text, and its grammar is part of its description
+    custom         custom_tool_call: the same; its input is text. The model reads its grammar in its description, and an
+                   engine that takes grammars is held to it
     namespace      function_call with a `namespace`
     shell, local_shell, apply_patch    shell_call and so on: the client runs them; to the model they are functions
     mcp            a server that the operator configured, by its label; its calls run here
@@ -20,16 +21,20 @@ from typing import Annotated, Any, Final, Literal, NoReturn, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.grammar import TextForm
 from harmonia.messages import Json
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.tool import FUNCTIONS
+from harmonia.serve.api.custom_formats import check_size, describe_form
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
 from harmonia.serve.api.schema_budget import SchemaBudget
+from harmonia.serve.api.schema_errors import check_demanded
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
 
+_DEFINITION: Final = "format.definition"
 ItemKind = Literal[
     "function_call",
     "custom_tool_call",
@@ -184,6 +189,17 @@ class Offer:
     warnings: tuple[str, ...]
     _by_recipient: dict[str, OfferedTool]
     _by_name: dict[tuple[str | None, str | None, str], OfferedTool]
+
+    @property
+    def forms(self) -> list[tuple[TextForm, str, str]]:
+        """The forms of custom tools, each with the tool's name and the path of its definition."""
+        custom = ((each, each.tool.text_form) for each in self._by_recipient.values())
+        return [(form, each.name, f"{each.path}.{_DEFINITION}") for each, form in custom if form is not None]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """What the model calls each tool, and what the client does."""
+        return [(recipient, tool.name) for recipient, tool in self._by_recipient.items()]
 
     def find(self, recipient: str) -> OfferedTool | None:
         """The tool that the model meant."""
@@ -348,12 +364,15 @@ class _Reader:
         if kind == "custom":
             custom = read_struct(tool, _Custom, path)
             name, deferred, item = custom.name, custom.defer_loading, "custom_tool_call"
-            made = Tool(name, _describe_custom(custom, path), {"type": "string"}, takes="text")
+            form = self._form_of(custom, path)
+            made = Tool(name, _describe(custom, form), {"type": "string"}, takes="text", text_form=form)
         elif kind == "function":
             function = read_struct(tool, _Function, path)
             self._schemas.take(function.parameters, encoded, f"{path}.parameters")
+            if function.strict and function.parameters is not None:
+                check_demanded(function.parameters, f"{path}.parameters", is_strict=True)
             name, deferred, item = function.name, function.defer_loading, "function_call"
-            made = Tool(name, function.description or None, function.parameters)
+            made = Tool(name, function.description or None, function.parameters, strict=function.strict is True)
         else:
             unsupported(f"a namespace has functions and custom tools, not {kind!r}", f"{path}.type")
         if not name:
@@ -361,8 +380,18 @@ class _Reader:
         if deferred:
             self._warnings.append(f"{path.removeprefix('$.')}: {name} is deferred, and nothing here loads it later")
             return None
-        made = replace(made, namespace=namespace or FUNCTIONS, checks_arguments=False)
+        made = replace(made, namespace=namespace or FUNCTIONS, checks_arguments=False, is_strangers=True)
         return OfferedTool(made, cast("ItemKind", item), name, namespace, path=path)
+
+    def _form_of(self, custom: _Custom, path: str) -> TextForm | None:
+        given = custom.format
+        if given is None or given.type == "text":
+            return None
+        if given.definition is None or given.syntax is None:
+            invalid("a grammar has a syntax and a definition", f"{path}.format")
+        form = TextForm(given.syntax, given.definition)
+        check_size(form, f"{path}.{_DEFINITION}", self._limits)
+        return form
 
     def _check_environment(self, tool: _BuiltIn, path: str) -> None:
         kind = None if tool.environment is None else tool.environment.get("type")
@@ -417,15 +446,9 @@ def _refuse_repeated(name: str, path: str | None) -> NoReturn:
     raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"there are two tools {name!r}", Position(path=path))
 
 
-def _describe_custom(custom: _Custom, path: str) -> str | None:
+def _describe(custom: _Custom, form: TextForm | None) -> str | None:
     description = custom.description or ""
-    given = custom.format
-    if given is not None and given.type == "grammar":
-        if given.definition is None or given.syntax is None:
-            invalid("a grammar has a syntax and a definition", f"{path}.format")
-        kind = "Lark grammar" if given.syntax == "lark" else "regular expression"
-        description += f"\n\nThe input is plain text, not JSON, and follows this {kind}:\n{given.definition}"
-    return description.strip() or None
+    return (description if form is None else f"{description}\n\n{describe_form(form)}").strip() or None
 
 
 def _names_allowed(given: list[str] | Json | None, path: str) -> tuple[str, ...] | None:

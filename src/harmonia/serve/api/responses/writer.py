@@ -3,7 +3,9 @@
 1. An item is opened when its header is complete and closed once; its events have its index, and sequence numbers count
    by one. What `output_item.done` says is what the response says.
 2. Text of `analysis`, and whatever else is not positively for the user, is in a reasoning item: sealed, and readable
-   only where the operator shows it. So is a call that could not be handed over, with what the model was told instead.
+   only where the operator shows it. So is a call that could not be handed over, with what the model was told instead,
+   and, where the answer has a form, what is said beside it: clients parse every message. Text that only its end shows
+   to be a thought is in one, too, unless it was streamed: what was told stands.
 3. A call goes to the client only if it was certainly made. One that turns out not to be while it is streamed stays
    incomplete, and ends the response.
 4. There is exactly one terminal event, and it is the last.
@@ -14,18 +16,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, cast
 
-from harmonia.errors import EngineError, ErrorCode, StreamError
+from harmonia.errors import EngineError, ErrorCode, Position, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
 from harmonia.history import call_id
 from harmonia.messages import Json, Message
-from harmonia.parts import call_of
+from harmonia.parts import call_of, is_visible
+from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
 from harmonia.run.engines.engine import Usage
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import result_message
-from harmonia.run.turn_events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent
+from harmonia.run.turn_events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent, Unmet
 from harmonia.serve.api.encoding import encode, encode_text
 from harmonia.serve.api.responses.choice import Chosen
+from harmonia.serve.api.responses.damaged import FIELD, DamagedSamplings, SealSampled
 from harmonia.serve.api.responses.items import SLUG
 from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields
 from harmonia.serve.api.responses.resource import usage_of
@@ -33,6 +37,7 @@ from harmonia.serve.api.responses.tools import Offer, OfferedTool
 from harmonia.serve.api.sampled_tokens import write_logprob
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.api.tally import Tally
+from harmonia.serve.api.unmet_forms import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.identity import Dialect
 from harmonia.serve.problems import Problem, problem_of
 
@@ -42,6 +47,8 @@ Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_vi
 
 # Clients that keep everything themselves cannot do without these.
 _ALWAYS_SEALED: Final = ("reasoning", "mcp_approval_request")
+# What a response says of a demand that could not be held to; a schema may have any number of such places.
+_MOST_WARNINGS: Final = 32
 _STREAMED_CALLS: Final = ("function_call", "mcp_call")
 _STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
 # What the other dialect calls these.
@@ -64,11 +71,16 @@ class ResponseWriter:
         clock: Callable[[], float],
         count_messages: Callable[[], int],
         dialect: Dialect = "openai",
+        is_streamed: bool = True,
         shows_analysis: bool = False,
         shows_logprobs: bool = False,
         seals_items: bool = False,
+        seal_sampled: SealSampled | None = None,
+        begun_tokens: int = 0,
         calls_are_certain: bool = True,
         allows_unverified: bool = False,
+        has_form: bool = False,
+        demands_form: bool = False,
     ) -> None:
         self.resource = resource
         self.items: list[OutputItem] = []
@@ -79,16 +91,23 @@ class ResponseWriter:
         self._offer = offer
         self._toolset = chosen.toolset
         self._demands_call = chosen.choice not in ("auto", "none")
-        self._tally = Tally()
+        self._tally = Tally(begun_tokens)
         self._clock = clock
         self._seal = seal
         self._count_messages = count_messages
         self._is_open_responses = dialect == "open-responses"
+        self._is_streamed = is_streamed
         self._shows_analysis = shows_analysis
         self._shows_logprobs = shows_logprobs
         self._seals_items = seals_items
+        # The other dialect has no place for it.
+        self._damaged: DamagedSamplings | None = None
+        if seal_sampled is not None and not self._is_open_responses:
+            self._damaged = DamagedSamplings(seal_sampled)
         self._calls_are_certain = calls_are_certain
         self._allows_unverified = allows_unverified
+        self._has_form = has_form
+        self._demands_form = demands_form
         self._sequence = 0
         self._message_index: int | None = None
         self._open: OutputItem | None = None
@@ -106,6 +125,13 @@ class ResponseWriter:
             self._event("response.in_progress", {"response": self.resource}),
         ]
 
+    def go_on(self, begun: Message) -> Sequence[StreamEvent]:
+        """The model goes on with a message that the client has. Its header is never sampled, and its item has only what
+        is new; behind its seal is the whole message."""
+        self._message_index = 0
+        header = Header(begun.author, begun.channel, is_visible=is_visible(begun))
+        return self._open_message(header, {"harmonia_continues": True})
+
     def feed(self, event: TurnEvent) -> Sequence[StreamEvent]:
         """What a client is told of this event."""
         kind = event.__class__
@@ -113,6 +139,8 @@ class ResponseWriter:
             delta = self.delta(cast("TextDelta | ArgumentsDelta", event))
             return () if delta is None else (delta,)
         self._tally.note(event)
+        if self._damaged is not None:
+            self._damaged.note(event, len(self.items))
         if self.stop_because is not None and kind is not RunEnded:
             return ()  # it is being stopped, and nothing may follow what is incomplete
         match event:
@@ -157,12 +185,14 @@ class ResponseWriter:
         return self._end("cancelled", "response.incomplete")
 
     def add_approved(
-        self, offered: OfferedTool, request_id: str, call: Message, result: ToolResult
+        self, offered: OfferedTool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
     ) -> list[StreamEvent]:
-        """A call that was approved has run, before the model is asked again."""
+        """A call that was approved has run, or a person answered it by hand, before the model is asked again."""
         item = self._new_item("mcp_call", offered)
         wire = item.wire
         wire["approval_request_id"] = request_id
+        if by_hand:
+            wire["harmonia_by_hand"] = True
         events = [self._added(item)]
         wire["arguments"] = call.text
         if not self._is_open_responses:
@@ -172,7 +202,9 @@ class ResponseWriter:
 
     def note_usage(self, usage: Usage) -> None:
         """What was used so far."""
-        self.resource["usage"] = usage_of(usage, self._tally.reasoning_tokens)
+        # Open Responses have no place for what each channel cost.
+        channels = None if self._is_open_responses else self._tally.channels
+        self.resource["usage"] = usage_of(usage, self._tally.reasoning_tokens, channels)
 
     @property
     def encoded(self) -> bytes:
@@ -196,23 +228,27 @@ class ResponseWriter:
             return ()
         return self._close_text(item)
 
-    def _open_message(self, header: Header) -> Sequence[StreamEvent]:
+    def _open_message(self, header: Header, more: Json | None = None) -> Sequence[StreamEvent]:
         self._open = None
         if header.is_forged or self.stop_because is not None:
             return ()
         if header.is_call:
             return self._open_call(header)
-        if header.is_visible:
+        if header.is_visible and not (self._has_form and header.channel != "final"):
             item = self._new_item("message")
             item.wire["phase"] = "final_answer" if header.channel == "final" else "commentary"
+            item.wire |= more or {}
             self._open = item
             part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
             self._prepare_deltas(item, "response.output_text.delta", content_index=True)
             return [self._added(item), self._part_event(item, "added", part)]
         item = self._new_item("reasoning")
+        item.wire |= more or {}
         self._open = item
         if not self._shows_analysis:
             return [self._added(item)]
+        if header.channel != "analysis" and not self._is_open_responses:
+            item.wire["harmonia_channel"] = header.channel  # it is no thought, but was held back
         self._prepare_deltas(item, self._named("response.reasoning_text.delta"), content_index=True)
         return [self._added(item), self._part_event(item, "added", {"type": "reasoning_text", "text": ""})]
 
@@ -257,6 +293,8 @@ class ResponseWriter:
         item, self._open = self._open, None
         if item is None:
             return ()
+        if item.kind == "message" and not self._is_streamed and ended_as_thought(message):
+            item = self._make_reasoning(item)
         item.messages = (message,)
         is_whole = message.origin is None or message.origin.stop is not None
         if item.kind in _STREAMED_CALLS:
@@ -279,6 +317,13 @@ class ResponseWriter:
             return ()
         return self._close_text(item)
 
+    def _make_reasoning(self, item: OutputItem) -> OutputItem:
+        """A reasoning item with the text of this one, in its place. Nobody was told of it yet."""
+        made = begin_item("reasoning", self._item_type("reasoning"), item.index, None)
+        made.texts = item.texts
+        self.items[item.index] = made
+        return made
+
     def _close_text(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
         text = "".join(item.texts)
         if item.kind == "message":
@@ -298,7 +343,14 @@ class ResponseWriter:
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _warn(self, warnings: Sequence[str]) -> None:
+        known: list[str] = self.resource.get("warnings", [])
+        new = [each for each in warnings if each not in known]
+        if new:
+            self.resource["warnings"] = [*known, *new][:_MOST_WARNINGS]
+
     def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
+        self._warn([in_clients_words(each, self._offer.names) for each in event.unassured])
         first = self._count_messages() - len(event.messages)
         for at, message in enumerate(event.messages, first):
             if call_of(message) is not None:
@@ -319,11 +371,20 @@ class ResponseWriter:
         # It could not be handed over, or run. The model was told why, and goes on; nobody else need know.
         item = self._new_item("reasoning")
         item.messages = (known, self._told(known, event.result))
-        added = self._added(item)
-        part: list[StreamEvent] = []
-        if self._shows_analysis:
-            part.append(self._part_event(item, "added", {"type": "reasoning_text", "text": ""}))
-        return [added, *part, *self._close_text(item)]
+        if not self._shows_analysis:
+            return [self._added(item), *self._close_text(item)]
+        error = event.result.text
+        text = f"A call that was not made: {known.recipient}({known.text})\n{error}"
+        item.texts = [text]
+        if not self._is_open_responses:
+            item.wire["harmonia_call"] = {"name": known.recipient, "arguments": known.text, "error": error}
+        name = self._named("response.reasoning_text.delta")
+        return [
+            self._added(item),
+            self._part_event(item, "added", {"type": "reasoning_text", "text": ""}),
+            self._item_event(item, name, {"content_index": 0, "delta": text}),
+            *self._close_text(item),
+        ]
 
     def _told(self, call: Message, result: ToolResult) -> Message:
         tool = self._offer.toolset.find(call.recipient or "")
@@ -372,9 +433,10 @@ class ResponseWriter:
         self.note_usage(event.usage)
         events = [each for pending in event.pending for each in self._pending(pending)]
         if self._demands_call and event.reason in ("answered", "silent") and not self._made_call:
-            error = StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, "tool_choice demands a call, and the model made none")
-            return [*events, *self.fail(error)]
+            return [*events, *self.fail(_no_call())]
         match event.reason:
+            case "unmet":
+                return [*events, *self._end_unmet(event.unmet)]
             case "answered" | "calls":
                 return [*events, *self._end("completed", "response.completed")]
             case "silent":
@@ -395,9 +457,24 @@ class ResponseWriter:
             case "cut_off":
                 return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended within a message"))]
             case "stopped":
+                if self.stop_because == "uncertain_call" and self._demands_call and not self._made_call:
+                    return [*events, *self.fail(_no_call())]
                 if self.stop_because is not None:
                     return [*events, *self.end_incomplete(self.stop_because)]
                 return [*events, *self.cancel()]
+
+    def _end_unmet(self, unmet: Unmet | None) -> Sequence[StreamEvent]:
+        assert unmet is not None, "the reason says so"
+        if unmet.kind == "call":
+            return self.fail(_no_call())
+        if unmet.kind == "format" and not self._demands_form:
+            # It was asked for, and no more than that.
+            self._warn(["text.format: the answer does not have this form; say strict to make that an error"])
+            return self._end("completed", "response.completed")
+        if unmet.kind == "format":
+            return self.fail(answer_not_met(unmet, "$.text.format"))
+        tool = self._offer.find(unmet.about or "")
+        return self.fail(call_not_met(unmet, tool and tool.name, tool and tool.path))
 
     @property
     def _made_call(self) -> bool:
@@ -435,6 +512,9 @@ class ResponseWriter:
         self.resource["status"] = status
         self.resource["completed_at"] = int(self._clock()) if status == "completed" else None
         self.resource["output"] = [item.wire for item in self.items]
+        damaged = () if self._damaged is None else self._damaged.tell(len(self.items))
+        if damaged:
+            self.resource[FIELD] = damaged
         return [*events, self._event(name, {"response": self.resource})]
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -480,3 +560,8 @@ class ResponseWriter:
 
     def _item_type(self, kind: str) -> str:
         return f"{SLUG}{kind}" if self._is_open_responses and kind not in _STANDARD_ITEMS else kind
+
+
+def _no_call() -> StreamError:
+    said = "tool_choice demands a call, and the model made none"
+    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))
