@@ -45,6 +45,18 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     help="Who answers: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
 )
 @click.option("--model", metavar="NAME", help="The model, where the engine has several.")
+@click.option(
+    "--profile",
+    metavar="NAME|auto",
+    help="How the model writes, where it is no gpt-oss: a profile, or auto for the one that fits its name. Its calls "
+    "are read from text, so they are asked about, or run with --approve all.",
+)
+@click.option(
+    "--profiles",
+    "profiles_file",
+    metavar="FILE",
+    help="Your own profiles, in TOML; without it those of ~/.config/harmonia/profiles.toml.",
+)
 @click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's key.")
 @click.option("-s", "--system", "instructions", metavar="TEXT", help="Instructions for the model.")
 @click.option(

@@ -21,6 +21,7 @@ _VERBS = {
     "convert": "A conversation from one format to another, saying what is lost.",
     "detokenize": "Tokens to text.",
     "doctor": "What of this set-up works, what does not, and what to do about it.",
+    "grammar": "The grammar that holds a model to well-formed Harmony, per engine.",
     "inspect": "What a model sampled, for people: messages, costs, faults.",
     "keys": "API keys and sealing keys of a server: make, list, rotate.",
     "parse": "What a model sampled, as messages, parts or events.",

@@ -18,6 +18,7 @@ import msgspec
 from harmonia.serve.configuration import Loaded, is_loopback
 from harmonia.serve.described import engine_for_people
 from harmonia.serve.engine_choice import Chosen
+from harmonia.serve.page_files import HOW_TO_BUILD, is_built
 from harmonia.serve.places import store_address
 from harmonia.serve.ports import address_for_clients
 from harmonia.serve.settings import Settings
@@ -77,6 +78,7 @@ def _facts(loaded: Loaded, chosen: Chosen, url: str) -> dict[str, str]:
         "store": store_address(settings),
         "reasoning": _on_reasoning(settings),
         "keys": _on_keys(settings),
+        "page": f"{url}/" if settings.page and is_built(settings) else _no_page(settings),
         "docs": f"{url}/docs",
     }
     if settings.mcp is not None:
@@ -110,6 +112,10 @@ def _on_reasoning(settings: Settings) -> str:
     if settings.analysis == "shown":
         return "shown: it is part of the answers"
     return "hidden: sealed, so that clients can send it back and not read it (--analysis shown shows it)"
+
+
+def _no_page(settings: Settings) -> str:
+    return f"not built: {HOW_TO_BUILD}" if settings.page else "switched off"
 
 
 def _on_keys(settings: Settings) -> str:

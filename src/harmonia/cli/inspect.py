@@ -8,18 +8,29 @@ import sys
 from typing import BinaryIO, Literal
 
 import click
+import msgspec
 
-from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_options, run_parser
+from harmonia.cli.family_answers import model_options, other_profile, read_taken, take_answer
+from harmonia.cli.streams import PastedReading, echo_json_line, pasting_options, read_pasted, run_parser
 from harmonia.cli.trace_view import View
+from harmonia.interchange.pasted import AsPasted, Pasted, describe_pasted
 from harmonia.parser import Tools
-from harmonia.parts.inspection import As, describe_trace, hint_for, is_malformed, trace
+from harmonia.parts.inspection import describe_trace, hint_for, is_malformed, trace
 from harmonia.vocabulary import Vocabulary
 
 _MALFORMED = 3
 
 
 @click.command("inspect")
-@reading_options
+@pasting_options
+@model_options
+@click.option(
+    "--document",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Which conversation of a file that has several, counted from 0.",
+)
 @click.option("--ids", is_flag=True, help="Show the token ids of each message, with their text.")
 @click.option("--full", is_flag=True, help="Show everything: long bodies, all ids, all faults.")
 @click.option("--json", "as_json", is_flag=True, help="Print the same as a JSON object.")
@@ -34,12 +45,16 @@ _MALFORMED = 3
 @click.option("--width", type=click.IntRange(min=40), help="The width to fill; the terminal's, or 80, by default.")
 def command(
     file: BinaryIO,
-    as_: As,
+    as_: AsPasted,
     role: str | None,
     tools: Tools | None,
     stop_swallowed: bool,
     quiet: bool,
     vocabulary: Vocabulary,
+    model: str | None,
+    profiles_file: str | None,
+    thought_opened: bool | None,
+    document: int,
     ids: bool,
     full: bool,
     as_json: bool,
@@ -49,20 +64,32 @@ def command(
 ) -> None:
     """Show what a model sampled: its messages, what each channel cost, and every fault with its place and a hint.
 
+    A conversation, as JSON, JSON lines or Markdown, is shown as a model reads it.
+
     A line break at the end of the input is part of it.
     """
-    reading = Reading(as_, role, tools, stop_swallowed, quiet, vocabulary)
-    taken = read_input(file, reading)
-    parsed = run_parser(taken, reading)
+    reading = PastedReading(as_, document, role, tools, stop_swallowed, quiet, vocabulary)
+    profile = other_profile(model, profiles_file, thought_opened, reading)
+    if profile is not None and ids:
+        raise click.UsageError(f"--ids shows the tokens of gpt-oss; {model} has others")
+    pasted = read_pasted(file, reading) if profile is None else Pasted(take_answer(file.read(), profile, reading))
+    taken = pasted.input
+    if pasted.is_conversation:
+        # It is whole, and begins behind no prompt.
+        role, reading = None, msgspec.structs.replace(reading, role=None)
+    parsed = run_parser(taken, reading) if profile is None else read_taken(taken, profile, reading)
     traced = trace(taken, parsed, tools, vocabulary)
     hints = [
         hint_for(diagnostic, traced, has_role=role is not None, has_tools=tools is not None)
         for diagnostic in traced.diagnostics
     ]
     if as_json:
-        echo_json_line(describe_trace(traced, hints, ids=ids))
+        described = describe_trace(traced, hints, ids=ids)
+        named = {} if profile is None else {"profile": profile.name}
+        echo_json_line(described | describe_pasted(pasted) | named)
     else:
-        view = View(width or max(shutil.get_terminal_size().columns, 40), vocabulary, _is_coloured(color), full, ids)
+        columns = width or max(shutil.get_terminal_size().columns, 40)
+        view = View(columns, vocabulary, _is_coloured(color), full, ids, profile is None)
         # In pieces, because a trace may be long, and whoever reads may have seen enough.
         for line in view.lines(traced, hints):
             click.echo(_writable(line), color=view.colour)

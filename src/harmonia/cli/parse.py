@@ -10,10 +10,11 @@ from typing import BinaryIO, cast
 import click
 import msgspec
 
+from harmonia.cli.family_answers import model_options, other_profile, read_taken, take_answer
 from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_options, run_parser
 from harmonia.errors import StreamError
 from harmonia.events import Event
-from harmonia.parser import Parsed, Tools
+from harmonia.parser import Mode, Parsed, Tools
 from harmonia.parts.inspection import (
     As,
     Input,
@@ -30,6 +31,7 @@ _MALFORMED = 3
 
 @click.command("parse")
 @reading_options
+@model_options
 @click.option("--strict", is_flag=True, help="Stop at the first fault: print it as an error object and exit with 3.")
 @click.option(
     "-o",
@@ -48,27 +50,34 @@ def command(
     stop_swallowed: bool,
     quiet: bool,
     vocabulary: Vocabulary,
+    model: str | None,
+    profiles_file: str | None,
+    thought_opened: bool | None,
     strict: bool,
     output: str,
     check: bool,
 ) -> None:
     """Parse what a model sampled: text, token ids, text without its special tokens, or a saved stream. Prints JSON.
 
+    With --model, what a model of another family wrote, which gives the same messages, parts and events.
+
     A line break at the end of the input is part of it.
     """
     reading = Reading(as_, role, tools, stop_swallowed, quiet, vocabulary)
-    taken = read_input(file, reading)
+    profile = other_profile(model, profiles_file, thought_opened, reading)
+    taken = read_input(file, reading) if profile is None else take_answer(file.read(), profile, reading)
+    mode: Mode = "strict" if strict else "tolerant"
     try:
-        parsed = run_parser(taken, reading, "strict" if strict else "tolerant")
+        parsed = run_parser(taken, reading, mode) if profile is None else read_taken(taken, profile, reading, mode)
     except StreamError as error:
         _echo_error(error, output, file)
         sys.exit(_MALFORMED)
-    _echo_parsed(parsed, output, taken, tools)
+    _echo_parsed(parsed, output, taken, tools, None if profile is None else profile.name)
     if check and is_malformed(parsed):
         sys.exit(_MALFORMED)
 
 
-def _echo_parsed(parsed: Parsed, output: str, taken: Input, tools: Tools | None) -> None:
+def _echo_parsed(parsed: Parsed, output: str, taken: Input, tools: Tools | None, profile: str | None) -> None:
     match output:
         case "events":
             _echo_events(parsed.events)
@@ -84,6 +93,7 @@ def _echo_parsed(parsed: Parsed, output: str, taken: Input, tools: Tools | None)
                     "input": taken.kind,
                     "notes": taken.notes,
                 }
+                | ({} if profile is None else {"profile": profile})
             )
         case _:
             from harmonia.parts import normalise

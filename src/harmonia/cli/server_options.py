@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from harmonia.cli.option_groups import GroupedOption
+from harmonia.run.demands import GrammarUse
 from harmonia.serve.configuration import CONFIG_VARIABLE, Flag, Loaded, load_settings
 from harmonia.serve.identity import Dialect
 from harmonia.serve.settings import DEFAULT_PORT, Analysis, Calls, Limits
@@ -69,6 +70,13 @@ _OPTIONS: Final = (
         help="Web pages that may use it, such as https://chat.example.org. Repeatable.",
     ),
     _option(
+        _LISTENING,
+        "--page/--no-page",
+        "page",
+        default=None,
+        help="Serve the page, chat and inspector, at its address.  [default: page]",
+    ),
+    _option(
         _MODEL,
         "-m",
         "--engine",
@@ -84,6 +92,18 @@ _OPTIONS: Final = (
         multiple=True,
         metavar="NAME",
         help="A further name under which clients may ask for it. Repeatable.",
+    ),
+    _option(
+        _MODEL,
+        "--profile",
+        metavar="NAME|auto",
+        help="How the model writes, where it is no gpt-oss: a profile, or auto for the one that fits its name.",
+    ),
+    _option(
+        _MODEL,
+        "--profiles",
+        metavar="FILE",
+        help="Your own profiles, in TOML; without it those of ~/.config/harmonia/profiles.toml.",
     ),
     _option(
         _MODEL,
@@ -107,6 +127,20 @@ _OPTIONS: Final = (
         type=click.Choice(get_args(Calls)),
         help="Which tool calls are handed out and run: those that token ids confirm; or also those that were read from "
         "text.  [default: certain]",
+    ),
+    _option(
+        _ANSWERS,
+        "--grammar",
+        type=click.Choice(get_args(GrammarUse)),
+        help="When an engine that takes a grammar is held to one: where a request demands something, always, or never."
+        "  [default: demanded]",
+    ),
+    _option(
+        _ANSWERS,
+        "--retry-malformed/--no-retry-malformed",
+        "retry_malformed",
+        default=None,
+        help="Sample once more what is so damaged that nothing can be shown or run.  [default: retry-malformed]",
     ),
     _option(
         _ANSWERS,

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, get_args
+from typing import Any, BinaryIO, Final, TypeVar, get_args
 
 import click
 import msgspec
 
 from harmonia.cli.options import file_argument, vocabulary_option
+from harmonia.interchange.pasted import AsPasted, Pasted, take
 from harmonia.messages import Role
 from harmonia.parser import Mode, Parsed, Tools
+from harmonia.parser.tools import DeclaredTool
 from harmonia.parts.inspection import As, Input, parse_input, read_declared, recognise
-from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary
+from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary, find_spellings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+# What opens a call or a thought of the models that docs/model-families.md tells of.
+_OTHER_FAMILIES: Final = re.compile(
+    r"<think>|</think>|<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|?tool_call\|?>|<start_function_call>|```tool_code"
+)
+_DECLARED: Final = f"{__name__}.declared_tools"
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -30,20 +39,46 @@ class Reading(msgspec.Struct, frozen=True):
     vocabulary: Vocabulary
 
 
+class PastedReading(msgspec.Struct, frozen=True):
+    """The same for a file that may also be a conversation, or several, of which `document` is wanted."""
+
+    as_: AsPasted
+    document: int
+    role: str | None
+    tools: Tools | None
+    stop_swallowed: bool
+    quiet: bool
+    vocabulary: Vocabulary
+
+
 def reading_options(command: Command) -> Command:
     """The file, and the options about what it is: the fields of a Reading."""
+    return _with_options(command, get_args(As), "")
+
+
+def pasting_options(command: Command) -> Command:
+    """The same, for a file that may also be a conversation."""
+    return _with_options(
+        command,
+        get_args(AsPasted),
+        " harmony-json, chat, responses and markdown are conversations, which are rendered; several of them may stand "
+        "in JSON lines.",
+    )
+
+
+def _with_options(command: Command, kinds: tuple[str, ...], more: str) -> Command:
     for option in reversed(
         [
             file_argument,
             click.option(
                 "--as",
                 "as_",
-                type=click.Choice(get_args(As)),
+                type=click.Choice(kinds),
                 default="auto",
                 show_default=True,
                 help="What the input is. auto looks at it and says on stderr what it took it for. sse is a saved "
                 "stream: server-sent events or JSON lines of Chat Completions, Completions, Responses, llama.cpp "
-                "or Ollama; token ids are taken where it has them.",
+                f"or Ollama; token ids are taken where it has them.{more}",
             ),
             click.option(
                 "--role",
@@ -72,18 +107,38 @@ def reading_options(command: Command) -> Command:
 def read_input(file: BinaryIO, reading: Reading) -> Input:
     """Read and recognise the input, and say what it was taken for."""
     taken = recognise(file.read(), reading.as_)
+    _say_what_it_is(taken, reading)
+    return taken
+
+
+def read_pasted(file: BinaryIO, reading: PastedReading) -> Pasted:
+    """The same for what may be a conversation; what had no place in it is told, too."""
+    pasted = take(file.read(), reading.as_, reading.document)
+    _say_what_it_is(pasted.input, reading)
+    if not reading.quiet:
+        if pasted.count > 1:
+            click.echo(f"note: this is document {pasted.at} of 0 to {pasted.count - 1}; --document N", err=True)
+        for loss in pasted.losses:
+            click.echo(f"note: {loss}", err=True)
+    return pasted
+
+
+def _say_what_it_is(taken: Input, reading: Reading | PastedReading) -> None:
     if reading.quiet:
-        return taken
+        return
     if reading.as_ == "auto":
         click.echo(f"took the input for {taken.took_for}", err=True)
     for note in taken.notes:
         click.echo(f"note: {note}", err=True)
     if reading.role is None and _begins_in_a_header(taken):
         click.echo("hint: it begins inside a header; --role assistant reads it as a completion", err=True)
-    return taken
+    if _is_of_another_family(taken):
+        click.echo(
+            "hint: another model than gpt-oss may have written it; --model NAME reads it as that one does", err=True
+        )
 
 
-def run_parser(taken: Input, reading: Reading, mode: Mode = "tolerant") -> Parsed:
+def run_parser(taken: Input, reading: Reading | PastedReading, mode: Mode = "tolerant") -> Parsed:
     """Feed the parser as the input was chunked. A StreamError has all the events before it."""
     return parse_input(
         taken,
@@ -112,16 +167,26 @@ def _begins_in_a_header(taken: Input) -> bool:
     return taken.text[:1000].lstrip().startswith(SPELLING_BY_ID[CHANNEL])
 
 
+def _is_of_another_family(taken: Input) -> bool:
+    return taken.kind == "text" and _OTHER_FAMILIES.search(taken.text) is not None and not find_spellings(taken.text)
+
+
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load_tools(_context: click.Context, _option: click.Parameter, given: str | None) -> Tools | None:
+def declared_tools() -> Sequence[DeclaredTool]:
+    """The tools that `--tools` declared, with all that is known of them."""
+    return click.get_current_context().meta.get(_DECLARED, ())
+
+
+def _load_tools(context: click.Context, _option: click.Parameter, given: str | None) -> Tools | None:
     if given is None:
         return None
     path = Path(given)
     if given.endswith(".json") or path.is_file():
         try:
-            return Tools(read_declared(json.loads(path.read_bytes())))
+            context.meta[_DECLARED] = declared = read_declared(json.loads(path.read_bytes()))
+            return Tools(declared)
         except OSError as error:
             raise click.BadParameter(f"{given}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:

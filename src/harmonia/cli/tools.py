@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -55,7 +56,7 @@ def command(file: BinaryIO, functions: tuple[str, ...], as_json: bool, vocabular
     """
     tools: list[ToolLike] = []
     if not functions or getattr(file, "name", "<stdin>") not in ("<stdin>", "-"):
-        tools += _read_definitions(read_text(file).removeprefix("\ufeff"))
+        tools += read_definitions(read_text(file).removeprefix("\ufeff"))
     for written in functions:
         tools += import_functions(written)
     cost = cost_of(ToolSet(tools), Renderer(vocabulary))
@@ -68,7 +69,7 @@ def command(file: BinaryIO, functions: tuple[str, ...], as_json: bool, vocabular
 # ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_definitions(text: str) -> list[ToolLike]:
+def read_definitions(text: str) -> list[ToolLike]:
     try:
         value: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -128,25 +129,40 @@ def _refuse(message: str, path: str) -> InputError:
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def import_functions(written: str) -> list[ToolLike]:
+def import_functions(written: str, *, option: str = "--function") -> list[ToolLike]:
+    """The functions of `MODULE:NAME`, `FILE.py:NAME` or a place without a name. `option` is whose value it is."""
     place, parted, name = written.rpartition(":")
     if not parted or name.endswith(".py"):
         place, name = written, ""
-    module = _import(place)
+    module = _import(place, option)
     if name:
         found: Any = module
         for step in name.split("."):
             found = getattr(found, step, None)
         if found is None:
-            raise click.BadParameter(f"{place} has no {name}", param_hint="--function")
+            raise click.BadParameter(f"{place} has no {name}{_name_functions(place)}", param_hint=option)
         return [found]
     marked = [each for each in vars(module).values() if is_marked(each)]
     if not marked:
-        raise click.BadParameter(f"{place} has no function that is marked with @tool", param_hint="--function")
+        hint = _name_functions(place)
+        raise click.BadParameter(f"{place} has no function that is marked with @tool{hint}", param_hint=option)
     return marked
 
 
-def _import(place: str) -> ModuleType:
+def _name_functions(place: str) -> str:
+    """What there is in a file that could have been meant."""
+    if not place.endswith(".py"):
+        return "; mark one with @tool (from harmonia.run import tool), or name it: MODULE:NAME"
+    defined = ast.parse(Path(place).read_bytes()).body
+    names = [each.name for each in defined if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    shown = [name for name in names if not name.startswith("_")]
+    if not shown:
+        return "; it defines no function"
+    named = f"{place}:{shown[0]}" + "".join(f", :{name}" for name in shown[1:])
+    return f"; mark one with @tool (from harmonia.run import tool), or name it: {named}"
+
+
+def _import(place: str, option: str) -> ModuleType:
     is_file = place.endswith(".py")
     # As Python itself does: a script finds what lies beside it, a module what lies in the folder at hand.
     beside = str(Path(place).absolute().parent) if is_file else ""
@@ -161,7 +177,7 @@ def _import(place: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         raise click.BadParameter(
-            f"{place} cannot be imported: {type(error).__name__}: {error}", param_hint="--function"
+            f"{place} cannot be imported: {type(error).__name__}: {error}", param_hint=option
         ) from error
     finally:
         sys.path.remove(beside)

@@ -15,7 +15,7 @@ import msgspec
 from harmonia.cli.display import Line, shorten, wrap, wrap_words
 from harmonia.errors import ErrorCode
 from harmonia.events import Diagnostic
-from harmonia.parser import FAULTS
+from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.parts.inspection.dumps import count
 from harmonia.parts.inspection.excerpts import cells, excerpt, show
 from harmonia.parts.inspection.traced import (
@@ -27,6 +27,7 @@ from harmonia.parts.inspection.traced import (
     is_empty,
     marked_length,
 )
+from harmonia.provenance import Stop
 from harmonia.vocabulary import SPELLING_BY_ID, Vocabulary
 
 _INDENT: Final = "    "
@@ -52,6 +53,7 @@ class View(msgspec.Struct, frozen=True):
     colour: bool = False
     full: bool = False
     ids: bool = False
+    is_harmony: bool = True  # other families end a message with marks of their own
 
     def lines(self, trace: Trace, hints: Sequence[str]) -> Iterator[str]:
         """The lines of the whole view; `hints` has one for each diagnostic."""
@@ -100,6 +102,11 @@ class View(msgspec.Struct, frozen=True):
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _ending(self, stop: Stop | None) -> str:
+        if not self.is_harmony:
+            return "has its end" if stop else "ended with the input"
+        return f"ended by <|{stop}|>" if stop else "not ended by a token"
+
     def _message(self, traced: TracedMessage, trace: Trace) -> Iterator[str]:
         message, stop = traced.message, traced.message.origin and traced.message.origin.stop
         colour = _CHANNEL_COLOURS.get(message.channel or "", "magenta" if message.channel else "cyan")
@@ -111,7 +118,7 @@ class View(msgspec.Struct, frozen=True):
         parts = [("header", traced.header_ids), ("body", traced.body_ids), ("stop", traced.stop_ids)]
         is_stopped = bool(traced.stop_ids)
         facts = [
-            f"ended by <|{stop}|>" if stop else "not ended by a token",
+            self._ending(stop),
             f"{_about(trace)}{count(traced.tokens, 'token')}",
             ", ".join(f"{len(ids):,} {name}" for name, ids in (parts if is_stopped else parts[:2])),
             f"from {_place(traced, trace)} on",
@@ -285,7 +292,8 @@ class View(msgspec.Struct, frozen=True):
             left_out = sum(map(len, runs[_FIRST_FAULTS:]))
             yield self._paint(f"⋮ {left_out:,} more; --full shows them", dim=True)
         yield ""
-        yield from self._wrapped("", "each code is explained in docs/faults.md", "")
+        page = "docs/faults.md" if self.is_harmony else "docs/errors.md"
+        yield from self._wrapped("", f"each code is explained in {page}", "")
 
     def _runs_of_faults(self, diagnostics: Sequence[Diagnostic]) -> list[list[int]]:
         """The numbers of the faults; those that follow each other and have the same code together."""
@@ -296,7 +304,7 @@ class View(msgspec.Struct, frozen=True):
 
     def _fault(self, numbers: Sequence[int], trace: Trace, hint: str) -> Iterator[str]:
         diagnostic = trace.diagnostics[numbers[0] - 1]
-        fault, at, found = FAULTS[diagnostic.code], diagnostic.at, diagnostic.found
+        fault, at, found = ALL_FAULTS[diagnostic.code], diagnostic.at, diagnostic.found
         yield from self._fault_title(numbers, diagnostic)
         if diagnostic.code is ErrorCode.HEADER_UNFINISHED and is_empty(trace):
             yield from self._wrapped("", "the completion is empty", _INDENT)

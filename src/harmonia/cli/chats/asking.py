@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
 _CHOICES = "[y] run  [a] always  [n] refuse  [e] edit the arguments  [w] write the answer"
+_LOOK_UP_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ def _read_plainly(prompt: str, console: Console) -> str:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         click.echo(prompt, nl=False, file=console.screen)
+        _wait_for_line(console.keys)
         if console.keys is sys.stdin:
             return input()
         line = console.keys.readline()
@@ -145,6 +148,13 @@ def _read_plainly(prompt: str, console: Console) -> str:
         return line.rstrip("\n")
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _wait_for_line(keys: TextIO) -> None:
+    """Until a line was typed. A Ctrl-C that comes just before a read begins is noticed only when it ends, so this looks
+    up now and then. What a pipe has may wait in a buffer already, where nobody can see it from here."""
+    while sys.platform != "win32" and keys.isatty() and not select.select([keys], [], [], _LOOK_UP_S)[0]:
+        pass
 
 
 def _new_session(console: Console, history: Path | None) -> PromptSession[str] | None:

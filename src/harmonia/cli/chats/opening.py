@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,13 +20,15 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.run.engines.discovery import discover, open_model
 from harmonia.run.engines.engine import Engine, Sampling
+from harmonia.run.engines.probes import is_gpt_oss
 from harmonia.run.engines.recording import RecordingEngine
 from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.run.state_folder import state_folder
 from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:
+    from harmonia.formats.profiles import ModelProfile
     from harmonia.run.tools.mcp import McpTools
 
 # ask      every call is asked about
@@ -48,17 +49,22 @@ class EngineOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     strict: bool | None = None
     device: str | None = None  # transformers
     dtype: str | None = None
+    tokenizer: str | None = None
 
 
 OPTIONS_OF: Final[dict[str, tuple[str, ...]]] = {
     "demo": ("delay_s", "tokens_per_chunk"),
     "replay": ("timing", "strict"),
-    "transformers": ("device", "dtype"),
+    "transformers": ("device", "dtype", "tokenizer"),
     "responses": (),
     "chat": (),
 }
 
 _KEYLESS: Final = ("demo", "replay", "transformers")  # they run here, whatever key the environment has for others
+
+_APPROVAL_HINT: Final = (
+    "a call that is read from text needs approval: --approve all runs such calls, --approve ask asks in a terminal"
+)
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -66,6 +72,8 @@ class Options(msgspec.Struct, frozen=True):
 
     engine: str | None
     model: str | None
+    profile: str | None
+    profiles_file: str | None
     api_key: str | None
     instructions: str | None
     effort: str | None
@@ -93,13 +101,15 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
     approval = options.approval or ("ask" if console is not None else "certain")
     if approval == "ask" and console is None:
         raise click.UsageError("--approve ask needs a terminal to ask in")
+    if options.profiles_file is not None and options.profile is None:
+        raise click.UsageError("--profiles goes with --profile")
     saved = SavedChats()
     chat_id, conversation = None, Conversation()
     if options.continues or options.chat_id or options.forks:
         chat_id, conversation = saved.load(options.chat_id)
     if options.instructions is not None:
         conversation = _with_instructions(conversation, options.instructions)
-    functions = [tool for written in options.functions for tool in _import_functions(written)]
+    functions = [tool for written in options.functions for tool in import_functions(written, option="--tool")]
     engine, model_name = options.engine, options.model
     if engine is None and chat_id is not None:
         engine, known = saved.engine_of(chat_id)
@@ -115,6 +125,8 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
         context_tokens=_context_tokens(model),
         out=out,
     )
+    screen.approval_hint = _APPROVAL_HINT if approval == "certain" else None
+    screen.silence_hint = _silence_hint(model, options)
     tools, refresh = ToolSet(functions), None
     if options.mcp is not None:
         mcp = await _connect(options.mcp, options.mcp_policy, console, stack)
@@ -131,6 +143,7 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
         options.sampling,
         RunLimits(time_s=options.time_s),
         allow_unverified=approval == "all",
+        profile=_profile_of(model, options),
         chat_id=None if options.forks else chat_id,
         engine=name_to_keep(engine),
         saved=saved if options.saves else None,
@@ -139,6 +152,24 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
     if approval == "ask" and console is not None:
         session.approve = Approvals(Asker(console), session.stop)
     return session
+
+
+def _silence_hint(model: Model, options: Options) -> str | None:
+    if options.profile is not None or hasattr(model, "respond") or model.name in _KEYLESS or is_gpt_oss(model.model):
+        return None
+    return (
+        f"{model.model} is no gpt-oss by its name; other models do not speak Harmony, and --profile auto runs it in "
+        "its own format"
+    )
+
+
+def _profile_of(model: Model, options: Options) -> ModelProfile | str | None:
+    """What a run takes: it finds a profile by its name itself, but not in a file that was named."""
+    if options.profiles_file is None:
+        return options.profile
+    from harmonia.run.profiled import choose_profile
+
+    return choose_profile(options.profile, model, options.profiles_file)
 
 
 # ── the model ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,30 +226,6 @@ def _context_tokens(model: Model) -> int | None:
 
 
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _import_functions(written: str) -> list[ToolLike]:
-    try:
-        return import_functions(written)
-    except click.BadParameter as error:
-        could_be_imported = error.__cause__ is None
-        hint = _name_functions(written) if could_be_imported else ""
-        raise click.BadParameter(error.message + hint, param_hint="--tool") from error
-
-
-def _name_functions(written: str) -> str:
-    """What there is in a file that could have been meant."""
-    place, found, _ = written.rpartition(".py")
-    if not found:
-        return "; mark one with @tool (from harmonia.run import tool), or name it: MODULE:NAME"
-    path = Path(place + found)
-    defined = ast.parse(path.read_bytes()).body
-    names = [each.name for each in defined if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    shown = [name for name in names if not name.startswith("_")]
-    if not shown:
-        return "; it defines no function"
-    named = f"{path}:{shown[0]}" + "".join(f", :{name}" for name in shown[1:])
-    return f"; mark one with @tool (from harmonia.run import tool), or name it: {named}"
 
 
 async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack: AsyncExitStack) -> McpTools:

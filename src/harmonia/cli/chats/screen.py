@@ -30,11 +30,19 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.messages import Message
-from harmonia.parser import FAULTS
+from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.parts import Call
 from harmonia.parts.inspection.dumps import count
 from harmonia.run.engines.engine import Usage
-from harmonia.run.turn_events import CallEnded, CallStarted, RunEnded, SamplingEnded, SamplingStarted, TurnEvent
+from harmonia.run.turn_events import (
+    CallEnded,
+    CallStarted,
+    RunEnded,
+    SamplingEnded,
+    SamplingGivenUp,
+    SamplingStarted,
+    TurnEvent,
+)
 
 _RESULT_WIDTH: Final = 100
 _WAITING: Final = "thinking …"
@@ -58,6 +66,8 @@ class Screen:
         self.out = out or sys.stdout
         self.reasoning = reasoning
         self.can_continue = False  # whether somebody can type /continue
+        self.approval_hint: str | None = None  # what lets calls run that are read from text, where nobody is asked
+        self.silence_hint: str | None = None  # what may be wrong where there is nothing to read
         self._quiet = quiet
         self._silent = silent  # nothing of the answer, because it is printed as JSON in the end
         self._context_tokens = context_tokens
@@ -75,6 +85,7 @@ class Screen:
         self._samplings = 0
         self._printing: str | None = None  # the channel whose text is in the middle of a line
         self._is_waiting = False
+        self._gave_approval_hint = False
         self._spoke = False
         self._began = time.monotonic()
         self._first: float | None = None  # when the first header was read
@@ -113,9 +124,12 @@ class Screen:
                 for message in event.left_out:
                     # What it says may be hidden, so only what it is.
                     self.say(f"note: left out of the conversation: {_describe(message)}")
+            case SamplingGivenUp():
+                self._sampled += event.usage.completion_tokens
+                self.say(f"note: {event.unmet.message}; it is asked again")
             case Repaired():
                 self.diagnostics.append(event.diagnostic)
-                if FAULTS[event.diagnostic.code].strict == "raises":
+                if ALL_FAULTS[event.diagnostic.code].strict == "raises":
                     self._unsaid.append(event.diagnostic)
             case CallStarted():
                 self.ran.add(event.id)
@@ -130,6 +144,8 @@ class Screen:
                     # It was not run: the time is that of the person who was asked.
                     self._say_call(event.call, event.call.value if event.call.is_json else event.call.text)
                     self.say(f"{mark} {shown}")
+                    if event.call.status == "unverified":
+                        self._give_approval_hint()
             case RunEnded():
                 self.finish()
                 self._explain(event)
@@ -220,8 +236,12 @@ class Screen:
         match ended.reason:
             case "answered" | "calls":
                 pass
+            case "unmet":
+                self._warn("" if ended.unmet is None else ended.unmet.message)
             case "silent":
                 self._warn(f"the model said nothing to you: {ended.hidden_because}")
+                if self.silence_hint is not None:
+                    self._warn(self.silence_hint)
             case "cut_off":
                 self._warn("the answer is cut off, and the engine does not say why (/continue goes on)")
             case "length":
@@ -231,6 +251,13 @@ class Screen:
                 self._warn(f"stopped: the limit of {ended.limit} is reached")
             case "stopped":
                 self._warn("stopped; what came is kept")
+
+    def _give_approval_hint(self) -> None:
+        """Once for a question: the model may make such calls again and again."""
+        if self.approval_hint is not None and not self._gave_approval_hint:
+            self._gave_approval_hint = True
+            self.finish()
+            self._warn(self.approval_hint)
 
     def _warn(self, line: str) -> None:
         click.secho(readable(line), fg="yellow", err=True)

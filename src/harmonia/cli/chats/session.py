@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.screen import Screen
@@ -16,9 +17,13 @@ from harmonia.messages import Conversation, Message, Role
 from harmonia.run.approval import Approver
 from harmonia.run.engines.engine import Sampling, Usage
 from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Model, Run
+from harmonia.run.loop import Run
+from harmonia.run.sources import Model
 from harmonia.run.tools import ToolSet
 from harmonia.run.turn_events import RunEnded
+
+if TYPE_CHECKING:
+    from harmonia.formats.profiles import ModelProfile
 
 
 @dataclass(slots=True)
@@ -34,6 +39,7 @@ class Session:
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approver | None = None
     allow_unverified: bool = False
+    profile: ModelProfile | str | None = None  # of a model that does not speak Harmony
     chat_id: str | None = None
     engine: str | None = None  # the name by which the model is found again
     saved: SavedChats | None = None
@@ -96,6 +102,7 @@ class Session:
             approve=self.approve,
             allow_unverified=self.allow_unverified,
             resume=resume,
+            profile=self.profile,
         )
         self._running = run
         try:

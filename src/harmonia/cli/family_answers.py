@@ -1,0 +1,142 @@
+"""What `parse` and `inspect` do with `--model`: the answer of a model that does not speak Harmony."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import click
+import msgspec
+
+from harmonia.cli.streams import PastedReading, Reading, declared_tools
+from harmonia.errors import InputError
+from harmonia.messages import ToolDescription
+from harmonia.parser import Mode, Parsed
+from harmonia.parser.tools import UNDECLARED
+from harmonia.parts.inspection import Input, recognise
+from harmonia.parts.inspection.dumps import looks_like_a_dump
+
+# Profiles and families are loaded where a model is named: most of what is parsed is Harmony.
+if TYPE_CHECKING:
+    from harmonia.formats.profiles import ModelProfile
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_READABLE: Final = ("auto", "text", "sse")
+_FOREIGN_IDS: Final = "the stream has token ids of the model's own vocabulary"
+
+
+def model_options(command: Command) -> Command:
+    """The options that name a model."""
+    for option in reversed(
+        [
+            click.option(
+                "--model",
+                metavar="NAME",
+                help="The model that wrote it, where it is no gpt-oss: its profile says how its calls and thoughts are "
+                "read.",
+            ),
+            click.option(
+                "--profiles",
+                "profiles_file",
+                metavar="FILE",
+                help="Your own profiles, in TOML; without it those of ~/.config/harmonia/profiles.toml.",
+            ),
+            click.option(
+                "--thought-opened/--no-thought-opened",
+                default=None,
+                help="With --model: the prompt ended with the opening mark of a thought, or it did not. By default as "
+                "the profile says.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def other_profile(
+    model: str | None, profiles_file: str | None, thought_opened: bool | None, reading: Reading | PastedReading
+) -> ModelProfile | None:
+    """The profile of a model that does not speak Harmony; None where Harmony is read."""
+    if model is None:
+        for name, given in (("--profiles", profiles_file), ("--thought-opened", thought_opened)):
+            if given is not None:
+                raise click.UsageError(f"{name} goes with --model")
+        return None
+    if not model.strip():
+        raise click.UsageError("--model is empty; it takes the name of the model")
+    from harmonia.formats.models import profile_of
+    from harmonia.formats.tool_format import ToolFormat
+    from harmonia.run.profile_files import user_profiles
+
+    profile = profile_of(model, user_profiles(profiles_file))
+    if profile.format is ToolFormat.HARMONY:
+        if thought_opened is not None:
+            raise click.UsageError(f"--thought-opened is not for {model}: it speaks Harmony, which has no such mark")
+        return None
+    if not (profile.pattern or profile.name == model or reading.quiet):
+        click.echo(f"note: no profile fits {model}, so it is read by the profile {profile.name}", err=True)
+    what = f"what {model} writes ({profile.format}, by the profile {profile.name})"
+    if reading.as_ not in _READABLE:
+        raise click.UsageError(f"--as {reading.as_} is Harmony's; {what} is text")
+    if reading.role not in (None, "assistant"):
+        raise click.UsageError(f"--role {reading.role} is Harmony's; {what} is an answer")
+    if reading.stop_swallowed:
+        raise click.UsageError(f"--stop-swallowed is Harmony's; {what} has no stop tokens")
+    if thought_opened is not None and profile.thinking is not None:
+        thinking = msgspec.structs.replace(profile.thinking, opened_by_prompt=thought_opened)
+        profile = msgspec.structs.replace(profile, thinking=thinking)
+    return profile
+
+
+def take_answer(data: bytes, profile: ModelProfile, reading: Reading | PastedReading) -> Input:
+    """The text, which may be in the dump of a stream; and say what it was taken for."""
+    taken = _recognise(data, cast("Any", reading.as_))
+    if not reading.quiet:
+        how = f"in the format {profile.format}, by the profile {profile.name}"
+        click.echo(f"took the input for {taken.took_for} {how}", err=True)
+        for note in taken.notes:
+            click.echo(f"note: {note}", err=True)
+    return taken
+
+
+def read_taken(
+    taken: Input, profile: ModelProfile, reading: Reading | PastedReading, mode: Mode = "tolerant"
+) -> Parsed:
+    """Read the answer as it was chunked. A StreamError has all the events before it."""
+    from harmonia.formats.families import family_of, reading_options
+    from harmonia.formats.reading import read_answer
+
+    described = [tool for tool in declared_tools() if isinstance(tool, ToolDescription)]
+    options = reading_options(profile, tools=reading.tools or UNDECLARED, descriptions=described)
+    return read_answer(family_of(profile.format), _texts(taken), options, mode)
+
+
+def _recognise(data: bytes, as_: Any) -> Input:
+    if as_ == "auto":
+        # Numbers and JSON objects may be what the model wrote. Only a stream that a server sent is told from it.
+        text = recognise(data, "text")
+        if not looks_like_a_dump(text.characters):
+            return text
+        try:
+            taken = recognise(data)
+        except InputError as error:
+            return _with_note(text, error.message)
+        if taken.tokens is not None:
+            return _with_note(text, _FOREIGN_IDS)
+        return taken if taken.kind == "sse" else text
+    taken = recognise(data, as_)
+    if taken.tokens is not None:
+        raise click.UsageError(f"{_FOREIGN_IDS}; give its text")
+    return taken
+
+
+def _with_note(text: Input, why: str) -> Input:
+    note = f"it looks like a saved stream and is read as text: {why}"
+    return msgspec.structs.replace(text, notes=[*text.notes, note])
+
+
+def _texts(taken: Input) -> Iterable[str]:
+    if taken.chunks and isinstance(taken.chunks[0], str):
+        return cast("list[str]", taken.chunks)
+    return [taken.characters]

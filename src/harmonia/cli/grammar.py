@@ -1,0 +1,169 @@
+"""`harmonia grammar`: the grammar that holds a model to well-formed Harmony, as an engine takes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, BinaryIO, Final, cast
+
+import click
+import msgspec
+
+from harmonia.cli.display import show
+from harmonia.cli.options import echo_json, read_text
+from harmonia.cli.tools import import_functions, read_definitions
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, WrittenGrammar, grammar_for
+from harmonia.messages import Conversation, DeveloperContent, Json, ResponseFormat
+from harmonia.run.demands import demand_of
+from harmonia.run.option_checks import check_strict_tools, check_text_forms, known_choice
+from harmonia.run.prompt import declared_namespaces
+from harmonia.run.tools.tool_set import ToolLike, ToolSet
+from harmonia.run.tools.validation import compile_schema
+
+_EXPECTED = (
+    'a response format is a JSON Schema, {"type": "json_schema", "json_schema": {"name": …, "schema": …}}, or '
+    '{"type": "json_object"}'
+)
+_PYTHON: Final = re.compile(r"\.py(?::|$)")
+
+
+class _ToolsFile(click.File):
+    """A file of definitions, opened; a Python file is imported and not read, so it stays a name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        is_python = isinstance(value, str) and _PYTHON.search(value)
+        return value if is_python else super().convert(value, param, ctx)
+
+
+@click.command("grammar")
+@click.argument("conversation", type=click.File("rb"), required=False, metavar="[CONVERSATION|-]")
+@click.option(
+    "-e",
+    "--engine",
+    "kind",
+    type=click.Choice(GRAMMAR_KINDS),
+    default="llguidance",
+    show_default=True,
+    help="Whose notation: llguidance's Lark, llama.cpp's GBNF, or xgrammar's structural tag, which vLLM takes.",
+)
+@click.option(
+    "-t",
+    "--tools",
+    "tool_files",
+    type=_ToolsFile("rb"),
+    multiple=True,
+    metavar="FILE|FILE.py[:NAME]",
+    help="Definitions of tools, as `harmonia tools` reads them, or Python functions; without :NAME, all that are "
+    "marked with @tool. Python is imported, so its code runs. May be given more than once.",
+)
+@click.option(
+    "--tool-choice",
+    default="auto",
+    show_default=True,
+    metavar="auto|none|required|NAME",
+    help="Whether a tool is called: as the model likes, never, always, or always this one.",
+)
+@click.option("--allow", "allowed", multiple=True, metavar="NAME", help="Only this tool may be called; repeatable.")
+@click.option(
+    "-f",
+    "--response-format",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="The form of the answer: a JSON Schema, or a response format as requests have it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json has the grammar's kind, its text, what it does not hold the model to, and who samples the stop token.",
+)
+@click.option("--json", "output", flag_value="json", help="The same as --output json.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say on stderr what the model is not held to.")
+def command(
+    conversation: BinaryIO | None,
+    kind: GrammarKind,
+    tool_files: tuple[BinaryIO | str, ...],
+    tool_choice: str,
+    allowed: tuple[str, ...],
+    response_format: BinaryIO | None,
+    output: str,
+    quiet: bool,
+) -> None:
+    """Print the grammar of what a model may sample behind <|start|>assistant.
+
+    The tools are those that CONVERSATION declares, and those of --tools; the form of the answer is its last response
+    format, or that of --response-format. What an engine cannot be held to is told on stderr.
+    """
+    told = None if conversation is None else Conversation.from_json(read_text(conversation).removeprefix("\ufeff"))
+    given: list[ToolLike] = [] if told is None else [*declared_namespaces(told)]
+    for file in tool_files:
+        if isinstance(file, str):
+            given += import_functions(file, option="--tools")
+        else:
+            given += read_definitions(read_text(file).removeprefix("\ufeff"))
+    tools = ToolSet(given)
+    if allowed:
+        tools = tools.allow(allowed)
+    form = _declared_format(told) if response_format is None else _read_format(read_text(response_format))
+    if form is not None:
+        compile_schema(form.name, form.schema, is_answers=True, is_demanded=True)
+    # What a run refuses, nobody could use the grammar of.
+    check_text_forms(tools)
+    check_strict_tools(tools)
+    written = grammar_for(demand_of(tools, known_choice(tool_choice, tools), form), kind)
+    if output == "json":
+        echo_json(written)
+    else:
+        click.echo(written.text.removesuffix("\n"))
+    if not quiet:
+        _tell(written)
+
+
+def _declared_format(conversation: Conversation | None) -> ResponseFormat | None:
+    formats = [
+        form
+        for message in conversation or ()
+        for content in message.contents
+        if isinstance(content, DeveloperContent)
+        for form in content.response_formats or ()
+    ]
+    return formats[-1] if formats else None
+
+
+def _read_format(text: str) -> ResponseFormat | None:
+    try:
+        value: Any = msgspec.json.decode(text.removeprefix("\ufeff"))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _refuse(f"not JSON: {error}") from error
+    if isinstance(value, bool):
+        return ResponseFormat("answer", value)
+    if not isinstance(value, dict):
+        raise _refuse("it is neither an object nor a boolean")
+    fields = cast("Json", value)
+    match fields.get("type"):
+        case "text":
+            return None
+        case "json_object":
+            return ResponseFormat("answer", {"type": "object"})
+        case "json_schema":
+            inner: Any = fields.get("json_schema", fields)
+            schema: Any = cast("Json", inner).get("schema") if isinstance(inner, dict) else None
+            if not isinstance(schema, dict | bool):
+                raise _refuse("there is no schema in it")
+            return ResponseFormat(str(cast("Json", inner).get("name", "answer")), cast("Json | bool", schema))
+        case _:
+            return ResponseFormat("answer", fields)
+
+
+def _refuse(message: str) -> InputError:
+    error = InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the response format: {message}", Position(path="$"))
+    error.add_note(_EXPECTED)
+    return error
+
+
+def _tell(written: WrittenGrammar) -> None:
+    for loss in written.losses:
+        # The path and the words are from somebody's schema.
+        click.echo(f"note: {show(f'{loss.about} {loss.path}: {loss.message}')}", err=True)
