@@ -1,0 +1,23 @@
+/** What answers cost, in tokens. Pure. */
+
+import type { Usage } from "../api/wire";
+
+/** What a continued answer cost: the prompt of the last request, and the output of all. */
+export function addUsage(before: Usage | undefined, more: Usage | null): Usage | null {
+  if (more === null) return before ?? null;
+  if (before === undefined) return more;
+  const details = before.output_tokens_details ?? {};
+  const others = more.output_tokens_details ?? {};
+  const channels: Record<string, number> = { ...details.harmonia_channels };
+  for (const [name, count] of Object.entries(others.harmonia_channels ?? {})) channels[name] = (channels[name] ?? 0) + count;
+  const output_tokens = before.output_tokens + more.output_tokens;
+  return {
+    ...more,
+    output_tokens,
+    total_tokens: more.input_tokens + more.output_tokens,
+    output_tokens_details: {
+      reasoning_tokens: (details.reasoning_tokens ?? 0) + (others.reasoning_tokens ?? 0),
+      ...(Object.keys(channels).length === 0 ? {} : { harmonia_channels: channels }),
+    },
+  };
+}

@@ -1,0 +1,120 @@
+/** Numbers and states of a chat in words. Pure: what it says depends on what it is told only. */
+
+import type { TurnDetails } from "../../api/chats";
+import type { Usage } from "../../api/wire";
+
+/** `under 0.1 s`, `3.2 s`, `42 s`, `1 min 5 s`. */
+export function inSeconds(seconds: number): string {
+  if (seconds < 0.1) return "under 0.1 s";
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}
+
+export const inNumber = (value: number): string => Math.round(value).toLocaleString("en");
+export const inTokens = (tokens: number): string => `${inNumber(tokens)} ${tokens === 1 ? "token" : "tokens"}`;
+
+/** `42 %`; never 0 % or 100 % where it is not quite that. */
+export function inPercent(share: number): string {
+  const percent = share * 100;
+  if (percent > 0 && percent < 1) return "under 1 %";
+  if (percent < 100 && percent > 99) return "99 %";
+  return `${Math.round(percent)} %`;
+}
+
+export interface Thought {
+  isRunning: boolean;
+  seconds: number | null;
+  /** `estimated`: counted by the pieces in which it came. */
+  tokens: { count: number; estimated: boolean } | null;
+}
+
+/** The line of a reasoning: what it says while it runs, and then. */
+export function thoughtWords({ isRunning, seconds, tokens }: Thought): string {
+  const took = seconds === null ? "" : ` for ${inSeconds(seconds)}`;
+  if (isRunning) return `Thinking${took} …`;
+  if (tokens === null || tokens.count === 0) return `Thought${took}`;
+  return `Thought${took}, ${tokens.estimated ? "about " : ""}${inTokens(tokens.count)}`;
+}
+
+/** The line of text that was held back: it was on no channel, or on one that nobody is meant to read. */
+export function heldBackWords(channel: string | null): string {
+  return channel === null || channel === "" ? "Text on no channel, held back" : `Text on the channel ${channel}, held back`;
+}
+
+/** Why an answer is not complete, and what can be done. */
+export function incompleteWords(reason: string | undefined): string {
+  switch (reason) {
+    case "max_output_tokens":
+      return "Cut off: the answer reached its limit of tokens. Continue it, or raise the limit in the settings.";
+    case "max_tool_calls":
+      return "Cut off: the limit of tool calls was reached. Continue to let it go on.";
+    case "time_limit":
+      return "Cut off: the server's time limit was reached. Continue to let it go on.";
+    case "no_visible_output":
+      return "The model ended without an answer. Continue it, or regenerate.";
+    case "uncertain_call":
+      return "A tool call was damaged on its way, so it was not made. Regenerate to try again.";
+    case "content_filter":
+      return "Cut off by a filter of the model's server.";
+    case undefined:
+      return "The answer is not complete. Continue it, or regenerate.";
+    default:
+      return `The answer is not complete (${reason.replaceAll("_", " ")}). Continue it, or regenerate.`;
+  }
+}
+
+const CHANNEL_WORDS: Record<string, string> = { analysis: "reasoning", commentary: "notes", final: "answer", calls: "calls" };
+
+/** `reasoning 120, answer 34`, in the order in which they stand in an answer. */
+export function channelWords(usage: Usage): string | null {
+  const channels = usage.output_tokens_details?.harmonia_channels;
+  const reasoning = usage.output_tokens_details?.reasoning_tokens ?? 0;
+  if (channels === undefined) {
+    return reasoning > 0 ? `reasoning ${inNumber(reasoning)}, other ${inNumber(usage.output_tokens - reasoning)}` : null;
+  }
+  const known = Object.keys(CHANNEL_WORDS);
+  const others = Object.keys(channels).filter((name) => !known.includes(name));
+  const names = [...known.filter((name) => (channels[name] ?? 0) > 0), ...others];
+  if (names.length === 0) return null;
+  return names.map((name) => `${CHANNEL_WORDS[name] ?? name} ${inNumber(channels[name] ?? 0)}`).join(", ");
+}
+
+/** Below these a speed says more about the clock than about the model. */
+const FEWEST_TOKENS = 20;
+const SHORTEST_S = 0.1;
+
+/** Tokens per second, measured from the first token; null where there is too little to measure. */
+export function speedOf(details: TurnDetails): number | null {
+  const { usage, first_token_s: first, total_s: total } = details;
+  if (usage === undefined || first === undefined || total === undefined || usage.output_tokens < FEWEST_TOKENS) return null;
+  const took = total - first;
+  return took >= SHORTEST_S ? usage.output_tokens / took : null;
+}
+
+export interface ContextUse {
+  used: number;
+  of: number | null;
+  share: number | null;
+}
+
+/** How much of the context the conversation takes up behind this answer. */
+export function contextUse(usage: Usage, contextTokens: number | null): ContextUse {
+  const used = usage.input_tokens + usage.output_tokens;
+  const share = contextTokens === null || contextTokens === 0 ? null : Math.min(used / contextTokens, 1);
+  return { used, of: contextTokens, share };
+}
+
+/** `about 120 tokens, 3 % of the context`. */
+export function promptWords(tokens: number, contextTokens: number | null): string {
+  const share = contextTokens === null || contextTokens === 0 ? "" : `, ${inPercent(tokens / contextTokens)} of the context`;
+  return `about ${inTokens(tokens)}${share}`;
+}
+
+/** The beginning of a text, cut between words, for announcements and labels. */
+export function beginning(text: string, most: number): string {
+  const flat = text.slice(0, most * 4).replace(/\s+/g, " ").trim();
+  if (flat.length <= most) return flat;
+  const cut = flat.slice(0, most);
+  return `${cut.slice(0, cut.lastIndexOf(" ") > most / 2 ? cut.lastIndexOf(" ") : most)} …`;
+}

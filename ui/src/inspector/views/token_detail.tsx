@@ -1,0 +1,39 @@
+/** What there is to say about one token: its position, its id, its bytes, its text, and where it stands. */
+
+import { groupsOf } from "../blocks";
+import { hexOf, visible } from "../spelled";
+import { inspection, messageOf, starts, turnTrace } from "../state";
+import { countOf, number, partAt } from "../trace";
+
+export function TokenDetail({ at }: { at: number | null }) {
+  const found = inspection.value;
+  if (found === null || at === null) return <p class="token-detail quiet">Point at a token, or walk with the arrow keys.</p>;
+  const index = messageOf({ kind: "token", token: at });
+  const message = index === null ? undefined : found.messages[index];
+  const offset = at - (starts.value[index ?? 0] ?? 0);
+  if (index === null || message === undefined || offset >= countOf(message)) {
+    return <p class="token-detail">{`Token ${number(at)}: part of no message.`}</p>;
+  }
+  const group = groupsOf(message, found.token_table ?? {}).find((one) => one.start <= offset && offset < one.start + one.ids.length);
+  const id = group?.ids[offset - group.start];
+  const info = found.token_table?.[String(id)];
+  return (
+    <dl class="token-detail">
+      <Fact name="Token" value={number(at)} />
+      <Fact name="Id" value={String(id)} />
+      <Fact name="Text" value={group === undefined ? "" : visible(group.text)} />
+      {group !== undefined && group.ids.length > 1 && <Fact name="Shared by" value={`${group.ids.length} tokens, this is number ${offset - group.start + 1}`} />}
+      <Fact name="Bytes" value={info?.bytes == null ? "none" : hexOf(info)} />
+      <Fact name="Kind" value={group?.isSpecial ? "special token" : "text"} />
+      {turnTrace.value?.prompt_tokens === at && <Fact name="First token" value="of the answer" />}
+      <Fact name="In" value={`${partAt(message, offset)} of message ${index + 1}, ${message.role}${message.channel === null ? "" : `, ${message.channel}`}`} />
+    </dl>
+  );
+}
+
+const Fact = ({ name, value }: { name: string; value: string }) => (
+  <div>
+    <dt>{name}</dt>
+    <dd>{value}</dd>
+  </div>
+);

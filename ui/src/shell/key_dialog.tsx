@@ -1,0 +1,41 @@
+/** Asks for the API key where the server wants one. Nothing that was typed is lost meanwhile. */
+
+import { useSignal } from "@preact/signals";
+import { apiKey, needsKey, setKey } from "../api/client";
+import { loadServerInfo } from "../api/server";
+import { Dialog } from "../parts/dialog";
+
+export function KeyDialog() {
+  const key = useSignal("");
+  const remember = useSignal(false);
+  if (!needsKey.value) return null;
+  const wasRefused = apiKey.value !== null;
+  const onSubmit = (event: Event) => {
+    event.preventDefault();
+    setKey(key.value.trim(), remember.value);
+    void loadServerInfo().catch(() => undefined);
+  };
+  return (
+    <Dialog title="API key" onClose={() => (needsKey.value = false)}>
+      <form onSubmit={onSubmit}>
+        <p>
+          {wasRefused ? "The server does not know this key. " : "This server wants an API key. "}
+          Its operator makes one with <code>harmonia keys new</code>.
+        </p>
+        <label class="field">
+          Key
+          <input type="password" autocomplete="off" required autofocus value={key.value} onInput={(event) => (key.value = event.currentTarget.value)} />
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={remember.value} onChange={(event) => (remember.value = event.currentTarget.checked)} />
+          Remember it in this browser, not only in this tab
+        </label>
+        <p class="buttons">
+          <button class="main" disabled={key.value.trim() === ""}>
+            Use this key
+          </button>
+        </p>
+      </form>
+    </Dialog>
+  );
+}

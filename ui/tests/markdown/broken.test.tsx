@@ -1,0 +1,23 @@
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { expect, it, vi } from "vitest";
+import { loadMarkdown, Markdown } from "../../src/markdown/markdown";
+
+vi.mock("../../src/markdown/markdown_view", () => ({
+  MarkdownView: class {
+    show(): void {
+      throw new RangeError("too deep");
+    }
+  },
+}));
+
+it("a text that cannot be read as Markdown is shown as it is, and stays so", async () => {
+  const told = vi.spyOn(console, "error").mockImplementation(() => undefined);
+  await loadMarkdown();
+  const root = document.createElement("div");
+  act(() => render(<Markdown text="**one" isLive />, root));
+  expect(root.textContent).toBe("**one");
+  act(() => render(<Markdown text="**one**" isLive={false} />, root));
+  expect(root.textContent).toBe("**one**");
+  expect(told).toHaveBeenCalledTimes(1);
+});
