@@ -16,9 +16,10 @@ from benchmarks.agreement import Disagreement
 from benchmarks.lines import make_lines
 from benchmarks.machine import describe_machine, installed_versions
 from benchmarks.measure import Measurement, say
+from benchmarks.options import options_parser
 from benchmarks.processes import RivalDied, Worker, WorkerProcess, environment
 from benchmarks.report import Report, write_between_markers
-from benchmarks.rivals import ENGINES, NAMES
+from benchmarks.rivals import EXTRAS, NAMES
 from benchmarks.suites import CASES, ROWS, STARTS, cases_of, select
 
 OpenWorker = Callable[[str, dict[str, str]], Worker]
@@ -32,7 +33,11 @@ def main(arguments: Sequence[str] | None = None, open_worker: OpenWorker = Worke
     except KeyError as error:
         print(f"error: {error.args[0]}", file=sys.stderr)
         return 2
-    rivals = [name for name in NAMES if ENGINES.get(name) != "fast" or find_spec("gigatoken") is not None]
+    rivals = [name for name in NAMES if name not in EXTRAS or find_spec(EXTRAS[name]) is not None]
+    missing = [row.name for row in rows if row.against not in rivals]
+    if missing:
+        say(f"left out, because their rival is not installed: {', '.join(missing)}")
+        rows = tuple(row for row in rows if row.against in rivals)
     machine = describe_machine()
     names = cases_of(rows)
     try:
@@ -62,19 +67,7 @@ def main(arguments: Sequence[str] | None = None, open_worker: OpenWorker = Worke
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Harmonia against its rivals.")
-    parser.add_argument("--quick", action="store_true", help="two rounds of everything, to see that it works")
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help=f"rows that begin so: {', '.join(r.name for r in ROWS)}",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to FILE")
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="rewrite the results in FILE, between its markers"
-    )
+    parser = options_parser("python -m benchmarks", "Harmonia against its rivals.", (row.name for row in ROWS))
     parser.add_argument("--summary", type=Path, metavar="FILE", help="the same with what was promised only")
     return parser.parse_args(arguments)
 

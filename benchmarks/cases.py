@@ -17,7 +17,9 @@ Json = dict[str, Any]
 # read    the same through the reference's API, reading the properties that `reads` names at every token
 # turn    the loop around an engine that gives these tokens, less the time of reading that engine's stream; of the
 #         reference, its parser alone
-Action = Literal["cold", "warm", "append", "encode", "parse", "stream", "read", "turn"]
+# build   the tools of a conversation to a grammar; of an engine, compiling it
+# masks   which tokens the grammar admits, before each token of a call
+Action = Literal["cold", "warm", "append", "encode", "parse", "stream", "read", "turn", "build", "masks"]
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import bench_dropin, bench_encode, bench_parse, bench_render, bench_start, bench_turn
+from benchmarks import bench_dropin, bench_encode, bench_grammar, bench_parse, bench_render, bench_start, bench_turn
 from benchmarks.cases import Case, Row, Start
 
 STARTS: dict[str, Start] = {start.name: start for start in (*bench_start.CASES, *bench_dropin.STARTS)}
 CASES: dict[str, Case] = {
     case.name: case
-    for suite in (bench_render, bench_parse, bench_encode, bench_dropin, bench_turn)
+    for suite in (bench_render, bench_parse, bench_encode, bench_dropin, bench_turn, bench_grammar)
     for case in suite.CASES
 }
 
@@ -19,12 +19,14 @@ _ALL = (
     *bench_encode.ROWS,
     *bench_dropin.ROWS,
     *bench_turn.ROWS,
+    *bench_grammar.ROWS,
 )
 _PROMISED = (
     *("start", "cold-short", "cold-5kb", "append", "spaces-100k", "spaces-1m", "memory"),
     *("parse-short", "parse-stream", "parse-whole"),
     *("dropin-cold-short", "dropin-append", "dropin-parse-short", "dropin-stream", "dropin-content", "dropin-memory"),
     *("turn", "turn-eight", "turn-long", "tools-again", "tools-first"),
+    *("grammar-build", "grammar-xgrammar", "grammar-gbnf", "grammar-masks"),
 )
 
 ROWS: tuple[Row, ...] = (

@@ -55,9 +55,26 @@ def agree(rivals: dict[str, ScriptedWorker], **options: Any) -> tuple[list[list[
     return agree_on_case(Case("scripted", "cold", lambda _random: [], rounds=1, **options), rivals, quick=True)
 
 
-@pytest.mark.parametrize(
-    "name", ["start-20", "cold-5-tools", "parse-stream-16", "encode-short", "dropin-messages", "turn-eight"]
+# A row of each suite. Every one starts a process or more for each rival: the two in which each kind of row is started,
+# compared, timed and reported are run always, the others have the same way and cases of their own.
+SUITES = (
+    "start-20",
+    "parse-short-first",
+    *(
+        pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in (
+            "parse-stream-16",
+            "cold-5-tools",
+            "encode-short",
+            "dropin-messages",
+            "turn-eight",
+            "grammar-masks",
+        )
+    ),
 )
+
+
+@pytest.mark.parametrize("name", SUITES)
 def test_each_suite_runs_and_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--only", name, "--json", str(tmp_path / "out.json")]) == 0
     (row,) = select([name])
@@ -199,6 +216,9 @@ def test_the_promised_rows_are_there() -> None:
         "turn-long": (13, None),
         "tools-again": (1.2, None),
         "tools-first": (13, None),
+        "grammar-build": (1, None),
+        "grammar-xgrammar": (1, None),
+        "grammar-masks": (1.1, None),
     }
 
 

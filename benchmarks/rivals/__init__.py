@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 # Harmonia by its own API and by that of the reference (the drop-in), and which of its tokenizers each of them runs.
 ENGINES = {"core": "exact", "fast": "fast", "dropin-core": "exact", "dropin-fast": "fast"}
-NAMES = ("openai-harmony", "tiktoken", *ENGINES)
+NAMES = ("openai-harmony", "tiktoken", "llguidance", "xgrammar", "llama.cpp", *ENGINES)
+# Those that are measured where they are installed; of the others, the benchmarks need all.
+EXTRAS = {
+    "fast": "gigatoken",
+    "dropin-fast": "gigatoken",
+    "llguidance": "llguidance",
+    "xgrammar": "xgrammar",
+    "llama.cpp": "xllamacpp",
+}
 
 
 def load_rival(name: str) -> Rival:
@@ -41,6 +49,18 @@ def load_rival(name: str) -> Rival:
         from benchmarks.rivals.tiktoken import Tiktoken
 
         return Tiktoken()
+    if name == "llguidance":
+        from benchmarks.rivals.llguidance import Llguidance
+
+        return Llguidance()
+    if name == "xgrammar":
+        from benchmarks.rivals.xgrammar import Xgrammar
+
+        return Xgrammar()
+    if name == "llama.cpp":
+        from benchmarks.rivals.llama_cpp import LlamaCpp
+
+        return LlamaCpp()
     if name in ("core", "fast"):
         from benchmarks.rivals.harmonia import Harmonia
 

@@ -84,6 +84,8 @@ class Harmonia:
                         )
                         read = [_read(message) for message in messages]
                         results.append((seconds, {"messages": read, "text": "".join(texts)}))
+            case "build" | "masks":
+                results = _time_grammar(case, inputs)
             case "turn":
                 for completion in inputs:
                     seconds, (messages, texts) = _time_turn(completion, case.chunk_tokens)
@@ -145,6 +147,27 @@ def _stream_channels(chunks: list[Any], vocabulary: Any) -> tuple[list[Any], lis
                 messages.append(event.message)
     parser.close()
     return messages, [*texts, *dict.fromkeys(map(str, channels))]
+
+
+def _time_grammar(case: Case, inputs: list[Any]) -> list[tuple[float, Any]]:
+    from benchmarks.grammars import completion_of, counted, demand_of, kind_of, walk
+    from benchmarks.timing import timed, without_garbage_collection
+    from harmonia.grammar.writing import grammar_for
+
+    results: list[tuple[float, Any]] = []
+    with without_garbage_collection():
+        for messages in inputs:
+            demand = demand_of(messages)
+            seconds, grammar = timed(lambda it=demand: grammar_for(it, kind_of(case)))
+            if case.action == "build":
+                results.append((seconds, grammar.text))
+                continue
+            from harmonia.run.engines.masking import Matcher
+
+            matcher, tokens = Matcher(grammar), completion_of(demand)
+            seconds, masks = timed(lambda it=matcher, them=tokens: walk(it.mask, it.commit, them))
+            results.append((seconds, counted(masks)))
+    return results
 
 
 def _time_turn(tokens: list[int], chunk_tokens: int) -> tuple[float, tuple[list[Any], list[str]]]:

@@ -10,10 +10,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from benchmarks.machine import describe_machine, installed_versions
 from benchmarks.measure import say
+from benchmarks.options import options_parser
 from benchmarks.processes import RivalDied
 from benchmarks.report import write_between_markers
 from benchmarks.server.cases import Case, make_cases
@@ -92,20 +92,10 @@ def _run(case: Case, numbers: range, pair: Pair, rounds: Rounds) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.server", description="The server against its own stack sending prepared bytes."
-    )
-    parser.add_argument("--quick", action="store_true", help="a round or two of everything, to see that it works")
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help=f"rows that begin so: {', '.join(row.name for row in ROWS)}",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to FILE")
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="rewrite the results in FILE, between its markers"
+    parser = options_parser(
+        "python -m benchmarks.server",
+        "The server against its own stack sending prepared bytes.",
+        (row.name for row in ROWS),
     )
     return parser.parse_args(arguments)
 

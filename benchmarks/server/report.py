@@ -8,6 +8,7 @@ from statistics import median
 
 from benchmarks.server.cases import Sample
 from benchmarks.server.rows import Row
+from benchmarks.tables import align
 
 BEGIN = "<!-- results: written by `python -m benchmarks.server --markdown`, do not edit -->"
 
@@ -67,17 +68,7 @@ class Report:
 
     def as_text(self) -> str:
         """For the terminal: aligned columns."""
-        table = [_HEADINGS, *(_cells(line) for line in self.lines)]
-        widths = [max(len(row[column]) for row in table) for column in range(len(_HEADINGS))]
-        set_rows = [
-            "  ".join(
-                cell.ljust(width) if column in (0, len(widths) - 1) else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in table
-        ]
-        set_rows.insert(1, "─" * max(map(len, set_rows)))
-        return "\n".join([*set_rows, "", *self._notes(), ""])
+        return "\n".join([*align([_HEADINGS, *(_cells(line) for line in self.lines)]), "", *self._notes(), ""])
 
     def as_markdown(self) -> str:
         """For the documentation."""
