@@ -12,17 +12,33 @@ CLIENTS := $(VENV)/.clients-installed
 LITELLM := $(VENV)/clients/litellm
 JAVASCRIPT := tests/clients/javascript/node_modules/.package-lock.json
 TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
+PAGE_TOOLS := ui/node_modules/.package-lock.json
+PAGE := src/harmonia/serve/page/index.html
+PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/package.json ui/tsconfig.json ui/vite.config.ts
+BROWSER := $(VENV)/.browser-looked-for
+
+# The tests start hundreds of processes. Where Python was told to keep nothing that it compiled, as in many containers,
+# each of them would compile all of Harmonia anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test test-exhaustive test-engines test-clients fuzz fuzz-server lint format bench bench-server docs clean
+.PHONY: help serve page wheel demo test test-page test-page-logic test-page-browser screenshots test-exhaustive test-engines test-clients fuzz fuzz-server lint format bench bench-server docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # With reasoning shown, which suits a trial. 130 is what Ctrl-C ends it with, and no error.
 serve: $(SERVER)  ## Install what is needed and start the server (SERVE='--port 9000' adds flags); Ctrl-C stops it
+	@$(MAKE) -s page || echo "left out: the page, which could not be built (see above)" >&2
 	@$(BIN)/harmonia serve --engine auto --analysis shown --store sqlite:///.harmonia/responses.sqlite3 \
 	  --seal-key-file .harmonia/seal-keys.json $(SERVE) || { code=$$?; test $$code -eq 130 || exit $$code; }
+
+page: $(PAGE)  ## Build the page from ui/, where Node.js is there
+
+wheel: $(MADE) $(PAGE)  ## Build the distribution with the page in it, into dist/
+	@test -f $(PAGE) || { echo "a wheel needs the page, and the page needs Node.js 20 or newer" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet hatchling
+	$(BIN)/python -m hatchling build
 
 demo: $(INSTALLED)  ## Without a server: a question with a tool, and a broken answer inspected
 	@echo '> What is the weather in Paris?' >&2
@@ -34,11 +50,30 @@ demo: $(INSTALLED)  ## Without a server: a question with a tool, and a broken an
 	  "$(BIN)/harmonia chat -m demo -T examples/weather.py   (with no model)" \
 	  "$(BIN)/harmonia render examples/weather.json" >&2
 
-test: lint $(INSTALLED) $(TYPESCRIPT)  ## Install what is needed, check style and types, run the tests
-	$(BIN)/pytest -n auto -m 'not exhaustive and not engines and not clients'
+# The check of types keeps one processor busy and the page's own tests another, so they run side by side. If either
+# fails, nothing more is run.
+test: $(INSTALLED) $(TYPESCRIPT) $(PAGE) $(BROWSER)  ## Install what is needed, check style and types, run the tests
+	@$(MAKE) --no-print-directory -j2 lint test-page-logic
+	@$(MAKE) --no-print-directory test-page-browser
+	$(BIN)/pytest -n auto -m 'not exhaustive and not engines and not clients and not browser'
 
-test-exhaustive: $(INSTALLED)  ## Every code point and the large fuzz: minutes
-	$(BIN)/pytest -n auto -m exhaustive
+test-page: $(INSTALLED) $(PAGE) $(BROWSER) test-page-logic test-page-browser  ## The page: its logic, and its behaviour in a real browser
+
+# What these two need is made by whoever asks for them.
+test-page-logic:
+	@if [ -f $(PAGE_TOOLS) ]; then cd ui && npm run --silent types && npm run --silent test; \
+	else echo "left out: the tests of the page (no npm)" >&2; fi
+
+# A run of its own: Playwright keeps an event loop in the thread of its tests, which no other test here can live with.
+test-page-browser:
+	$(BIN)/pytest -n auto -m 'browser and not exhaustive' tests/page
+
+screenshots: $(INSTALLED) $(PAGE) $(BROWSER)  ## Take the pictures of the README anew
+	HARMONIA_TEST_SCREENSHOTS=docs/images $(BIN)/pytest -m browser tests/page/test_screenshots.py
+
+test-exhaustive: $(INSTALLED) $(PAGE) $(BROWSER)  ## Every code point, the large fuzz, large traces in a browser: minutes
+	$(BIN)/pytest -n auto -m 'exhaustive and not browser'
+	$(BIN)/pytest -n auto -m 'browser and exhaustive' tests/page
 
 test-engines: $(ENGINES)  ## A tiny gpt-oss in transformers and in llama.cpp, for real
 	$(BIN)/pytest -m engines
@@ -75,7 +110,8 @@ docs: $(INSTALLED)  ## Write the pages that are made from code: the command line
 	$(BIN)/python tools/write_docs.py
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) .harmonia tests/typescript/node_modules tests/clients/javascript/node_modules \
+	rm -rf $(VENV) .harmonia tests/typescript/node_modules tests/clients/javascript/node_modules ui/node_modules \
+	  src/harmonia/serve/page \
 	  .pytest_cache .ruff_cache .hypothesis .fuzz dist
 
 $(MADE):
@@ -91,11 +127,12 @@ $(SERVER): pyproject.toml | $(MADE)
 
 $(INSTALLED): pyproject.toml | $(MADE)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp,server]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp,server,grammar]' --group dev
 	@touch $@ $(SERVER)
 
 $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --group engines
+	$(BIN)/python -m pip install --quiet --no-deps 'xgrammar>=0.2.8' apache-tvm-ffi
 	@touch $@
 
 $(CLIENTS): $(INSTALLED)
@@ -112,6 +149,21 @@ $(JAVASCRIPT): tests/clients/javascript/package-lock.json
 	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix $(<D) && touch $@; \
 	else echo "left out: Codex and the clients in JavaScript (no npm), so their tests are skipped" >&2; fi
+
+$(PAGE_TOOLS): ui/package-lock.json
+	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true
+	@if command -v npm >/dev/null; then npm ci --loglevel=error --no-audit --no-fund --prefix ui >/dev/null && touch $@; fi
+
+# The page is built where Node.js is there; the server does without it, and says how to get it.
+$(PAGE): $(PAGE_TOOLS) $(PAGE_SOURCES)
+	@if [ -f $(PAGE_TOOLS) ]; then npm run --silent build --prefix ui -- --logLevel warn && touch $@; \
+	else echo "left out: the page (no npm); install Node.js 20 or newer and run make page" >&2; fi
+
+$(BROWSER): | $(MADE)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  scripts/install_system_packages chromium fonts-dejavu-core || \
+	  echo "left out: the tests in a browser (no Chromium)" >&2
+	@touch $@
 
 $(TYPESCRIPT): tests/typescript/package-lock.json
 	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true

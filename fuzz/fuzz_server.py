@@ -49,6 +49,7 @@ from harmonia.run.engines.demo import DemoEngine  # noqa: E402
 from harmonia.serve.http.logs import configure, withdraw  # noqa: E402
 from harmonia.serve.problems import _TABLE  # noqa: E402  # pyright: ignore[reportPrivateUsage]
 from harmonia.serve.settings import Limits  # noqa: E402
+from harmonia.vocabulary import MESSAGE  # noqa: E402
 from scripted import ScriptedEngine, calls, final, say, think  # noqa: E402
 from serving.safety.full_requests import CHAT, FULL_CHAT, FULL_REQUESTS, FULL_RESPONSE, RESPONSES  # noqa: E402
 from serving.safety.in_process import Answered, application, ask  # noqa: E402
@@ -60,6 +61,8 @@ MORE_BYTES = 1_500 * 1024 * 1024
 CODES = {code.value for code in ErrorCode} | {row[2] for row in _TABLE.values() if row[2] is not None}
 # The demo answers behind a result of a tool, whatever is demanded. It is a fault of the model's, and told as one.
 DEMAND_NOT_MET = "tool_choice_not_met"
+# Neither of the two knows what form an answer, or the arguments of a strict tool, should have.
+FORM_NOT_MET = "form_not_met"
 
 Mutation = Callable[[random.Random, Any], Any]
 
@@ -303,7 +306,8 @@ class Fuzzer:
             raise Found(f"{type(error).__name__}: {error}\n{_told(method, path, data, headers)}") from error
         finally:
             faulthandler.cancel_dump_traceback_later()
-        if self._is_demo and answer.status == 500 and method != "HEAD" and _code(answer) == DEMAND_NOT_MET:
+        models_faults = (FORM_NOT_MET, DEMAND_NOT_MET) if self._is_demo else (FORM_NOT_MET,)
+        if answer.status == 500 and method != "HEAD" and _code(answer) in models_faults:
             self.not_met += 1
             return answer
         self.statuses[answer.status] += 1
@@ -361,8 +365,11 @@ def _wrong_with_stream(body: bytes) -> str | None:
     return "a bug in a stream" if b'"server_error"' in body else None
 
 
-def _code(answer: Answered) -> Any:
-    return answer.json["error"]["code"]
+def _code(answer: Answered) -> object:
+    try:
+        return answer.json["error"]["code"]
+    except (ValueError, KeyError, TypeError):
+        return None  # which is wrong with it, and looked at for all answers
 
 
 def _memory() -> int:
@@ -395,7 +402,9 @@ class ObedientEngine(ScriptedEngine):
             async for event in super().generate(prompt, request):
                 yield event
             return
-        yield Chunk(say(f"<|channel|>commentary to={demanded} <|constrain|>json<|message|>{{}}<|call|>"))
+        # At a second attempt, the header is there already.
+        header = "" if prompt[-1] == MESSAGE else f"<|channel|>commentary to={demanded} <|constrain|>json<|message|>"
+        yield Chunk(say(f"{header}{{}}<|call|>"))
         yield Finish("stop")
 
 
@@ -454,7 +463,7 @@ def main() -> None:
         statuses += fuzzer.statuses
         not_met += fuzzer.not_met
     print("fuzz: statuses " + ", ".join(f"{status}: {count:,}" for status, count in sorted(statuses.items())))
-    print(f"fuzz: {not_met:,} times the demo did not call what was demanded, which is the model's fault")
+    print(f"fuzz: {not_met:,} times what was demanded was not met, which is the model's fault")
     print(f"fuzz: {sum(statuses.values()) + not_met:,} requests, {statuses[500]} answers of 500")
 
 

@@ -12,7 +12,7 @@ from harmonia import InputError
 from harmonia.errors import ErrorCode, Position
 from harmonia.messages import Json
 from harmonia.renderer import Renderer
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.serve.chat_completions import ChatCompletions
 from harmonia.serve.identity import Caller
 from harmonia.serve.server_tools import ServerTool
@@ -100,7 +100,7 @@ def _add(choice: Json, delta: Json) -> None:
     choice["parts"].append(delta["delta"])
     if delta["logprobs"] is not None:
         choice.setdefault("logprobs", []).extend(delta["logprobs"]["content"])
-    for name in ("finish_reason", "hidden_because", "unfinished_call"):
+    for name in ("finish_reason", "hidden_because", "unfinished_call", "warnings"):
         if delta.get(name) is not None:
             assert name not in choice
             choice[name] = delta[name]

@@ -5,7 +5,9 @@ The number of cases that were compared with them is printed at the end of a run.
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -23,11 +25,38 @@ if TYPE_CHECKING:
 settings.register_profile("harmonia", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harmonia")
 
+# A shell that starts something in the background lets it ignore Ctrl-C, and some tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 class OrdinaryEncoder(Protocol):
     """What the tests use of tiktoken."""
 
     def encode_ordinary(self, text: str) -> list[int]: ...
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    _keep_to_the_end()
+
+
+def pytest_runtest_logstart(location: tuple[str, int | None, str]) -> None:
+    """What the tests of a module loaded for all that follow, such as the vocabulary, lives to the end too."""
+    global _module
+    if location[0] != _module:
+        _module = location[0]
+        _keep_to_the_end()
+
+
+_module = ""
+
+
+def _keep_to_the_end() -> None:
+    """No collection of garbage has to look at what is there now. Tests that collect garbage to see that nothing was
+    left behind would otherwise walk ten thousand collected tests, and all that was imported, each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

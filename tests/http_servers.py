@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.serve.api.queries import Query
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.app import Application, make_app
-from harmonia.serve.http.contract import Query
 from harmonia.serve.http.server import Listening, serve
 from harmonia.serve.identity import Caller
 from harmonia.serve.settings import Limits, Settings
+from harmonia.serve.turn_traces import RenderedTurn
+from quick_uvicorn import quicken
+
+quicken()
 
 # Against a hang; nothing is measured with it.
 WATCHDOG_S = 60.0
@@ -123,6 +127,7 @@ class FakeService:
         self.settings = settings or Settings(port=0)
         self.responses = Answers()
         self.chat = Generates()
+        self.chats: Any = None
         self.keys = None if keys is None else Keys(keys)
         self.store = CheckedStore()
         self.model: Any = None
@@ -135,6 +140,12 @@ class FakeService:
         if name not in self.model_names:
             raise InputError(ErrorCode.SERVE_UNKNOWN_MODEL, "there is no such model", Position(path="$.model"))
         return name
+
+    async def render_turn(self, caller: Caller, request: Any, output: Any, sampled: Any = ()) -> RenderedTurn:
+        return RenderedTurn([], 0)
+
+    def describe_mcp_servers(self) -> list[Any]:
+        return []
 
 
 def emit(events: Sequence[StreamEvent], then: Callable[[Generated], Awaitable[None]] | None = None) -> Script:
@@ -230,7 +241,7 @@ class Client:
 
     async def read(self, *, is_head: bool = False) -> Answer:
         status, headers = await self.read_head()
-        if is_head or status == 204:
+        if is_head or status in (204, 304):
             body = b""
         elif "content-length" in headers:
             body = await self.reader.readexactly(int(headers["content-length"]))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from harmonia.run.loop import Model
+from harmonia.run.sources import Model
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.identity import Caller
 from harmonia.serve.seals import Seals

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import sqlite3
+import sys
 from collections.abc import Mapping
 from contextlib import aclosing, closing
 from pathlib import Path
@@ -53,6 +54,16 @@ def worst(found: list[Finding], name: str) -> Verdict:
 
 def failed(found: list[Finding]) -> set[str]:
     return {each.name for each in found if each.verdict == "fail"}
+
+
+def test_without_llguidance_it_says_what_is_not_held_or_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert worst(examined({}, tmp_path), "extra grammar") == "ok"
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    found = examined({}, tmp_path)
+    assert worst(found, "extra grammar") == "warn"
+    assert "harmonia[grammar]" in next(each.advice for each in found if each.name == "extra grammar")
 
 
 # ── as a person calls it ────────────────────────────────────────────────────────────────────────────────────────────

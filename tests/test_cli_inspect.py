@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import harmonia
 from harmonia.cli import main
 from harmonia.cli.display import shorten, wrap
 from harmonia.parts.inspection.excerpts import cells, excerpt, show
+from repeated import repeated
 
 CALL = '<|channel|>commentary to=functions.x <|constrain|>json<|message|>{"a": 1}<|call|>'
 TEXT = "<|channel|>analysis<|message|>Sum: 4<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>"
@@ -383,8 +384,9 @@ def test_what_a_server_parsed_itself_is_no_fault_of_the_model() -> None:
     chunks = [{"choices": [{"delta": {"reasoning": "Hm."}}]}, {"choices": [{"delta": {"content": "Four."}}]}]
     stdin = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
     shown = view(stdin=stdin)
-    assert "\nnote: the server had parsed some of it already (reasoning 1x)" in shown
-    assert "hint: the server parsed the Harmony itself: ask it for raw tokens\n" in shown
+    assert "2 messages" in shown and "0 faults" in shown
+    assert "on analysis" in shown and "on final" in shown
+    assert "\nnote: the server had read the Harmony itself" in shown
     assert "skip_special_tokens" in view(stdin="Four.")
 
 
@@ -431,8 +433,7 @@ SPECIALS = st.sampled_from(["<|start|>", "<|channel|>", "<|message|>", "<|end|>"
 WORDS = st.sampled_from(["assistant", "final", "analysis", " to=functions.x", "語", "🦜", "hello ", "\n", "system"])
 
 
-@settings(max_examples=20)  # each is two runs of the command
-@given(st.lists(SPECIALS | WORDS, max_size=12), st.sampled_from(["assistant", None]))
+@repeated(given(st.lists(SPECIALS | WORDS, max_size=12), st.sampled_from(["assistant", None])), some=6, many=20)
 def test_every_token_is_counted_once_and_nothing_is_raised(pieces: list[str], role: str | None) -> None:
     tokens = [token for piece in pieces for token in harmonia.encode(piece, special="all")]
     options = ["--role", role] if role else []

@@ -22,6 +22,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # A fenced block and its language; a ```text block right behind a ```python block is what that one prints.
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+_NEXT = "---- the next block ----"  # what is printed between two blocks
+
 
 class Example(NamedTuple):
     language: str
@@ -40,10 +42,14 @@ def examples(page: Path) -> list[Example]:
     return found
 
 
-def run_python(code: str) -> str:
-    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=ROOT)
+def run_blocks(blocks: list[str]) -> list[str]:
+    """What each block prints. They continue each other, as a reader would run them, so one process runs them all."""
+    if not blocks:
+        return []
+    script = f"\nprint({_NEXT!r}, flush=True)\n".join(blocks)
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    return ran.stdout.split(f"{_NEXT}\n")
 
 
 def run_console(session: str) -> str:
@@ -75,16 +81,13 @@ def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_print_what_it_says(page: Path, server_url: str) -> None:
-    # The Python blocks of a page continue each other, as a reader would run them.
-    script = ""
+    blocks = [example for example in examples(page) if example.language == "python"]
+    printed = run_blocks([example.code.replace(SERVER, server_url) for example in blocks])
+    for example, output in zip(blocks, printed, strict=True):
+        if example.output is not None:
+            assert output == example.output, f"in {page.name}:\n{example.code}"
     for example in examples(page):
-        if example.language == "python":
-            before = run_python(script) if script and example.output is not None else ""
-            script += example.code.replace(SERVER, server_url) + "\n"
-            printed = run_python(script)
-            if example.output is not None:
-                assert printed.removeprefix(before) == example.output, f"in {page.name}:\n{example.code}"
-        elif example.language == "console":
+        if example.language == "console":
             assert run_console(example.code) == example.code.replace("\\\n", ""), f"in {page.name}"
 
 

@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 
 FUZZ = Path(__file__).parent.parent / "fuzz"
-RUNS = 1_000
+RUNS = (300, pytest.param(1_000, marks=pytest.mark.exhaustive))
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None,
     reason="atheris is not installed",
 )
-def test_a_bounded_fuzz_of_the_parser_finds_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", RUNS)
+def test_a_bounded_fuzz_of_the_parser_finds_nothing(runs: int, tmp_path: Path) -> None:
     grown = tmp_path / "corpus"  # libFuzzer writes what it discovers into the first folder
     grown.mkdir()
-    options = [f"-runs={RUNS}", "-seed=1", "-max_len=300", "-timeout=20", f"-artifact_prefix={tmp_path}/"]
+    options = [f"-runs={runs}", "-seed=1", "-max_len=300", "-timeout=20", f"-artifact_prefix={tmp_path}/"]
     done = subprocess.run(
         [sys.executable, FUZZ / "fuzz_parser.py", *options, grown, FUZZ / "corpus"],
         capture_output=True,
@@ -29,7 +30,7 @@ def test_a_bounded_fuzz_of_the_parser_finds_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
-    assert f"Done {RUNS} runs" in done.stderr
+    assert f"Done {runs} runs" in done.stderr
 
 
 def test_the_fuzzer_states_its_invariant_first() -> None:

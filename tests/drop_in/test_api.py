@@ -23,7 +23,7 @@ from harmonia import openai_harmony as ours
 from harmonia.vocabulary import CALL, END, RETURN
 from oracle_cases import compared
 
-CASES = 200
+CASES = 40
 ENCODING = ours.load_harmony_encoding("HarmonyGptOss")
 
 

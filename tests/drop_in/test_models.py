@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pydantic import BaseModel
 
 from both_sides import OURS, Side, outcome
@@ -24,6 +24,7 @@ from harmonia import SystemContent as NativeSystem
 from harmonia import openai_harmony as ours
 from harmonia.messages import ToolNamespace as NativeNamespace
 from oracle_cases import compared
+from repeated import repeated
 
 CASES = 200
 ENUMS = ["HarmonyEncodingName", "ReasoningEffort", "Role", "StreamState"]
@@ -254,8 +255,7 @@ def build(module: Any, conversation: NativeConversation) -> Any:
     return module.Conversation.from_messages([build_message(module, message) for message in conversation])
 
 
-@settings(max_examples=CASES)
-@given(conversations)
+@repeated(given(conversations), some=40, many=CASES)
 def test_the_json_of_both_is_the_same_and_each_reads_the_others(theirs: Side, plan: NativeConversation) -> None:
     mine, reference = build(ours, plan), build(theirs.module, plan)
     written = mine.to_json()
@@ -273,8 +273,7 @@ def test_the_json_of_both_is_the_same_and_each_reads_the_others(theirs: Side, pl
     compared("conversations as JSON of the drop-in")
 
 
-@settings(max_examples=CASES)
-@given(conversations)
+@repeated(given(conversations), some=40, many=CASES)
 def test_the_json_of_the_native_conversation_is_read_alike(theirs: Side, plan: NativeConversation) -> None:
     written = json.dumps(reference_json(plan))
     assert ours.Conversation.from_json(written).to_json() == theirs.module.Conversation.from_json(written).to_json()
@@ -377,8 +376,7 @@ def test_messages_can_be_fields_of_a_users_model() -> None:
     assert Request.model_validate(client).latest.to_dict()["content"] == [{"type": "text", "text": "Hi"}]
 
 
-@settings(max_examples=CASES)
-@given(conversations)
+@repeated(given(conversations), some=40, many=CASES)
 def test_a_dump_keeps_the_contents_and_is_read_back(plan: NativeConversation) -> None:
     conversation = build(ours, plan)
     for read in (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import ErrorCode, parse
@@ -19,6 +19,7 @@ from harmonia import openai_harmony as ours
 from harmonia.events import HeaderCompleted, MessageEnded
 from harmonia.vocabulary import CHANNEL, END, FIRST_SPECIAL, MESSAGE, SPELLING_BY_ID, START, encode
 from oracle_cases import compared
+from repeated import repeated
 from streams import GivenRole, Stream, mutated_tokens, plain_bodies, spelling_bodies, well_formed
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def role_of(role: GivenRole) -> ours.Role | None:
     return None if role is None else ours.Role(role)
 
 
-@settings(max_examples=150)
-@given(well_formed(bodies=plain_bodies | spelling_bodies, spaced=False, gaps=False))
+@repeated(given(well_formed(bodies=plain_bodies | spelling_bodies, spaced=False, gaps=False)), some=30, many=150)
 def test_every_property_at_every_token_is_the_references(reference_encoding: HarmonyEncoding, stream: Stream) -> None:
     import openai_harmony as theirs
 
@@ -76,8 +76,13 @@ def _step(parser: Any, token: int | None) -> dict[str, Any]:
     return {name: read(parser) for name, read in PROPERTIES}
 
 
-@settings(max_examples=300)
-@given(st.one_of(mutated_tokens(), st.tuples(st.lists(st.integers(-5, 2**33)), st.sampled_from([None, "assistant"]))))
+@repeated(
+    given(
+        st.one_of(mutated_tokens(), st.tuples(st.lists(st.integers(-5, 2**33)), st.sampled_from([None, "assistant"])))
+    ),
+    some=60,
+    many=300,
+)
 def test_tolerant_never_raises_and_agrees_with_the_native_parser(case: tuple[list[int], GivenRole]) -> None:
     tokens, role = case
     expected = parse(tokens, role)

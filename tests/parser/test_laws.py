@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from conversations import conversations
@@ -17,6 +17,7 @@ from harmonia.renderer.segments import CallStop, RecipientSection
 from harmonia.vocabulary import CALL, END, RETURN, START, VOCABULARY_SIZE, encode, find_spellings, is_special
 from laws import assert_nothing_lost, assert_strict_agrees, check_all_laws, spelled
 from oracle_cases import compared
+from repeated import repeated
 from streams import (
     GIVEN_ROLES,
     GivenRole,
@@ -44,32 +45,29 @@ def truths_of(parsed: Parsed) -> list[Truth]:
 # ── every law, on every kind of stream ──────────────────────────────────────────────────────────────────────────────
 
 
-@given(well_formed(bodies=spelling_bodies | plain_bodies))
+@repeated(given(well_formed(bodies=spelling_bodies | plain_bodies)), some=40, many=100)
 def test_the_laws_hold_for_well_formed_tokens(stream: Stream) -> None:
     check_all_laws(stream.tokens, role=stream.role)
 
 
-@given(well_formed())
+@repeated(given(well_formed()), some=40, many=100)
 def test_the_laws_hold_for_well_formed_text(stream: Stream) -> None:
     check_all_laws(stream.text, role=stream.role)
 
 
-@settings(max_examples=300)
-@given(mutated_tokens(bodies=spelling_bodies | plain_bodies), st.booleans())
+@repeated(given(mutated_tokens(bodies=spelling_bodies | plain_bodies), st.booleans()), some=60, many=300)
 def test_the_laws_hold_for_damaged_tokens(damaged: tuple[list[int], GivenRole], stop_swallowed: bool) -> None:
     tokens, role = damaged
     check_all_laws(tokens, role=role, stop_swallowed=stop_swallowed)
 
 
-@settings(max_examples=300)
-@given(mutated_texts(), st.booleans())
+@repeated(given(mutated_texts(), st.booleans()), some=60, many=300)
 def test_the_laws_hold_for_damaged_text(damaged: tuple[str, GivenRole], stop_swallowed: bool) -> None:
     text, role = damaged
     check_all_laws(text, role=role, stop_swallowed=stop_swallowed)
 
 
-@settings(max_examples=100)
-@given(mutated_texts(), st.data())
+@repeated(given(mutated_texts(), st.data()), some=40, many=100)
 def test_the_laws_hold_for_damaged_bytes(damaged: tuple[str, GivenRole], data: st.DataObject) -> None:
     text, role = damaged
     encoded = bytearray(text.encode(errors="surrogatepass"))
@@ -79,32 +77,27 @@ def test_the_laws_hold_for_damaged_bytes(damaged: tuple[str, GivenRole], data: s
     check_all_laws(bytes(encoded), role=role)
 
 
-@settings(max_examples=300)
-@given(random_tokens, roles)
+@repeated(given(random_tokens, roles), some=60, many=300)
 def test_the_laws_hold_for_random_tokens(tokens: list[int], role: GivenRole) -> None:
     check_all_laws(tokens, role=role)
 
 
-@settings(max_examples=300)
-@given(random_texts, roles)
+@repeated(given(random_texts, roles), some=60, many=300)
 def test_the_laws_hold_for_random_text(text: str, role: GivenRole) -> None:
     check_all_laws(text, role=role)
 
 
-@settings(max_examples=200)
-@given(random_bytes, roles)
+@repeated(given(random_bytes, roles), some=40, many=200)
 def test_the_laws_hold_for_random_bytes(data: bytes, role: GivenRole) -> None:
     check_all_laws(data, role=role)
 
 
-@settings(max_examples=150)
-@given(random_texts | mutated_texts().map(lambda damaged: damaged[0]), roles)
+@repeated(given(random_texts | mutated_texts().map(lambda damaged: damaged[0]), roles), some=40, many=150)
 def test_the_laws_hold_for_text_that_is_said_to_be_stripped(text: str, role: GivenRole) -> None:
     check_all_laws(text, role=role, stripped=True)
 
 
-@settings(max_examples=150)
-@given(mutated_tokens().map(lambda damaged: damaged[0]) | random_tokens, roles)
+@repeated(given(mutated_tokens().map(lambda damaged: damaged[0]) | random_tokens, roles), some=40, many=150)
 def test_the_laws_hold_where_tools_are_declared(tokens: list[int], role: GivenRole) -> None:
     check_all_laws(tokens, role=role, tools=["functions.x", "get_weather"])
 
@@ -122,8 +115,7 @@ def test_the_laws_hold_for_the_examples_of_the_table_of_faults(fault: object) ->
 # ── the truth ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=300)
-@given(well_formed(bodies=spelling_bodies | plain_bodies))
+@repeated(given(well_formed(bodies=spelling_bodies | plain_bodies)), some=60, many=300)
 def test_well_formed_tokens_give_their_messages_and_no_fault(stream: Stream) -> None:
     parsed = parse(stream.tokens, stream.role)
     assert truths_of(parsed) == list(stream.messages)
@@ -131,8 +123,7 @@ def test_well_formed_tokens_give_their_messages_and_no_fault(stream: Stream) -> 
     assert all(message.origin and message.origin.trust is Trust.CERTAIN for message in parsed.messages)
 
 
-@settings(max_examples=300)
-@given(well_formed())
+@repeated(given(well_formed()), some=60, many=300)
 def test_well_formed_text_gives_its_messages_and_no_fault(stream: Stream) -> None:
     parsed = parse(stream.text, stream.role, "strict")
     assert truths_of(parsed) == list(stream.messages)
@@ -184,8 +175,12 @@ def test_tokens_and_text_of_a_well_formed_stream_read_alike(stream: Stream) -> N
     read_alike(stream.tokens, stream.role)
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.filter_too_much])
-@given(mutated_tokens() | st.tuples(random_tokens, roles))
+@repeated(
+    given(mutated_tokens() | st.tuples(random_tokens, roles)),
+    some=80,
+    many=400,
+    suppress_health_check=[HealthCheck.filter_too_much],
+)
 def test_tokens_and_text_of_a_damaged_stream_read_alike(damaged: tuple[list[int], GivenRole]) -> None:
     tokens, role = damaged
     assume(all(0 <= token < VOCABULARY_SIZE for token in tokens))
@@ -212,15 +207,16 @@ def as_history(tokens: list[int]) -> list[int]:
     return [END if token == RETURN else token for token in tokens]
 
 
-@settings(max_examples=300)
-@given(well_formed(bodies=spelling_bodies | plain_bodies, gaps=False))
+@repeated(given(well_formed(bodies=spelling_bodies | plain_bodies, gaps=False)), some=60, many=300)
 def test_what_was_parsed_renders_as_it_was_sampled(stream: Stream) -> None:
     prompt = [] if stream.role is None else ASSISTANT_PROMPT
     again = render(parse(stream.tokens, stream.role), next_role=None)
     assert again.tokens == as_history([*prompt, *stream.tokens])
 
 
-@given(conversations, st.sampled_from(["role", "channel"]), st.sampled_from(["call", "end"]))
+@repeated(
+    given(conversations, st.sampled_from(["role", "channel"]), st.sampled_from(["call", "end"])), some=40, many=100
+)
 def test_what_was_rendered_parses_and_renders_again(
     conversation: list[Message], recipient_section: RecipientSection, call_stop: CallStop
 ) -> None:

@@ -8,7 +8,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import Limits, Parser, parse
@@ -16,6 +16,7 @@ from harmonia.errors import ErrorCode
 from harmonia.events import Event, Repaired, Skipped, TextDelta
 from harmonia.vocabulary import CHANNEL, END, MESSAGE, START, encode
 from laws import Data, assert_every_split, assert_grammar, assert_nothing_lost, assert_strict_agrees, spelled
+from repeated import repeated
 from streams import GIVEN_ROLES, GivenRole, mutated_texts, mutated_tokens, random_texts, random_tokens
 
 HEADER = [CHANNEL, *encode("final"), MESSAGE]
@@ -128,8 +129,9 @@ def test_no_expression_walks_over_the_same_text_again_and_again(repeated: str, p
 small_limits = st.builds(Limits, st.integers(0, 30), st.integers(0, 30), st.integers(0, 12))
 
 
-@settings(max_examples=200)
-@given(mutated_tokens() | st.tuples(random_tokens, st.sampled_from(GIVEN_ROLES)), small_limits)
+@repeated(
+    given(mutated_tokens() | st.tuples(random_tokens, st.sampled_from(GIVEN_ROLES)), small_limits), some=50, many=200
+)
 def test_limits_lose_no_token_and_change_nothing_but_once(damaged: tuple[list[int], GivenRole], limits: Limits) -> None:
     tokens, role = damaged
     parsed = parse(tokens, role, limits=limits)
@@ -139,8 +141,9 @@ def test_limits_lose_no_token_and_change_nothing_but_once(damaged: tuple[list[in
     assert_every_split(tokens, most_cuts=12, role=role, limits=limits)
 
 
-@settings(max_examples=200)
-@given(mutated_texts() | st.tuples(random_texts, st.sampled_from(GIVEN_ROLES)), small_limits)
+@repeated(
+    given(mutated_texts() | st.tuples(random_texts, st.sampled_from(GIVEN_ROLES)), small_limits), some=50, many=200
+)
 def test_limits_lose_no_character_and_change_nothing_but_once(damaged: tuple[str, GivenRole], limits: Limits) -> None:
     text, role = damaged
     parsed = parse(text, role, limits=limits)

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harmonia import ErrorCode, InputError, Parser, Role, StreamError, Trust, parse
@@ -14,6 +14,7 @@ from harmonia.events import Event, MessageEnded, Skipped, SpannedEvent
 from harmonia.parser.reference import Refusal, read_as_reference
 from harmonia.vocabulary import FIRST_SPECIAL, MESSAGE, VOCABULARY_SIZE, encode
 from oracle_cases import compared
+from repeated import repeated
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -66,8 +67,7 @@ def ours_by_token(tokens: list[int], role: str | None) -> tuple[list[str | None]
     return said, events
 
 
-@settings(max_examples=600)
-@given(streams, roles)
+@repeated(given(streams, roles), some=120, many=600)
 @example([200005, 200008, 200007, 200007, 200006], "assistant")
 @example([200006, 9552, 200008], None)
 @example([200006, 300_000, 200008], None)
@@ -96,8 +96,7 @@ def test_raises_what_the_reference_raises(
         assert raised.value.message == first
 
 
-@settings(max_examples=400)
-@given(streams, roles)
+@repeated(given(streams, roles), some=80, many=400)
 @example(encode("<|channel|>analysis commentary<|message|>Hm.<|end|>", special="all"), "assistant")
 @example(encode("<|channel|>commentary to= functions.x<|message|>{}<|call|>", special="all"), "assistant")
 @example(encode("<|channel|>finaljson<|message|>{}<|return|>", special="all"), "assistant")

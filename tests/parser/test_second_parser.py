@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import parse
 from harmonia.vocabulary import CALL, CHANNEL, END, RETURN, START
 from oracle_cases import compared
 from reference import pieces_of_text, pieces_of_tokens, read
+from repeated import repeated
 from streams import Stream, plain_bodies, spelling_bodies, truth_of, well_formed
 
 STOPS = (END, CALL, RETURN)
@@ -43,26 +44,22 @@ def simply_damaged(draw: st.DrawFn, bodies: st.SearchStrategy[str]) -> Stream:
     return Stream(stream.role, tuple(part for part in damaged if part != ""), stream.messages)
 
 
-@settings(max_examples=1000)
-@given(well_formed(bodies=plain_bodies | spelling_bodies))
+@repeated(given(well_formed(bodies=plain_bodies | spelling_bodies)), some=150, many=1000)
 def test_well_formed_tokens_read_like_the_slow_parser_reads_them(stream: Stream) -> None:
     assert_read_alike(stream, as_text=False)
 
 
-@settings(max_examples=500)
-@given(well_formed())
+@repeated(given(well_formed()), some=100, many=500)
 def test_well_formed_text_reads_like_the_slow_parser_reads_it(stream: Stream) -> None:
     assert_read_alike(stream, as_text=True)
 
 
-@settings(max_examples=1000)
-@given(simply_damaged(plain_bodies | spelling_bodies))
+@repeated(given(simply_damaged(plain_bodies | spelling_bodies)), some=150, many=1000)
 def test_simply_damaged_tokens_read_like_the_slow_parser_reads_them(stream: Stream) -> None:
     assert_read_alike(stream, as_text=False)
 
 
-@settings(max_examples=500)
-@given(simply_damaged(plain_bodies))
+@repeated(given(simply_damaged(plain_bodies)), some=100, many=500)
 def test_simply_damaged_text_reads_like_the_slow_parser_reads_it(stream: Stream) -> None:
     assert_read_alike(stream, as_text=True)
 

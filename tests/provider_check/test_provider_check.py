@@ -234,6 +234,18 @@ def test_a_server_with_none_of_the_apis_fails_and_is_no_known_engine(handle: Han
     assert {outcome.verdict for outcome in rest} <= {"skip"}
 
 
+def test_a_model_that_is_not_there_is_told_apart_from_an_api_that_is_not_there() -> None:
+    async def handle(asked: Asked, wire: Wire) -> None:
+        is_chat = asked.path.endswith("/chat/completions")
+        await wire.answer(404, {"error": {"message": f"the model {'nope' if is_chat else ''} is not found"}})
+
+    report, _ = examine_server(handle, model="nope")
+    assert report["apis"].verdict == "fail" and "does not have the model 'nope'" in report["apis"].seen
+    # The name in another word is no name.
+    report, _ = examine_server(handle, model="del")
+    assert "neither" in report["apis"].seen
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_an_api_that_was_not_asked_for_is_enough_to_be_a_provider(api: str) -> None:
     other = {"chat": "responses", "responses": "chat"}[api]

@@ -15,7 +15,7 @@ from oracle_cases import compared
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
 
-CASES = 300
+CASES = 60
 MANY_CASES = 5000
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conversations import SPELLINGS, messages, texts
@@ -28,6 +28,7 @@ from harmonia import (
     render,
 )
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, FIRST_SPECIAL, MESSAGE, START, is_special
+from repeated import repeated
 
 hostile = st.one_of(
     texts,
@@ -56,8 +57,7 @@ def specials(tokens: list[int]) -> list[int]:
     return [token for token in tokens if token >= FIRST_SPECIAL]
 
 
-@settings(max_examples=400)
-@given(st.lists(messages(header_field=hostile), max_size=4))
+@repeated(given(st.lists(messages(header_field=hostile), max_size=4)), some=80, many=400)
 def test_special_tokens_come_from_structure_only(given_messages: list[Message]) -> None:
     # Header fields are hostile here, too: what cannot be written safely is refused, the rest is harmless.
     for message in given_messages:
@@ -70,16 +70,14 @@ def test_special_tokens_come_from_structure_only(given_messages: list[Message]) 
             assert specials(tokens) == expected_specials(message)
 
 
-@settings(max_examples=400)
-@given(st.lists(messages(header_field=hostile), max_size=4))
+@repeated(given(st.lists(messages(header_field=hostile), max_size=4)), some=80, many=400)
 def test_even_exact_mode_makes_no_special_token_of_text(given_messages: list[Message]) -> None:
     assume(all(message.recipient != "all" for message in given_messages))
     tokens = render(given_messages, next_role=None, exact_reference=True).tokens
     assert specials(tokens) == [token for message in given_messages for token in expected_specials(message)]
 
 
-@settings(max_examples=300)
-@given(hostile, hostile, hostile)
+@repeated(given(hostile, hostile, hostile), some=60, many=300)
 def test_tool_declarations_make_no_special_token(one: str, two: str, three: str) -> None:
     schema = {
         "type": "object",
@@ -221,8 +219,7 @@ def test_a_spelling_made_of_two_contents_is_noticed_too() -> None:
     assert caught.value.code is ErrorCode.RENDER_AMBIGUOUS_TEXT
 
 
-@settings(max_examples=300)
-@given(st.lists(messages(), max_size=3))
+@repeated(given(st.lists(messages(), max_size=3)), some=60, many=300)
 def test_text_reads_back_as_the_same_tokens_or_is_refused(given_messages: list[Message]) -> None:
     rendered = render(given_messages)
     try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from conversations import conversations
 from harmonia import Conversation, ErrorCode, InputError, Message, TrainOn, decode, encode, render
 from harmonia.provenance import Sampled
+from repeated import repeated
 
 QUESTION = Message.user("Weather?")
 THOUGHT = Message.assistant("Call it.", channel="analysis")
@@ -145,8 +146,7 @@ def test_an_unknown_role_is_refused() -> None:
     assert caught.value.code is ErrorCode.RENDER_INVALID_OPTION
 
 
-@settings(max_examples=150)
-@given(conversations)
+@repeated(given(conversations), some=30, many=150)
 def test_the_mask_covers_whole_bodies_of_assistant_messages_and_nothing_of_others(conversation: Conversation) -> None:
     rendered = render(conversation, training=True)
     mask = rendered.mask

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from conversations import conversations
 from harmonia import (
@@ -29,6 +29,7 @@ from harmonia import (
 )
 from harmonia.provenance import Sampled
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, ID_BY_SPELLING, MESSAGE, RETURN, START
+from repeated import repeated
 
 CALL_MESSAGE = Message.call("functions.get_weather", '{"location":"SF"}')
 
@@ -247,8 +248,7 @@ def test_what_a_schema_says_and_the_prompt_does_not_is_reported() -> None:
 # ── spans ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=150)
-@given(conversations)
+@repeated(given(conversations), some=30, many=150)
 def test_spans_cover_the_tokens_without_gap_or_overlap(conversation: Conversation) -> None:
     rendered = render(conversation, next_role=None)
     spans = rendered.spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.schema import to_typescript
@@ -15,6 +15,7 @@ from harmonia.schema.plain import plain_type
 from harmonia.schema.printer import Printer
 from harmonia.schema.values import DEFAULT_LIMITS
 from oracle_cases import compared
+from repeated import repeated
 from schema_strategies import any_schemas, lossless_schemas
 
 # Mostly words that the short way takes, now and then one that it does not.
@@ -81,8 +82,7 @@ def printed(schema: Any) -> Any:
     return Printer(schema, "", Names(("",)), DEFAULT_LIMITS, "$").print_document()
 
 
-@settings(max_examples=1500)
-@given(nested | plain_objects | lossless_schemas | any_schemas)
+@repeated(given(nested | plain_objects | lossless_schemas | any_schemas), some=250, many=1500)
 def test_the_short_way_prints_what_the_printer_prints_or_nothing(schema: Any) -> None:
     text = plain_type(schema)
     if text is not None:
@@ -93,8 +93,7 @@ def test_the_short_way_prints_what_the_printer_prints_or_nothing(schema: Any) ->
         assert text == exact_type(schema, DEFAULT_LIMITS, "$")
 
 
-@settings(max_examples=400)
-@given(plain_objects)
+@repeated(given(plain_objects), some=80, many=400)
 def test_plain_schemas_go_the_short_way_but_for_arrays_of_unions(schema: Any) -> None:
     text = plain_type(schema)
     if text is None:

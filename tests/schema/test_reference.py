@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai_harmony import (  # pyright: ignore[reportMissingTypeStubs] -- it ships without stubs
     DeveloperContent,
@@ -22,6 +22,7 @@ from openai_harmony import (  # pyright: ignore[reportMissingTypeStubs] -- it sh
 from harmonia.schema import declare_namespace, declare_tool, to_typescript
 from harmonia.schema.literals import reference_number_text
 from oracle_cases import compared
+from repeated import repeated
 from schema_strategies import (
     Schema,
     any_schemas,
@@ -67,14 +68,12 @@ def reference_type(encoding: HarmonyEncoding, schema: Schema) -> str:
     return text.removeprefix("## n\n\nnamespace n {\n\ntype t = (_: ").removesuffix(") => any;\n\n} // namespace n")
 
 
-@settings(max_examples=EXACT_CASES, deadline=None)
-@given(schema=reference_schemas | any_schemas | lossless_schemas)
+@repeated(given(schema=reference_schemas | any_schemas | lossless_schemas), some=140, many=EXACT_CASES)
 def test_exact_mode_equals_the_reference(reference_encoding: HarmonyEncoding, schema: Schema) -> None:
     assert to_typescript(schema, exact_reference=True).text == reference_type(reference_encoding, schema)
 
 
-@settings(max_examples=LOSSLESS_CASES, deadline=None)
-@given(schema=lossless_schemas)
+@repeated(given(schema=lossless_schemas), some=140, many=LOSSLESS_CASES)
 def test_normal_mode_equals_the_reference_where_it_loses_nothing(
     reference_encoding: HarmonyEncoding, schema: Schema
 ) -> None:
@@ -83,8 +82,7 @@ def test_normal_mode_equals_the_reference_where_it_loses_nothing(
     assert result.declarations == () and result.losses == ()
 
 
-@settings(max_examples=NUMBER_CASES, deadline=None)
-@given(sample=st.lists(numbers, min_size=100, max_size=100))
+@repeated(given(sample=st.lists(numbers, min_size=100, max_size=100)), some=25, many=NUMBER_CASES)
 def test_exact_mode_spells_numbers_as_the_reference_reads_them(
     reference_encoding: HarmonyEncoding, sample: list[float]
 ) -> None:
@@ -129,8 +127,11 @@ def tools_of(
     return st.lists(tool, max_size=3, unique_by=lambda tool: tool.name)
 
 
-@settings(max_examples=NAMESPACE_CASES, deadline=None)
-@given(name=keys, description=st.none() | texts, tools=tools_of(keys, texts, reference_schemas))
+@repeated(
+    given(name=keys, description=st.none() | texts, tools=tools_of(keys, texts, reference_schemas)),
+    some=40,
+    many=NAMESPACE_CASES,
+)
 def test_exact_namespaces_equal_the_reference(
     reference_encoding: HarmonyEncoding, name: str, description: str | None, tools: list[Tool]
 ) -> None:
@@ -143,11 +144,14 @@ identifiers = st.sampled_from(("functions", "get_weather", "browser", "say2"))
 paragraphs = st.lists(plain_texts, max_size=3).map("\n".join) | st.sampled_from(("a\r\nb", "a\n", "\n\n", ""))
 
 
-@settings(max_examples=NAMESPACE_CASES, deadline=None)
-@given(
-    name=identifiers,
-    description=st.none() | paragraphs,
-    tools=tools_of(identifiers, paragraphs, lossless_objects),
+@repeated(
+    given(
+        name=identifiers,
+        description=st.none() | paragraphs,
+        tools=tools_of(identifiers, paragraphs, lossless_objects),
+    ),
+    some=40,
+    many=NAMESPACE_CASES,
 )
 def test_namespaces_equal_the_reference_where_it_loses_nothing(
     reference_encoding: HarmonyEncoding, name: str, description: str | None, tools: list[Tool]

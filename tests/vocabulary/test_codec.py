@@ -11,7 +11,7 @@ from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harmonia import vocabulary as public
@@ -19,6 +19,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ID_BY_SPELLING, SPELLING_BY_ID, Vocabulary, codec, find_spellings, ranks
 from harmonia.vocabulary.codec import EngineName
 from oracle_cases import compared
+from repeated import repeated
 from vocabulary.texts import ENGINE_NAMES, OrdinaryEncoder, odd_texts, shared_engine, shipped_tokens
 
 if TYPE_CHECKING:
@@ -289,8 +290,7 @@ def cut(tokens: list[int], cuts: list[int]) -> list[list[int]]:
     return [tokens[start:end] for start, end in pairwise(bounds)]
 
 
-@settings(max_examples=400)
-@given(tokens=token_lists(), cuts=st.lists(st.integers(0, 20)))
+@repeated(given(tokens=token_lists(), cuts=st.lists(st.integers(0, 20))), some=80, many=400)
 @example(tokens=[2803, 94], cuts=[1])  # the bytes ED A1, which begin a surrogate and so no character
 @example(tokens=[2803, 94, 222], cuts=[2])
 def test_decoding_in_parts_is_decoding_the_whole(tokens: list[int], cuts: list[int]) -> None:

@@ -194,11 +194,11 @@ def check_random_runs(seed: int, kind: str, count: int, published_tiktoken: Ordi
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_texts_with_long_runs_are_encoded_as_tiktoken_does_it(kind: str, published_tiktoken: OrdinaryEncoder) -> None:
-    check_random_runs(1, kind, 100, published_tiktoken)
+    check_random_runs(1, kind, 30, published_tiktoken)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("kind", _KINDS)
 def test_many_texts_with_long_runs_are_encoded_as_tiktoken_does_it(
     kind: str, seed: int, published_tiktoken: OrdinaryEncoder
