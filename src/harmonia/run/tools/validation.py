@@ -71,10 +71,16 @@ def compile_schema(
     def validate(arguments: Any) -> None:
         try:
             faults = find_faults(arguments)
+            misfit = _misfit(name, faults) if faults else None
         except _NoSchema as error:
             raise refused(error) from error
-        if faults:
-            raise _misfit(name, faults)
+        except Exception as error:
+            # Both break in many ways on what is no schema. All that a draft knows was checked, but a `$ref` may lead
+            # to a place that it does not know.
+            reason = f"a $ref in it leads to what is none ({type(error).__name__})"
+            raise refused(_NoSchema(reason, "$")) from error
+        if misfit is not None:
+            raise misfit
 
     return validate
 
@@ -120,7 +126,7 @@ def _fault_finder(schema: Json | bool, *, is_strangers: bool) -> FindFaults:
 def _compile(document: str, *, is_strangers: bool) -> FindFaults:
     """What finds the faults of arguments, the most telling first."""
     try:
-        from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, FormatChecker, validators
+        from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, validators
         from jsonschema.exceptions import SchemaError, relevance
         from jsonschema.validators import validator_for
         from referencing import Registry
@@ -134,12 +140,10 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
     drafts: list[Any] = [Draft202012Validator, Draft7Validator, Draft4Validator]
     if isinstance(schema, dict) and isinstance(cast("Json", schema).get("$schema"), str):
         drafts = [validator_for(cast("Json", schema), default=Draft202012Validator)]
-    # Not the formats of the schema itself: a pattern in JavaScript's dialect is right, though Python does not read it.
-    no_formats = FormatChecker(formats=())
     faults: list[SchemaError] = []
     for draft in drafts:
         try:
-            draft.check_schema(schema, format_checker=no_formats)
+            _check_schema(schema, draft)
         except SchemaError as fault:
             faults.append(fault)
         except RecursionError as error:
@@ -176,6 +180,19 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
         return [_best(error, relevance) for error in found]
 
     return find_faults
+
+
+def _check_schema(schema: Any, draft: Any) -> None:
+    """Raises jsonschema's error for what is no schema of the draft. Drafts before 2019 know no `$defs`, which are
+    checked all the same: whoever writes them means them."""
+    from jsonschema import FormatChecker, validators
+
+    if "dependentRequired" not in draft.VALIDATORS:
+        definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
+        known = {**draft.META_SCHEMA, "properties": {**draft.META_SCHEMA["properties"], "$defs": definitions}}
+        draft = validators.create(known, draft.VALIDATORS, type_checker=draft.TYPE_CHECKER, id_of=draft.ID_OF)
+    # Not the formats of the schema itself: a pattern in JavaScript's dialect is right, though Python does not read it.
+    draft.check_schema(schema, format_checker=FormatChecker(formats=()))
 
 
 def _follow(find: Callable[..., Iterable[Any] | None], validator: Any, reference: Any, *others: Any) -> Iterable[Any]:
@@ -291,7 +308,7 @@ def _misfit(name: str, faults: list[Any]) -> ToolError:
 
 def _reason(fault: Any) -> str | None:
     """Why a value does not fit, in words of the schema alone: what was said of the value may be the model's."""
-    if fault.validator == "required":
+    if fault.validator == "required" and isinstance(fault.validator_value, list):
         missing = [each for each in cast("list[str]", fault.validator_value) if each not in fault.instance]
         return f"it lacks {list_names(missing)}"
     return f"{fault.validator} is not met" if isinstance(fault.validator, str) else None
@@ -304,7 +321,7 @@ def _describe(fault: Any) -> str:
         case "type":
             types = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
             return f"{path} is {show_value(value)}, which is of type {_type_of(value)}; expected {types}"
-        case "required":
+        case "required" if isinstance(expected, list):  # the third draft has a boolean
             missing = [each for each in cast("list[str]", expected) if each not in value]
             given = list_names(list(value)) or "nothing"
             return f"{path} lacks {list_names(missing)}; it has {given}"
