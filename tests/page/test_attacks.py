@@ -165,6 +165,7 @@ def _answer_items(index: int) -> list[dict[str, Any]]:
 def _stored_chat(server: PageServer, group: range) -> str:
     first = named(group[0])[:200]
     settings = {
+        "identity": marked(group[0]),
         "instructions": marked(group[0]),
         "tools_off": [first],
         "functions": [{"type": "function", "name": first}],

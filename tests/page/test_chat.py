@@ -48,6 +48,7 @@ def test_what_is_set_reaches_the_model(start_server: StartServer, open_page: Ope
     expect(page.locator(".bar .model")).to_have_text("script · scripted")
     page.locator(".composer").get_by_label("Effort").select_option("high")
     with visit.settings() as dialog:
+        dialog.get_by_label("who the model is").fill("You are Anne Bonny.")
         dialog.get_by_label("Instructions").fill("Answer like a pirate.")
         dialog.get_by_label("Temperature").fill("0,25")
         dialog.get_by_label("Top p").fill("0.5")
@@ -55,6 +56,7 @@ def test_what_is_set_reaches_the_model(start_server: StartServer, open_page: Ope
     visit.ask("First")
     prompt = prompt_of(engine)
     assert "Reasoning: high" in prompt
+    assert prompt.startswith("<|start|>system<|message|>You are Anne Bonny.\nKnowledge cutoff:")
     assert re.search(r"<\|start\|>developer<\|message\|># Instructions\s+Answer like a pirate\.", prompt)
     sampling = engine.requests[-1].sampling
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.25, 0.5, 77)
@@ -74,9 +76,11 @@ def test_what_is_set_reaches_the_model(start_server: StartServer, open_page: Ope
     draws(page, "Two.")
     expect(page.locator(".composer").get_by_label("Effort")).to_have_value("low")
     with visit.settings() as dialog:
+        expect(dialog.get_by_label("who the model is")).to_have_value("You are Anne Bonny.")
         expect(dialog.get_by_label("Instructions")).to_have_value("Answer like a pirate.")
     visit.sidebar.get_by_role("button", name="New chat").click()
     visit.ask("Third")
+    assert prompt_of(engine).startswith("<|start|>system<|message|>You are ChatGPT,")
     assert "pirate" not in prompt_of(engine) and engine.requests[-1].sampling.max_tokens is None
 
 

@@ -173,7 +173,14 @@ class Asked:
 
     def _with_head(self, conversation: Conversation) -> Conversation:
         today = datetime.fromtimestamp(self._service.clock(), UTC).date().isoformat()
-        head = [Message.system(SystemContent(conversation_start_date=today))]
+        system = SystemContent(conversation_start_date=today)
+        head = [Message.system(system)]
+        identity = (self.request.harmonia_identity or "").strip()
+        if identity and self._service.traits is not None:
+            head = [Message.system(system.replace(model_identity=identity))]
+        elif identity:
+            # A provider writes its own system content, and gets a text beside it.
+            head.append(Message.system(identity))
         has_head = len(conversation) > 0 and conversation[0].role is Role.DEVELOPER
         if not has_head and (len(self.offer.toolset) or self.request.response_format is not None):
             # Tools and formats stand in front of the conversation, not with instructions in its middle.

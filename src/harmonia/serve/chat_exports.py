@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from harmonia.interchange import read_responses, write_markdown
-from harmonia.messages import Json
+from harmonia.interchange.settings import leading_system
+from harmonia.messages import Conversation, Json, Message, SystemContent
 from harmonia.serve.api.attachments import describe_part
 from harmonia.serve.api.chats import FORMAT, REASONING, VERSION, ExportFormat, is_reasoning
 from harmonia.serve.api.encoding import encode
@@ -147,8 +148,16 @@ def write_chat_markdown(title: str, settings: Json, branch: list[Json], *, hides
             body[name] = value
     if settings.get("effort"):
         body["reasoning"] = {"effort": settings["effort"]}
-    conversation = read_responses(body).conversation
+    conversation = _with_identity(read_responses(body).conversation, settings.get("identity"))
     return Exported(f"{write_title(title)}{write_markdown(conversation).text}".encode(), hidden)
+
+
+def _with_identity(conversation: Conversation, identity: object) -> Conversation:
+    if not isinstance(identity, str) or not identity.strip():
+        return conversation
+    system = leading_system(conversation)
+    told = (system or SystemContent()).replace(model_identity=identity.strip())
+    return Conversation([Message.system(told), *conversation.messages[0 if system is None else 1 :]])
 
 
 def _for_people(items: list[Json]) -> Iterator[Json]:
@@ -209,9 +218,10 @@ def split_branch(branch: list[Json]) -> Branch:
 def request_for(settings: Json, items: list[Json], tools: Sequence[ServerTool]) -> Json:
     """The request that the page sends for these items."""
     request: Json = {"input": items, "store": False}
-    instructions = settings.get("instructions")
-    if isinstance(instructions, str) and instructions.strip():
-        request["instructions"] = instructions.strip()
+    for field, name in (("instructions", "instructions"), ("harmonia_identity", "identity")):
+        told = settings.get(name)
+        if isinstance(told, str) and told.strip():
+            request[field] = told.strip()
     offered = [*_servers_on(settings, tools), *(settings.get("functions") or ())]
     if offered:
         request["tools"] = offered

@@ -20,7 +20,8 @@ from typing import Any, Final, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import Imported, Lossy, format_named, recognise, recognise_value, to_responses_body
 from harmonia.interchange.pasted import json_fault
-from harmonia.messages import Json
+from harmonia.interchange.settings import leading_system
+from harmonia.messages import Conversation, Json, SystemContent
 from harmonia.serve.api.chat_titles import clean_title, made_title
 from harmonia.serve.api.chats import (
     FORMAT,
@@ -275,11 +276,12 @@ def _stored(turn: Json) -> StoredChatTurn:
 
 
 def _draft(imported: Imported, title: str, name: str, now: float) -> tuple[Draft, list[Lossy]]:
-    written = to_responses_body(imported.conversation, call_ids=imported.call_ids)
+    conversation, identity = _split_identity(imported.conversation)
+    written = to_responses_body(conversation, call_ids=imported.call_ids)
     body: Json = written.value
     losses = list(written.losses)
     items: list[Json] = body["input"]
-    settings: Json = {}
+    settings: Json = {} if identity is None else {"identity": identity}
     if items and items[0].get("role") in ("developer", "system"):
         settings["instructions"] = "\n\n".join(part["text"] for part in items.pop(0)["content"])
     functions = [tool for tool in body.get("tools", ()) if tool.get("type") == "function"]
@@ -304,6 +306,16 @@ def _draft(imported: Imported, title: str, name: str, now: float) -> tuple[Draft
     stem = name.replace("\\", "/").rpartition("/")[2].partition(".")[0]
     shown = clean_title(title, MOST_TITLE_CHARACTERS) or made_title(items) or clean_title(stem, MOST_TITLE_CHARACTERS)
     return Draft(shown, data, turns, turns[-1].id), losses
+
+
+def _split_identity(conversation: Conversation) -> tuple[Conversation, str | None]:
+    """The conversation with the usual identity, and the one it has, where that is another."""
+    usual = SystemContent().model_identity
+    system = leading_system(conversation)
+    if system is None or not system.model_identity or system.model_identity == usual:
+        return conversation, None
+    first = conversation[0].replace(content=system.replace(model_identity=usual))
+    return Conversation([first, *conversation.messages[1:]]), system.model_identity
 
 
 def _turns_of(items: list[Json], now: float) -> list[StoredChatTurn]:

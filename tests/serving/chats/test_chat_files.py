@@ -63,12 +63,13 @@ def serving(folder: Path, work: Callable[[RealServer], Coroutine[Any, Any, None]
     asyncio.run(main())
 
 
+SETTINGS: Json = {"identity": "You are Ada.", "instructions": "Be exact"}
+
+
 async def asked_chat(server: RealServer, caller: Caller | None = None, **headers: str) -> str:
     """A chat in which the model answered as the page has it answer."""
     answer = await create(server.service, caller, input=[QUESTION], store=False, include=["harmonia.encrypted_content"])
-    chat_id: str = (await server.ask("POST", "/v1/chats", {"settings": {"instructions": "Be exact"}}, **headers)).json[
-        "id"
-    ]
+    chat_id: str = (await server.ask("POST", "/v1/chats", {"settings": SETTINGS}, **headers)).json["id"]
     for turn in (a_turn("turn_1", None, QUESTION), a_turn("turn_2", "turn_1", *answer["output"])):
         put = await server.ask("PUT", f"/v1/chats/{chat_id}/turns/{turn['id']}", turn, **headers)
         assert put.status == 200
@@ -105,7 +106,8 @@ def test_tokens_are_what_the_model_had_and_said(tmp_path: Path) -> None:
         text = (await server.ask("GET", f"/v1/chats/{chat_id}/export?format=harmony")).body.decode()
         assert (tokens[0], tokens[-1]) == (START, RETURN)
         assert server.service.renderer.vocabulary.decode(tokens) == text
-        assert "# Instructions\n\nBe exact" in text
+        assert text.startswith("<|start|>system<|message|>You are Ada.\n") and "# Instructions\n\nBe exact" in text
+        assert json.loads(imported(text, "chat.txt").chats[0].settings) == {**SETTINGS, "effort": "medium"}
         assert text.endswith(
             f"<|channel|>analysis<|message|>{HIDDEN}<|end|><|start|>assistant<|channel|>final<|message|>4<|return|>"
         )
@@ -237,7 +239,8 @@ def test_markdown_tells_files_calls_and_decisions() -> None:
             answered("Bye"),
         ),
     ]
-    written = write_chat_markdown("T", {"instructions": "Be", "effort": "low"}, branch, hides=False)
+    settings = {"identity": "You are Ada.", "instructions": "Be", "effort": "low"}
+    written = write_chat_markdown("T", settings, branch, hides=False)
     text = written.data.decode()
     assert written.left_out == 1
     for part in ("hello", "functions.add", "to `shop.buy`", "refused this call: dear", "done", "seen", "Bye", "\nBe\n"):
@@ -246,7 +249,7 @@ def test_markdown_tells_files_calls_and_decisions() -> None:
         assert part not in text
     back = imported(text, "x.md")
     assert back.format == "markdown" and back.chats[0].title == "T"
-    assert json.loads(back.chats[0].settings) == {"instructions": "Be", "effort": "low"}
+    assert json.loads(back.chats[0].settings) == settings
     assert [turn["role"] for turn in turns_of(back)][:3] == ["user", "assistant", "user"]
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harmonia import decode
+from harmonia import Conversation, Event, decode, parse
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines import Request
+from harmonia.interchange import to_chat_body
+from harmonia.run.engines import Finish, Request
+from harmonia.run.profiled import with_profile
 from harmonia.serve.api.responses import request
 from harmonia.serve.api.responses.request import CreateResponse
-from scripted import ScriptedEngine, final
+from scripted import ScriptedEngine, final, say
+from scripted_text import ScriptedTextEngine
 from served import WEATHER, create, served
 
 PIXEL = (
@@ -90,6 +94,57 @@ def test_an_image_is_described_and_not_refused(tmp_path: Path) -> None:
     assert "What is this?" in prompt
     assert "[image: png" in prompt
     assert "iVBOR" not in prompt
+
+
+def test_who_the_model_is_can_be_said(tmp_path: Path) -> None:
+    prompt, _, _ = asked(tmp_path, harmonia_identity=" You are Ada. ", instructions="Be brief.")
+    assert prompt.startswith("<|start|>system<|message|>You are Ada.\nKnowledge cutoff: ")
+    assert "# Instructions\n\nBe brief." in prompt
+    for nothing in (None, "", " \n"):
+        prompt, _, _ = asked(tmp_path, harmonia_identity=nothing)
+        assert prompt.startswith("<|start|>system<|message|>You are ChatGPT, a large language model")
+
+
+def test_a_model_of_another_family_is_told_who_it_is_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        engine = ScriptedTextEngine("Done.")
+        async with served(with_profile(engine, "auto"), tmp_path) as service:
+            await create(service, input="Hi", harmonia_identity="You are Ada.")
+        assert "system\nYou are Ada." in engine.prompts[0]
+
+    asyncio.run(run())
+
+
+class Provider:
+    """Keeps what it would send, and answers."""
+
+    name = "chat"
+    model = "script"
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def respond(self, conversation: Conversation, request: Request) -> AsyncGenerator[Event | Finish, None]:
+        self.sent.append(to_chat_body(conversation).value)
+        for event in parse(say(final("Done."))).events:
+            yield event
+        yield Finish("stop")
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_provider_gets_it_as_a_system_message(tmp_path: Path) -> None:
+    async def run() -> None:
+        provider = Provider()
+        async with served(provider, tmp_path) as service:
+            body: dict[str, Any] = {"input": "Hi", "reasoning": {"effort": "low"}}
+            await create(service, **body, harmonia_identity="You are Ada.", instructions="Be brief.")
+            await create(service, **body)
+        told, usual = ([each["content"] for each in body["messages"]] for body in provider.sent)
+        assert told == ["You are Ada.", "Be brief.", "Hi"] and usual == ["Hi"]
+
+    asyncio.run(run())
 
 
 def test_the_date_is_that_of_the_clock(tmp_path: Path) -> None:

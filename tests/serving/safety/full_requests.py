@@ -215,6 +215,7 @@ FULL_RESPONSE: Json = {
         "verbosity": "low",
     },
     "reasoning": {"effort": "low", "summary": "auto", "context": "auto"},
+    "harmonia_identity": "You are a lighthouse keeper.",
     "include": ["reasoning.encrypted_content"],
     "truncation": "disabled",
     "metadata": {"project": "Harmonia"},

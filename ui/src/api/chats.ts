@@ -41,6 +41,9 @@ export interface Turn {
 
 /** How answers of a chat are asked for. The server keeps it and does not look at it. */
 export interface ChatSettings {
+  /** Who the model is, in the system message; otherwise what it says by itself. */
+  identity?: string;
+  /** The developer's. */
   instructions?: string;
   effort?: Effort;
   temperature?: number;

@@ -177,4 +177,6 @@ export interface ResponseRequest {
   truncation?: "auto" | "disabled";
   /** Go on with the last item, which is an unfinished message or reasoning of the assistant. */
   harmonia_continue?: boolean;
+  /** Who the model is, in the system message. */
+  harmonia_identity?: string;
 }

@@ -29,6 +29,8 @@ export interface Asking {
 export function requestFor({ branch, settings, servers, effort, continues = false, unsealed }: Asking): ResponseRequest {
   const input = inputOf(branch, unsealed);
   const request: ResponseRequest = { input, store: false, stream: true, include: ["harmonia.encrypted_content"], ...toolsFor(settings, servers) };
+  const identity = settings.identity?.trim() ?? "";
+  if (identity !== "") request.harmonia_identity = identity;
   const instructions = settings.instructions?.trim() ?? "";
   if (instructions !== "") request.instructions = instructions;
   const wanted = effort ?? settings.effort;

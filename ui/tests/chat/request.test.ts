@@ -20,10 +20,11 @@ describe("a request", () => {
   });
 
   it("has the settings of the chat; the effort of one answer goes before it", () => {
-    const settings = { instructions: " Be brief. ", effort: "low" as const, temperature: 0, top_p: 0.9, max_output_tokens: 100 };
-    expect(asked({ settings })).toMatchObject({ instructions: "Be brief.", reasoning: { effort: "low" }, temperature: 0, top_p: 0.9, max_output_tokens: 100 });
+    const settings = { identity: " You are Ada. ", instructions: " Be brief. ", effort: "low" as const, temperature: 0, top_p: 0.9, max_output_tokens: 100 };
+    expect(asked({ settings })).toMatchObject({ harmonia_identity: "You are Ada.", instructions: "Be brief.", reasoning: { effort: "low" }, temperature: 0, top_p: 0.9, max_output_tokens: 100 });
     expect(asked({ settings, effort: "high" }).reasoning).toEqual({ effort: "high" });
     expect(asked({ settings: { instructions: "  " } })).not.toHaveProperty("instructions");
+    expect(asked({ settings: { identity: "  " } })).not.toHaveProperty("harmonia_identity");
   });
 
   it("sends items back as they came", () => {

@@ -11,7 +11,11 @@ import { ToolSettings } from "./tool_settings";
 export function SettingsDialog({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Settings of this chat" class="settings" onClose={onClose}>
-      <Instructions />
+      <Told name="identity" title="System: who the model is" rows={2}
+        placeholder="You are ChatGPT, a large language model trained by OpenAI."
+        hint="The first words of the system message. Where nothing is written, gpt-oss is told the words above." />
+      <Told name="instructions" title="Developer: instructions" rows={4} placeholder="Be helpful and brief."
+        hint="The model reads them as the developer's instructions, before every question of this chat." />
       <Sampling />
       <ToolSettings />
       <Functions />
@@ -19,23 +23,32 @@ export function SettingsDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Instructions() {
+interface ToldProps {
+  name: "identity" | "instructions";
+  title: string;
+  rows: number;
+  placeholder: string;
+  hint: string;
+}
+
+/** A text that the model is told before the chat. */
+function Told({ name, title, rows, placeholder, hint }: ToldProps) {
   const id = useId();
-  const [text, setText] = useState(settings.value.instructions ?? "");
+  const [text, setText] = useState(settings.value[name] ?? "");
   const typed = useRef(text);
   typed.current = text;
   const keep = (): void => {
     const said = typed.current.trim() === "" ? undefined : typed.current;
-    if (said !== settings.peek().instructions) void changeSettings({ instructions: said });
+    if (said !== settings.peek()[name]) void changeSettings({ [name]: said });
   };
   // The dialog may be closed while the box has the focus.
   useEffect(() => keep, []);
   return (
     <section>
-      <label for={id}><h3>Instructions</h3></label>
-      <textarea id={id} rows={4} value={text} placeholder="You are helpful and brief." onBlur={keep}
+      <label for={id}><h3>{title}</h3></label>
+      <textarea id={id} rows={rows} value={text} placeholder={placeholder} aria-describedby={`${id}-hint`} onBlur={keep}
         onInput={(event) => setText(event.currentTarget.value)} />
-      <p class="quiet">The model reads them as the developer's instructions, before every question of this chat.</p>
+      <p id={`${id}-hint`} class="quiet">{hint}</p>
     </section>
   );
 }

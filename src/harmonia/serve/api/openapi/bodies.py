@@ -92,6 +92,7 @@ _SAID: Final = {
     "temperature": "How much chance there is in sampling.",
     "top_p": "Sample from the likeliest tokens whose probabilities make this sum.",
     "harmonia_continue": "Go on within the last item of input, a text or the reasoning of the assistant.",
+    "harmonia_identity": "Who the model is, in the system message, in the place of what it says otherwise.",
     "user": "A label of yours. It has no effect.",
     "safety_identifier": "A label of yours. It has no effect.",
     "prompt_cache_key": "A label of yours. It has no effect.",

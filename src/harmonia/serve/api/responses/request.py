@@ -2,7 +2,7 @@
 
     honoured      model, input, instructions, previous_response_id, tools, tool_choice, parallel_tool_calls, reasoning,
                   text, max_output_tokens, max_tool_calls, temperature, top_p, presence_penalty, frequency_penalty,
-                  top_logprobs, include, truncation, store, stream, metadata, harmonia_continue
+                  top_logprobs, include, truncation, store, stream, metadata, harmonia_continue, harmonia_identity
     kept, and said again in the response      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
                                               client_metadata
     refused       background, conversation, prompt, context_management, moderation, and every field that is not known
@@ -100,6 +100,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_metadata: Json | None = None
     background: bool | None = None
     harmonia_continue: bool | None = None
+    harmonia_identity: str | None = None
     # Known, and not here. They are read so that they can be refused by name, and null is fine.
     conversation: Any = None
     prompt: Any = None
