@@ -87,16 +87,16 @@ def test_what_is_demanded_is_written_as_a_grammar_or_refused(schema: Json) -> No
             grammar_for(demand_of(ToolSet([]), "auto", form), kind)
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#/x", "x": {"type": "strin"}},
-        {"$ref": "#/x", "x": [{}]},
-        {"$ref": "#/x/y", "x": [{}]},
-        {"$ref": "#/default", "default": {"properties": 5}},
-        {"$ref": "#/x", "x": {"required": [1, None]}},
-    ],
+LOST: Final[tuple[Json, ...]] = (
+    {"$ref": "#/x", "x": {"type": "strin"}},
+    {"$ref": "#/x", "x": [{}]},
+    {"$ref": "#/x/y", "x": [{}]},
+    {"$ref": "#/default", "default": {"properties": 5}},
+    {"$ref": "#/x", "x": {"required": [1, None]}},
 )
+
+
+@pytest.mark.parametrize("schema", LOST)
 def test_a_reference_to_what_is_no_schema_is_the_callers_fault(schema: Json) -> None:
     validate = compile_schema("t", schema)
     with pytest.raises(InputError, match=r"no JSON Schema: a \$ref in it leads to what is none"):

@@ -190,7 +190,8 @@ def _check_schema(schema: Any, draft: Any) -> None:
     if "dependentRequired" not in draft.VALIDATORS:
         definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
         known = {**draft.META_SCHEMA, "properties": {**draft.META_SCHEMA["properties"], "$defs": definitions}}
-        draft = validators.create(known, draft.VALIDATORS, type_checker=draft.TYPE_CHECKER, id_of=draft.ID_OF)
+        create: Any = cast("Any", validators).create
+        draft = create(known, draft.VALIDATORS, type_checker=draft.TYPE_CHECKER, id_of=draft.ID_OF)
     # Not the formats of the schema itself: a pattern in JavaScript's dialect is right, though Python does not read it.
     draft.check_schema(schema, format_checker=FormatChecker(formats=()))
 
@@ -308,8 +309,9 @@ def _misfit(name: str, faults: list[Any]) -> ToolError:
 
 def _reason(fault: Any) -> str | None:
     """Why a value does not fit, in words of the schema alone: what was said of the value may be the model's."""
-    if fault.validator == "required" and isinstance(fault.validator_value, list):
-        missing = [each for each in cast("list[str]", fault.validator_value) if each not in fault.instance]
+    expected: object = fault.validator_value
+    if fault.validator == "required" and isinstance(expected, list):
+        missing = [each for each in cast("list[str]", expected) if each not in fault.instance]
         return f"it lacks {list_names(missing)}"
     return f"{fault.validator} is not met" if isinstance(fault.validator, str) else None
 
