@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from harmonia.run.check import NAMES
 from harmony_provider import provider_in_a_thread
 from server_processes import server_process
@@ -89,6 +91,13 @@ def test_a_wrong_path_exits_with_1() -> None:
         ran = run(f"{url}/wrong")
     assert ran.returncode == 1
     assert [line.split()[0] for line in ran.stdout.splitlines()] == ["ok", "unknown", "fail", "warn", "skip"]
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://[41283]", "http://host:99999", "ftp://host"])
+def test_what_is_no_address_is_told_in_a_line(address: str) -> None:
+    ran = run(address)
+    assert ran.returncode == 1 and len(ran.stderr.splitlines()) == 1
+    assert ran.stderr.startswith("error: ") and "[engine.invalid_option]" in ran.stderr
 
 
 def test_an_address_without_a_scheme_is_one() -> None:

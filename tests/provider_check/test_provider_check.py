@@ -13,6 +13,8 @@ import pytest
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.check import NAMES, Report, Verdict, check
 from harmony_provider import MODEL, HarmonyProvider
+from scripted import ScriptedEngine, final
+from serving.safety.real_servers import real_server
 from wire_servers import SHORT, Asked, Handler, Wire, serving, unused_port
 
 APIS = ("chat", "responses")
@@ -89,6 +91,16 @@ def test_a_fault_with_messages_is_found_where_it_is(api: str, fault: str, found:
     report = examine(fault, only=[api])
     assert not_ok(report) == {f"{api}.{name}": verdict for name, verdict in found.items()}
     assert report.is_good == ("fail" not in found.values())
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_model_that_does_not_call_though_it_must_is_no_fault_of_the_server(api: str, tmp_path: Path) -> None:
+    async def run() -> Report:
+        async with real_server(ScriptedEngine(final("No, I will not.")), tmp_path) as server:
+            return await check(f"http://127.0.0.1:{server.port}", only=[f"{api}.names"], patience=SHORT)
+
+    found = asyncio.run(run())[f"{api}.names"]
+    assert found.verdict == "unknown" and "the model made none" in found.seen
 
 
 def test_an_answer_without_a_reason_is_found() -> None:

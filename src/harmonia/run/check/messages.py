@@ -226,6 +226,12 @@ async def check_names(session: Session, api: Api) -> Found:
     question = Conversation([Message.user(f"What is the weather in Paris? Use the tool {_ODD_NAME} to find out.")])
     request = Request(SAMPLING, _TOOLS, "required", None, REQUEST.reasoning_effort)
     heard = await session.ask(api, question, request, edit=rename)
+    if heard.error is not None and not heard.is_refused:
+        # A provider that holds a model to what is demanded fails where it did not call, which is no fault of the name.
+        free = await session.ask(api, question, _WITH_TOOLS, edit=rename)
+        if free.error is None and not free.calls:
+            return Found("unknown", f"the model called nothing; where it had to, {heard.error.message}")
+        heard = free
     if heard.error is not None:
         return _refused_or_failed(heard, f"a tool with the name {_ODD_NAME}")
     if not heard.calls:

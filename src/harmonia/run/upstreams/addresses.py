@@ -18,4 +18,8 @@ def api_address(url: str) -> str:
     address = url.rstrip("/")
     for endpoint in _ENDPOINTS:
         address = address.removesuffix(endpoint)
-    return address if urlsplit(address).path.strip("/") else f"{address}/v1"
+    try:
+        path = urlsplit(address).path
+    except ValueError:
+        return address  # whoever opens it says what is wrong
+    return address if path.strip("/") else f"{address}/v1"
