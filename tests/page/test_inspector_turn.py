@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx2
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from page_server import PageServer
 from page_views import OpenPage, StartServer, Visit
@@ -74,6 +75,10 @@ def asked_twice(visit: Visit) -> None:
     """A chat with two answers, and the second of them in the inspector."""
     visit.ask("Hello?")
     visit.ask("And again?")
+    inspect_last(visit)
+
+
+def inspect_last(visit: Visit) -> None:
     visit.answers.last.get_by_role("link", name="Inspect").or_(
         visit.answers.last.get_by_role("button", name="Inspect")
     ).click()
@@ -96,6 +101,26 @@ def test_shown_reasoning_is_in_the_turn_and_what_the_next_prompt_drops_has_its_r
     expect(dropped).not_to_contain_text("No reason is known")
     visit.page.go_back()
     expect(visit.answers).to_have_count(2)
+
+
+def test_a_turn_can_be_inspected_and_exported_while_it_is_saved(start_server: StartServer, open_page: OpenPage) -> None:
+    visit = open_page(start_server(ScriptedEngine(final("One."), final("Two."))))
+    visit.ask("First")
+    visit.wait_until_saved()
+    waiting: list[Route] = []
+    # One is saved behind the other, so that all wait for the first.
+    visit.page.route("**/v1/chats/*/turns/*", lambda route: waiting.append(route), times=1)
+    visit.ask("Second")
+    inspect_last(visit)
+    expect(visit.heads).to_contain_text(["system", "user", "final", "user", "final"])
+    expect(visit.page.locator(".body-text").last).to_have_text("Two.")
+    visit.page.go_back()
+    visit.sidebar.get_by_role("button", name="Actions for First").click()
+    visit.page.get_by_role("menuitem", name="Export").click()
+    with visit.page.expect_download() as downloading:
+        visit.page.get_by_role("button", name="Markdown").click()
+        waiting[0].continue_()
+    assert "Two." in Path(downloading.value.path()).read_text()
 
 
 def test_hidden_reasoning_reaches_the_browser_nowhere(start_server: StartServer, open_page: OpenPage) -> None:

@@ -9,13 +9,14 @@
  */
 
 import { batch } from "@preact/signals";
-import { createChat, deleteChat, loadChat } from "../api/chats";
+import { createChat, deleteChat } from "../api/chats";
 import { Failure } from "../api/client";
 import type { Item } from "../api/wire";
 import { go, route } from "../route";
 import { answer, asked, runOf } from "./asking";
 import { asksIn, unanswered } from "./decisions";
 import { CHANGED_ELSEWHERE } from "./failure_words";
+import { knownChat } from "./known";
 import { isChangedElsewhere, isHeard, noteHeard } from "./refresh";
 import { takeLeft } from "./left";
 import { titleFrom, userItem, type AttachedFile } from "./items";
@@ -28,7 +29,7 @@ export type { Choice } from "./decisions";
 export type { AttachedFile } from "./items";
 export type { Saving } from "./saver";
 export {
-  branch, changeSettings, chat, creating, dismissFailure, draft, failure, leaf, loading, retry, retrySaving, running, saveFailure, saving, settings, tree, waitingFor,
+  branch, changeSettings, chat, creating, dismissFailure, draft, failure, leaf, loading, retry, retrySaving, running, saveFailure, saving, settings, tree, untilSaved, waitingFor,
 } from "./state";
 export type { ChatFailure } from "./state";
 
@@ -49,7 +50,7 @@ export async function openChat(id: string, turn: string | null = null): Promise<
   loading.value = true;
   const run = runOf(id);
   try {
-    const { turns, ...found } = await loadChat(id);
+    const { turns, ...found } = await knownChat(id);
     // The answer may have ended while the chat came, which then has it as it was.
     const ended = run === undefined || runOf(id) === run ? [] : [(await run.ended).turn];
     if (now !== opened) return;
@@ -57,13 +58,11 @@ export async function openChat(id: string, turn: string | null = null): Promise<
     const left = takeLeft(id, turns);
     if (left !== null) saver.turn(id, left);
     batch(() => {
-      const unsaved = saver.unsaved(id);
-      const loaded = { ...found, ...unsaved.change };
-      const newer = [...unsaved.turns, ...ended, ...(live === undefined ? [] : [live.turnNow()])];
-      tree.value = unsaved.deleted.reduce(remove, newer.reduce(put, treeOf(turns)));
-      chat.value = loaded;
-      settings.value = loaded.settings;
-      leaf.value = leafOf(tree.value, turn, live?.turn ?? loaded.leaf);
+      const newer = [...(left === null ? [] : [left]), ...ended, ...(live === undefined ? [] : [live.turnNow()])];
+      tree.value = newer.reduce(put, treeOf(turns));
+      chat.value = found;
+      settings.value = found.settings;
+      leaf.value = leafOf(tree.value, turn, live?.turn ?? found.leaf);
       running.value = live ?? null;
       loading.value = false;
       noteHeard(id, found.updated_at);

@@ -32,6 +32,16 @@ export const saving: ReadonlySignal<Saving> = saver.state;
 /** Why the last save failed. It is tried again by itself; `retrySaving` does it now. */
 export const saveFailure: ReadonlySignal<Failure | null> = saver.failure;
 export const retrySaving = (): void => saver.retry();
+/** Until nothing is on its way to the server: it was saved, or it failed. */
+export function untilSaved(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = effect(() => {
+      if (saving.value === "saving") return;
+      resolve();
+      queueMicrotask(() => stop()); // not at once: the first time it has no name yet
+    });
+  });
+}
 /** Whether a chat is being loaded. */
 export const loading: Signal<boolean> = signal(false);
 /** Whether a chat is being created, for its first message. */

@@ -1,10 +1,11 @@
 /** A turn of a chat as a trace: the request that it was asked by, built anew as the chat builds it, and its answer. */
 
-import { type Turn, loadChat } from "../api/chats";
+import type { Turn } from "../api/chats";
 import { Failure } from "../api/client";
 import { type TurnTrace, traceTurn } from "../api/inspect";
 import { loadServerInfo, serverInfo } from "../api/server";
 import type { Item } from "../api/wire";
+import { knownChat } from "../chat/known";
 import { requestFor } from "../chat/request";
 import { pathTo, treeOf } from "../chat/tree";
 import { INCLUDE } from "./state";
@@ -17,7 +18,7 @@ export function cutBranch(path: readonly Turn[]): { branch: readonly Turn[]; out
 }
 
 export async function traceOf(chatId: string, turnId: string, signal: AbortSignal): Promise<{ trace: TurnTrace; title: string }> {
-  const [chat, info] = await Promise.all([loadChat(chatId), serverInfo.value ?? loadServerInfo(signal)]);
+  const [chat, info] = await Promise.all([knownChat(chatId), serverInfo.value ?? loadServerInfo(signal)]);
   const cut = cutBranch(pathTo(treeOf(chat.turns), turnId));
   if (cut === null) throw new Failure("request", "This turn is not in the chat.", "not_found", null, 404);
   const { stream: _, ...request } = requestFor({

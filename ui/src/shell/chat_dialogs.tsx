@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { exportChat, type ExportFormat } from "../api/chats";
 import { failureOf, type Failure } from "../api/client";
-import { chat as openedChat, leaf } from "../chat/session";
+import { chat as openedChat, leaf, untilSaved } from "../chat/session";
 import { Dialog } from "../parts/dialog";
 import { download } from "../parts/saving";
 import { deleteListed, renameListed } from "./chat_list";
@@ -95,7 +95,10 @@ export function ExportDialog({ chat, onClose }: OverlayProps) {
   const { isBusy, failure, work } = useWork();
   const shownLeaf = openedChat.value?.id === chat.id ? leaf.value : null;
   const save = (format: ExportFormat, ending: string) =>
-    work(async () => download(await exportChat(chat.id, format, shownLeaf), `${safeName(chat.title)}.${ending}`));
+    work(async () => {
+      await untilSaved(); // the server writes the file, from what it has
+      download(await exportChat(chat.id, format, shownLeaf), `${safeName(chat.title)}.${ending}`);
+    });
   return (
     <Dialog title="Export the chat" onClose={onClose}>
       <ul class="formats">

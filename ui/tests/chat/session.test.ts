@@ -523,6 +523,27 @@ describe("opening", () => {
     await vi.waitFor(() => expect(session.saving.value).toBe("saved"));
   });
 
+  it("shows what the server was told while the chat was on its way", async () => {
+    await ask("One", replying(answered("1")));
+    await saved();
+    const chat = id();
+    server.failing = { path: /turns/, status: "gone" };
+    await ask("Two", replying(answered("2")));
+    await saved();
+    session.newChat();
+    let arrive: (value?: unknown) => void = () => undefined;
+    server.slow = { method: "GET", path: /^v1\/chats\//, until: new Promise((resolve) => (arrive = resolve)) };
+    const opening = session.openChat(chat);
+    await vi.waitFor(() => expect(server.asked.at(-1)).toBe(`GET v1/chats/${chat}`));
+    await Promise.resolve(); // what comes is what the server had before
+    server.failing = null;
+    session.retrySaving();
+    await vi.waitFor(() => expect(session.saving.value).toBe("saved"));
+    arrive();
+    await opening;
+    expect(texts()).toEqual(["One", "1", "Two", "2"]);
+  });
+
   it("another one while the first message's chat is created leaves no empty chat, and the message unsent", async () => {
     server.chats.set("chat_a", { id: "chat_a", object: "chat", title: "A", created_at: 1, updated_at: 1, leaf: null, settings: {}, turns: [] });
     let arrive: (value?: unknown) => void = () => undefined;

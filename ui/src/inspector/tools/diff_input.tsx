@@ -2,7 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { failureOf } from "../../api/client";
-import { listChats, type ListedChat, loadChat } from "../../api/chats";
+import { listChats, type ListedChat } from "../../api/chats";
+import { knownChat } from "../../chat/known";
 import { timesOfTwins } from "../../shell/days";
 import { inspection, turnTrace } from "../state";
 import { answersOf, EMPTY, type Side, type TurnChoice } from "./diff_side";
@@ -103,7 +104,7 @@ function TurnChoices({ side, set }: { side: Extract<Side, { from: "turn" }>; set
     let isWanted = true;
     setTurns([]);
     if (side.chat === "") return;
-    loadChat(side.chat).then(
+    knownChat(side.chat).then(
       (chat) => {
         if (!isWanted) return;
         const answers = answersOf(chat);

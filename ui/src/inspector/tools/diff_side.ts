@@ -1,7 +1,8 @@
 /** One side of a comparison: where a prompt comes from, and what to send for it. */
 
-import { loadChat, type WholeChat } from "../../api/chats";
+import type { WholeChat } from "../../api/chats";
 import type { Inspection, InspectInput } from "../../api/inspect";
+import { knownChat } from "../../chat/known";
 import type { Origin } from "../state";
 import { isTurnTrace } from "../trace";
 import { allIds, inputOf } from "./source";
@@ -59,6 +60,6 @@ export function answersOf(chat: WholeChat, leaf: string | null = chat.leaf): Tur
 
 /** The answer before this one; null where it is the first. */
 export async function answerBefore(chat: string, turn: string): Promise<string | null> {
-  const answers = answersOf(await loadChat(chat), turn);
+  const answers = answersOf(await knownChat(chat), turn);
   return answers.at(-2)?.turn ?? null;
 }
