@@ -20,6 +20,17 @@ _EXPECTED_WORDS = ("Failed to load resource",)
 # page that takes a key by what it drew last, fails in a slow browser.
 _SLOWER = float(os.environ.get("HARMONIA_TEST_SLOW_BROWSER", "1"))
 _DELAY_MS_EACH = 10
+# How much longer what the page stores is on its way, for another hunt: what was just said must be there all the same.
+_STORING_MS = int(os.environ.get("HARMONIA_TEST_SLOW_STORING", "0"))
+# What is sent while the page closes cannot wait.
+_STORE_LATER = """
+  const ask = window.fetch;
+  window.fetch = async (address, options = {}) => {
+    const isStoring = String(address).includes("/v1/chats/") && (options.method ?? "GET") !== "GET";
+    if (isStoring && !options.keepalive) await new Promise((resolve) => setTimeout(resolve, DELAY));
+    return ask(address, options);
+  };
+"""
 
 
 def _slow_down(context: BrowserContext, page: Page) -> None:
@@ -67,6 +78,8 @@ class Visit:
             permissions=["clipboard-read", "clipboard-write"],
         )
         context.set_default_timeout(WATCHDOG_MS)
+        if _STORING_MS:
+            context.add_init_script(_STORE_LATER.replace("DELAY", str(_STORING_MS)))
         if init_script is not None:
             context.add_init_script(init_script)
         page = context.new_page()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from harmonia import parse
 from harmonia.serve.keys import new_api_key
@@ -80,6 +80,28 @@ def test_a_chat_is_renamed(visit: Visit) -> None:
     expect(visit.sidebar.get_by_role("link", name="A better name")).to_be_visible()
     visit.page.reload()
     expect(visit.sidebar.get_by_role("link", name="A better name")).to_be_visible()
+
+
+def test_a_reload_while_a_chat_is_saved_loses_nothing(visit: Visit) -> None:
+    visit.ask("First")
+    visit.wait_until_saved()
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    # What is saved, and what is sent while the page closes: neither arrives.
+    visit.page.route("**/v1/chats/*/turns/*", hold)
+    visit.ask("Second")
+    visit.page.reload()
+    expect(visit.messages).to_contain_text(["First", "Second"])
+    expect(visit.answers).to_have_count(2)
+    visit.page.unroute("**/v1/chats/*/turns/*", hold)
+    visit.page.reload()
+    expect(visit.answers).to_have_count(2)
+    visit.wait_until_saved()
+    (chat,) = httpx2.get(f"{visit.server.url}/v1/chats").json()["data"]
+    assert chat["turns"] == 4
 
 
 def test_a_chat_is_deleted_only_when_that_is_said_twice(visit: Visit) -> None:
@@ -189,7 +211,7 @@ def test_a_server_with_keys_asks_for_one_and_nothing_typed_is_lost(
 
 
 def test_the_keys_are_listed(visit: Visit) -> None:
-    visit.page.locator("main").click()
+    visit.page.locator("h2", has_text="What would you like to ask?").click()  # out of the text field
     visit.page.keyboard.press("?")
     expect(visit.page.get_by_role("dialog", name="Keys and help")).to_contain_text("Search all chats")
 

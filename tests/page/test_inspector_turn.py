@@ -119,6 +119,7 @@ def test_a_turn_can_be_inspected_and_exported_while_it_is_saved(start_server: St
     visit.page.get_by_role("menuitem", name="Export").click()
     with visit.page.expect_download() as downloading:
         visit.page.get_by_role("button", name="Markdown").click()
+        visit.wait_until(lambda: bool(waiting))
         waiting[0].continue_()
     assert "Two." in Path(downloading.value.path()).read_text()
 

@@ -6,7 +6,7 @@ import { serverInfo } from "../api/server";
 import type { ApprovalResponseItem, Effort, FunctionOutputItem, Item } from "../api/wire";
 import { allowedAlready, approvalResponse, asksIn, callOutput, toolName, waitingIn, withAnswer, type Choice } from "./decisions";
 import { isOnlyAnswers } from "./items";
-import { keepLeft } from "./left";
+import { forgetLeft, keepLeft } from "./left";
 import { canContinue as isContinuable, DEFAULT_EFFORT, requestFor } from "./request";
 import { startRun, type Ended, type Run } from "./run";
 import { branch, changeSettings, chat, dismissFailure, fail, isBusy, keep, leaf, running, saver, settings, tree, waitingFor } from "./state";
@@ -163,6 +163,8 @@ document.addEventListener("visibilitychange", () => {
 // The server ends an answer when its reader leaves.
 addEventListener("pagehide", () => {
   const last = [...runs.values()].map((run) => ({ chat: run.chat, turn: run.live.turnNow("cancelled") }));
-  for (const { chat: id, turn } of last) keepLeft(id, turn);
-  saver.leave(...last);
+  keepLeft(saver.leave(...last));
+});
+addEventListener("pageshow", (event) => {
+  if (event.persisted) forgetLeft();
 });

@@ -83,17 +83,20 @@ export class Saver {
     void this.work();
   }
 
-  /** The page closes: what is small enough is sent without waiting for an answer. */
-  leave(...last: readonly { chat: string; turn: Turn }[]): void {
+  /** The page closes: what is small enough is sent without waiting for an answer. Gives all turns, by their chats. */
+  leave(...last: readonly { chat: string; turn: Turn }[]): Map<string, Turn[]> {
     for (const each of last) this.jobs.set(`turn ${each.chat} ${each.turn.id}`, { kind: "turn", ...each });
+    const left = new Map<string, Turn[]>();
     let room = KEEPALIVE_BYTES;
     for (const job of this.jobs.values()) {
       if (job.kind !== "turn") continue;
+      left.set(job.chat, [...(left.get(job.chat) ?? []), job.turn]);
       const size = new TextEncoder().encode(JSON.stringify(job.turn)).length;
       if (size > room) continue;
       room -= size;
       void saveTurn(job.chat, job.turn, true).catch(() => undefined);
     }
+    return left;
   }
 
   private put(key: string, job: Job): void {

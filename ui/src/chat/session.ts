@@ -56,13 +56,13 @@ export async function openChat(id: string, turn: string | null = null): Promise<
     if (now !== opened) return;
     const live = runOf(id)?.live;
     const left = takeLeft(id, turns);
-    if (left !== null) saver.turn(id, left);
+    for (const each of left) saver.turn(id, each);
     batch(() => {
-      const newer = [...(left === null ? [] : [left]), ...ended, ...(live === undefined ? [] : [live.turnNow()])];
+      const newer = [...left, ...ended, ...(live === undefined ? [] : [live.turnNow()])];
       tree.value = newer.reduce(put, treeOf(turns));
       chat.value = found;
       settings.value = found.settings;
-      leaf.value = leafOf(tree.value, turn, live?.turn ?? found.leaf);
+      leaf.value = leafOf(tree.value, turn, live?.turn ?? left.at(-1)?.id ?? found.leaf);
       running.value = live ?? null;
       loading.value = false;
       noteHeard(id, found.updated_at);

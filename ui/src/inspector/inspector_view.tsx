@@ -5,7 +5,7 @@
  */
 
 import "../style/inspector.css";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Lazy } from "../parts/lazy";
 import { route } from "../route";
 import { failure, inspectTurn, inspection, isBusy, isInputOpen, stepProblem, tab } from "./state";
@@ -22,7 +22,7 @@ export function InspectorView() {
     // Also where it is what was shown last: the turn may have gone on since.
     if (chat !== null && turn !== null) void inspectTurn(chat, turn);
   }, [chat, turn]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
   }, []);

@@ -1,7 +1,7 @@
 /** A modal dialog: the browser's own, so that focus stays in it, Escape closes it, and focus returns afterwards. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 interface Props {
   title: string;
@@ -13,7 +13,8 @@ interface Props {
 export function Dialog({ title, onClose, children, class: extra = "" }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  // At once: a key that follows is for the dialog.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
     return () => {

@@ -1,7 +1,7 @@
 /** A button that opens a short list of actions. Arrow keys walk it, Escape and a click elsewhere close it. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface Action {
   name: string;
@@ -21,7 +21,8 @@ export function Menu({ label, children, actions }: Props) {
   const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
 
-  useEffect(() => {
+  // At once: a key that follows is for the menu.
+  useLayoutEffect(() => {
     if (!isOpen) return;
     root.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
     const onDown = (event: PointerEvent) => root.current?.contains(event.target as Node) || setOpen(false);

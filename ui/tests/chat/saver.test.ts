@@ -107,7 +107,8 @@ describe("a saver", () => {
     server.failing = { path: /./, status: "gone" };
     saver.turn("chat_1", turn("turn_1", null, "user", [said("x".repeat(70_000))]));
     saver.turn("chat_1", turn("turn_2", null, "user"));
-    saver.leave({ chat: "chat_1", turn: turn("turn_3", null, "assistant") });
+    const left = saver.leave({ chat: "chat_1", turn: turn("turn_3", null, "assistant") });
+    expect(left.get("chat_1")?.map((each) => each.id)).toEqual(["turn_1", "turn_2", "turn_3"]);
     expect(server.keptAlive.map((path) => path.split("/").at(-1))).toEqual(["turn_2", "turn_3"]);
   });
 });

@@ -4,7 +4,7 @@
  * The card takes the focus when it appears, unless the person is typing somewhere.
  */
 
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { serverInfo } from "../../api/server";
 import { JsonText } from "../../markdown/json_text";
 import { ToolIcon } from "../../parts/icons";
@@ -100,7 +100,7 @@ function Reply({ label, act, isBusy, rows, isJson = false, start = "", server = 
   const [text, setText] = useState(start);
   const box = useRef<HTMLTextAreaElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     // Somebody pressed a button to come here; a function's card appears by itself and takes the focus by its own rule.
     if (onBack !== null) box.current?.focus();
   }, []);

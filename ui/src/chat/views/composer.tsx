@@ -5,7 +5,7 @@
  * 2. What is typed stays until it is in the chat: errors and reloads lose nothing.
  */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { AttachIcon, CloseIcon, FileIcon, SendIcon, StopIcon } from "../../parts/icons";
 import { isComposing } from "../../parts/keys";
 import { route } from "../../route";
@@ -28,10 +28,10 @@ export function Composer() {
   const draftOf = route.value.chat;
   const files = draftFiles(draftOf);
   const isEmpty = draft.value.trim() === "" && files.length === 0;
-  useEffect(() => void (draft.value = readDraft(draftOf)), [draftOf]);
+  useLayoutEffect(() => void (draft.value = readDraft(draftOf)), [draftOf]); // before anybody can type
 
   // A touch keyboard that jumps up hides what one came to read.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (matchMedia("(pointer: fine)").matches && !document.querySelector("dialog[open]")) box.current?.focus();
   }, [chatId]);
 

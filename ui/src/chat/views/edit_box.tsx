@@ -1,7 +1,7 @@
 /** Boxes in the place of a turn's texts, to rewrite them. Ctrl-Enter saves, Escape leaves everything as it was. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { isComposing } from "../../parts/keys";
 import { running } from "../session";
 import { GrowingText } from "./growing_text";
@@ -22,7 +22,7 @@ export function EditBox({ label, texts, labels, focusAt = 0, act, hint, onSave, 
   const edited = useSignal(texts);
   const form = useRef<HTMLFormElement>(null);
   const id = useId();
-  useEffect(() => form.current?.querySelectorAll("textarea")[focusAt]?.focus(), []);
+  useLayoutEffect(() => form.current?.querySelectorAll("textarea")[focusAt]?.focus(), []);
   // While an answer runs nothing can be asked; what was written waits here.
   const cannotSave = (): boolean => running.value !== null || edited.value.every((text) => text.trim() === "");
   const onKeyDown = (event: KeyboardEvent): void => {

@@ -1,6 +1,6 @@
 /** The messages of a draft, a page at a time, with what can be done to each. */
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Role } from "../../api/inspect";
 import { counted, toneOf } from "../trace";
 import { type Draft, conversationOf } from "./draft";
@@ -38,7 +38,7 @@ export function EditMessages() {
   const isReady = now !== null;
   if (now !== null) last.current = now;
   const shown = last.current;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isReady || goal.current === null) return;
     list.current?.querySelector<HTMLElement>(`[data-row="${goal.current.row}"] button`)?.focus();
     if (goal.current.isOpen) opened.value = goal.current.row;

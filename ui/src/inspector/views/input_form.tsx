@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { InputKind } from "../../api/inspect";
 import { FileIcon } from "../../parts/icons";
 import { EXAMPLES } from "../examples";
@@ -17,8 +17,9 @@ export function InputForm() {
   const [isOver, setOver] = useState(false);
   const area = useRef<HTMLTextAreaElement>(null);
   const file = useRef<HTMLInputElement>(null);
-  useEffect(() => void (edited.value = draftOf(input.value)), [input.value]);
-  useEffect(() => {
+  // Before anybody can type: what was typed first would be lost, and the focus would come too late.
+  useLayoutEffect(() => void (edited.value = draftOf(input.value)), [input.value]);
+  useLayoutEffect(() => {
     if (inspection.value !== null) area.current?.focus();
   }, []);
 
