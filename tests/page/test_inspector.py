@@ -397,6 +397,10 @@ def test_a_whole_walk_by_keyboard_alone(visit: Visit) -> None:
     expect(page.get_by_role("region", name="Events so far, newest first")).to_contain_text("message_ended")
     page.get_by_role("tab", name="Replay").focus()
     keyboard.press("Home")
+    # The problem that was gone to is in sight again, and the focus stays where the reader is.
+    expect(page.locator("#problem-0")).to_be_in_viewport()
+    page.evaluate("() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
+    expect(tab).to_be_focused()
     keyboard.press("ArrowRight")
     keyboard.press("ArrowRight")
     listed = page.get_by_role("listbox", name="Tokens")

@@ -142,6 +142,15 @@ export function select(to: Selection): void {
   });
 }
 
+let arrived = 0;
+
+/** Whether nobody went there yet. Who goes there first takes the focus along; a view that is opened later only scrolls. */
+export function arrive(): boolean {
+  const isNew = jumps.peek() !== arrived;
+  arrived = jumps.peek();
+  return isNew;
+}
+
 /** The key of the row that a selection lies in. */
 export function keyOf(to: Selection): string | null {
   if (to.kind === "diagnostic") return places.value[to.diagnostic]?.key ?? null;

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { coveredTop } from "../covered";
 import { isOpened, toggle } from "../opened";
-import { inspection, jumps, keyOf, problems, selected, shown } from "../state";
+import { arrive, inspection, jumps, keyOf, problems, selected, shown } from "../state";
 import { type Row, counted, number, rowKey } from "../trace";
 import { MOST_PRINTED, isPrinting, useWindow } from "../use_window";
 import { FilterBar } from "./filter_bar";
@@ -21,12 +21,15 @@ export function MessagesView() {
     const key = to === null ? null : keyOf(to);
     const row = key === null ? -1 : keys.value.indexOf(key);
     if (to === null || row === -1) return;
+    const isNew = arrive();
+    const focused = document.activeElement;
     list.goTo(row, (element) => {
       // The search box keeps the focus, so that Enter goes on to the next hit.
       if (to.kind !== "diagnostic") return element.querySelector("mark.current")?.scrollIntoView({ block: "nearest" });
       const problem = element.querySelector<HTMLElement>(`#problem-${to.diagnostic}`);
       problem?.scrollIntoView({ block: "nearest" });
-      problem?.focus({ preventScroll: true });
+      // Not where the reader has gone somewhere else meanwhile.
+      if (isNew && document.activeElement === focused) problem?.focus({ preventScroll: true });
     });
   }, [jumps.value]);
   const found = inspection.value;

@@ -4,7 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type Block, blocksOf, tokenOfHit } from "../blocks";
 import { coveredTop } from "../covered";
-import { currentHit, inspection, jumps, messageOf, select, selected, shown, starts, turnTrace } from "../state";
+import { arrive, currentHit, inspection, jumps, messageOf, select, selected, shown, starts, turnTrace } from "../state";
 import { counted, lastNotAbove, number, toneOf } from "../trace";
 import { isPrinting, useWindow } from "../use_window";
 import { FilterBar } from "./filter_bar";
@@ -45,6 +45,7 @@ export function TokensView() {
   useEffect(() => {
     const token = cursor.value;
     if (token === null || blocks.value.length === 0) return;
+    arrive();
     const row = lastNotAbove(blockStarts.value, token);
     const chip = document.getElementById(`${SCOPE}-${token}`);
     if (chip !== null) reveal(chip);
