@@ -30,6 +30,10 @@ def talk(start_server: StartServer, open_page: OpenPage, **screen: object) -> Vi
     visit = open_page(start_server(engine, tools=[ServerTool("sky", "look", look)]), **screen)
     visit.ask(f"Look at {_LONG}")
     expect(visit.last_answer).to_contain_text("The end.")
+    # What is set and coloured behind the answer moves what stands below it, also away from a pointer.
+    visit.last_answer.locator(".math-display.math-set .katex").wait_for()
+    visit.last_answer.locator(".hljs-built_in").first.wait_for()
+    visit.page.evaluate("() => document.fonts.ready.then(() => null)")
     return visit
 
 
