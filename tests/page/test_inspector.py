@@ -364,6 +364,24 @@ def test_keys_that_come_quicker_than_the_page_is_drawn_all_count(visit: Visit) -
     expect(listed).to_have_attribute("aria-activedescendant", "token-2")
 
 
+def test_a_text_that_is_pasted_as_soon_as_the_form_is_there_stays(visit: Visit) -> None:
+    visit.inspect("<|start|>user<|message|>First<|end|>")
+    # All in one task: no frame is drawn between the form's coming and the paste.
+    visit.page.evaluate(
+        """async () => {
+          document.querySelector("#change-input").click();
+          while (document.querySelector("#trace") === null) await Promise.resolve();
+          const field = document.querySelector("#trace");
+          field.value = "<|start|>user<|message|>Second<|end|>";
+          field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+        }"""
+    )
+    visit.page.evaluate("() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 50)))")
+    expect(visit.trace).to_have_value("<|start|>user<|message|>Second<|end|>")
+    visit.trace.press("Control+Enter")
+    expect(visit.page.locator(".body-text")).to_have_text("Second")
+
+
 def test_a_whole_walk_by_keyboard_alone(visit: Visit) -> None:
     page, keyboard = visit.page, visit.page.keyboard
     visit.trace.focus()
