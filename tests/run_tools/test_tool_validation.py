@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from harmonia import ErrorCode, InputError, Position, ToolError
-from harmonia.run.tools.validation import compile_schema, json_path, nearest
+from harmonia.run.tools.misfits import json_path, nearest
+from harmonia.run.tools.validation import compile_schema
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

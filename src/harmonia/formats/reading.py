@@ -443,14 +443,11 @@ class TextReader:
     def _say_plain(self, text: str) -> None:
         """Text that no mark announced: it is the answer. White space before it is none of it."""
         if self._header is None:
-            said = text.lstrip()
-            if len(said) < len(text):
-                self._skip(text[: len(text) - len(said)])
-            if not said:
+            text = self._without_blank(text)
+            if not text:
                 return
             self._is_first = False
             self._start_message(Header(_ASSISTANT, "final"), 0, 0)
-            text = said
         self._say(text, len(text))
 
     def _say_announced(self, text: str) -> None:
@@ -468,14 +465,18 @@ class TextReader:
     def _say_outside(self, text: str) -> None:
         """Text behind the end of the turn: nobody is known to have said it."""
         if self._header is None:
-            said = text.lstrip()
-            if len(said) < len(text):
-                self._skip(text[: len(text) - len(said)])
-            if not said:
+            text = self._without_blank(text)
+            if not text:
                 return
             self._start_message(Header(_ASSISTANT), 0, 0, (ErrorCode.STREAM_TEXT_OUTSIDE,))
-            text = said
         self._say(text, len(text))
+
+    def _without_blank(self, text: str) -> str:
+        """The text from its first word on; what stands before that is nobody's."""
+        said = text.lstrip()
+        if len(said) < len(text):
+            self._skip(text[: len(text) - len(said)])
+        return said
 
     def _say(self, text: str, width: int) -> None:
         header = self._header

@@ -99,7 +99,7 @@ class _Writer:
                 return "(" + " | ".join(self._expression(each) for each in node.nodes) + ")"
             case Repeat():
                 inner = self._expression(node.node)
-                return (inner if isinstance(node.node, Choice) else f"({inner})") + _times(node)
+                return (inner if isinstance(node.node, Choice) else f"({inner})") + node.times
             case Literal() | Chars():
                 return self._terminal(node)
 
@@ -165,7 +165,7 @@ class _Writer:
                 is_one = isinstance(node.node, Chars | Choice) or (
                     isinstance(node.node, Literal) and len(node.node.text) == 1
                 )
-                return (inner if is_one else f"({inner})") + _times(node)
+                return (inner if is_one else f"({inner})") + node.times
             case Name():
                 return "(" + self._regex(self._grammar.rules[node.name]) + ")"
             case Special() | JsonValue() | Text():
@@ -201,20 +201,6 @@ class _Writer:
             self._values[key] = f"text_{len(self._values)}"
             self._lines.append(f"{self._values[key]}: {written}")
         return self._values[key]
-
-
-def _times(node: Repeat) -> str:
-    match node.least, node.most:
-        case 0, None:
-            return "*"
-        case 1, None:
-            return "+"
-        case 0, 1:
-            return "?"
-        case least, None:
-            return f"{{{least},}}"
-        case least, most:
-            return f"{{{least},{most}}}"
 
 
 def _escaped(code: int) -> str:

@@ -56,6 +56,19 @@ class Repeat(msgspec.Struct, frozen=True):
     least: int = 0
     most: int | None = None
 
+    @property
+    def times(self) -> str:
+        """How often, as Lark and EBNF write it behind the node."""
+        match self.least, self.most:
+            case 0, None:
+                return "*"
+            case 1, None:
+                return "+"
+            case 0, 1:
+                return "?"
+            case least, most:
+                return f"{{{least},{'' if most is None else most}}}"
+
 
 class Name(msgspec.Struct, frozen=True):
     """A rule by its name."""

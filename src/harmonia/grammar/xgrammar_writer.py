@@ -124,8 +124,8 @@ def _written(node: Node) -> str:
             return " ".join(_part(each) for each in nodes) or _EMPTY
         case Choice(nodes):
             return " | ".join(_written(each) for each in nodes)
-        case Repeat(inner, least, most):
-            return f"{_part(inner)}{_times(least, most)}"
+        case Repeat(inner):
+            return f"{_part(inner)}{node.times}"
         case Name(name):
             return _rule(name)
         case _:
@@ -136,18 +136,6 @@ def _part(node: Node) -> str:
     """A node that others stand beside."""
     written = _written(node)
     return f"({written})" if isinstance(node, Choice | Sequence | Repeat) else written
-
-
-def _times(least: int, most: int | None) -> str:
-    match least, most:
-        case 0, None:
-            return "*"
-        case 1, None:
-            return "+"
-        case 0, 1:
-            return "?"
-        case _:
-            return f"{{{least},{'' if most is None else most}}}"
 
 
 def _range(low: int, high: int) -> str:

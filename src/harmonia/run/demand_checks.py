@@ -23,8 +23,9 @@ from harmonia.parts import Call, call_of, is_visible
 from harmonia.provenance import Trust
 from harmonia.run.custom_inputs import text_fits
 from harmonia.run.tools import ToolSet
+from harmonia.run.tools.misfits import MisfitError
 from harmonia.run.tools.texts import texts_of
-from harmonia.run.tools.validation import MisfitError, compile_schema
+from harmonia.run.tools.validation import compile_schema
 from harmonia.run.turn_events import Unmet
 
 # Checking so much text against a schema takes some milliseconds.

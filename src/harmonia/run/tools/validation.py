@@ -1,4 +1,4 @@
-"""Arguments against the JSON Schema of their tool: what does not fit, said so that a model can mend it.
+"""Arguments against the JSON Schema of their tool. What does not fit is put into words by misfits.py.
 
 The schema is compiled once. Nothing is ever fetched: a `$ref` that leads out of the schema is refused. A schema is of
 the draft that it names; one that names none is of the first of 2020-12, 7 and 4 that accepts it, since many who write
@@ -10,18 +10,18 @@ are not tried at all, because nothing can stop one that has begun; what depends 
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from harmonia.errors import ErrorCode, InputError, Position, ToolError
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
+from harmonia.run.tools.misfits import json_path, misfit, nearest_fault, shorten
 
 # Raises a ToolError with TOOL_INVALID_ARGUMENTS where the arguments do not fit, and an InputError where the schema
 # turns out to be none.
@@ -29,14 +29,10 @@ Validate = Callable[[Any], None]
 FindFaults = Callable[[Any], list[Any]]
 
 _REMEMBERED_SCHEMAS: Final = 1024
-_SHOWN_FAULTS: Final = 3
-_SHOWN_CHARS: Final = 120
-_SHOWN_NAMES: Final = 20
 # What one check of a stranger's schema may take: keywords that are looked at, each with the length of its value.
 _STRANGERS_WORK: Final = 50_000
 # What these say is no schema.
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
-_WORD: Final = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def compile_schema(
@@ -71,7 +67,7 @@ def compile_schema(
     def validate(arguments: Any) -> None:
         try:
             faults = find_faults(arguments)
-            misfit = _misfit(name, faults) if faults else None
+            found = misfit(name, faults) if faults else None
         except _NoSchema as error:
             raise refused(error) from error
         except Exception as error:
@@ -79,8 +75,8 @@ def compile_schema(
             # to a place that it does not know.
             reason = f"a $ref in it leads to what is none ({type(error).__name__})"
             raise refused(_NoSchema(reason, "$")) from error
-        if misfit is not None:
-            raise misfit
+        if found is not None:
+            raise found
 
     return validate
 
@@ -95,14 +91,6 @@ def schema_fault(schema: Json | bool) -> tuple[str, str] | None:
     except InputError:
         return None  # without jsonschema
     return None
-
-
-class MisfitError(ToolError):
-    """A value that does not fit its schema. `reason` says why, and has no word in it but the schema's."""
-
-    def __init__(self, message: str, at: Position, reason: str | None) -> None:
-        super().__init__(ErrorCode.TOOL_INVALID_ARGUMENTS, message, at)
-        self.reason = reason
 
 
 class _NoSchema(Exception):
@@ -177,7 +165,7 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
             raise _NoSchema(f"$ref leads to {shorten(reference)}, and nothing is there", "$") from error
         except RecursionError as error:
             raise _NoSchema("it cannot be followed: it nests too deep", "$") from error
-        return [_best(error, relevance) for error in found]
+        return [nearest_fault(error, relevance) for error in found]
 
     return find_faults
 
@@ -185,15 +173,22 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
 def _check_schema(schema: Any, draft: Any) -> None:
     """Raises jsonschema's error for what is no schema of the draft. Drafts before 2019 know no `$defs`, which are
     checked all the same: whoever writes them means them."""
-    from jsonschema import FormatChecker, validators
+    from jsonschema import FormatChecker
 
     if "dependentRequired" not in draft.VALIDATORS:
-        definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
-        known = {**draft.META_SCHEMA, "properties": {**draft.META_SCHEMA["properties"], "$defs": definitions}}
-        create: Any = cast("Any", validators).create
-        draft = create(known, draft.VALIDATORS, type_checker=draft.TYPE_CHECKER, id_of=draft.ID_OF)
+        draft = _with_definitions(draft)
     # Not the formats of the schema itself: a pattern in JavaScript's dialect is right, though Python does not read it.
     draft.check_schema(schema, format_checker=FormatChecker(formats=()))
+
+
+@cache
+def _with_definitions(draft: Any) -> Any:
+    from jsonschema import validators
+
+    definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
+    known = {**draft.META_SCHEMA, "properties": {**draft.META_SCHEMA["properties"], "$defs": definitions}}
+    create: Any = cast("Any", validators).create
+    return create(known, draft.VALIDATORS, type_checker=draft.TYPE_CHECKER, id_of=draft.ID_OF)
 
 
 def _follow(find: Callable[..., Iterable[Any] | None], validator: Any, reference: Any, *others: Any) -> Iterable[Any]:
@@ -239,134 +234,6 @@ def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> C
 
 def _exact(number: int | float) -> Fraction:
     return Fraction(number if isinstance(number, int) else repr(number))
-
-
-def json_path(steps: Iterable[str | int]) -> str:
-    """A JSON path: `$.items[0].name`."""
-    return "$" + "".join(
-        f"[{step}]" if isinstance(step, int) else f".{step}" if _WORD.fullmatch(step) else f"[{json.dumps(step)}]"
-        for step in steps
-    )
-
-
-def nearest(word: str, names: Iterable[str]) -> list[str]:
-    """The names, those first that look most like the word."""
-    word = word[:_SHOWN_CHARS]  # a model may write without end, and comparing is not linear
-
-    def unlikeness(name: str) -> tuple[float, str]:
-        # A model often has the right tool in the wrong namespace.
-        pairs = ((word, name), (word.rpartition(".")[2], name.rpartition(".")[2]))
-        return -max(difflib.SequenceMatcher(None, a.lower(), b.lower()).ratio() for a, b in pairs), name
-
-    return sorted(names, key=unlikeness)
-
-
-def list_names(names: Sequence[str]) -> str:
-    """The names in a sentence; of many, the first, and how many more there are."""
-    shown = ", ".join(map(shorten, names[:_SHOWN_NAMES]))
-    rest = len(names) - _SHOWN_NAMES
-    return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def show_value(value: Any) -> str:
-    """A JSON value as JSON, cut where it is long."""
-    return shorten(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def shorten(text: str) -> str:
-    """The beginning of a text that may be of any length."""
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
-
-
-# ── faults in words ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _best(error: Any, relevance: Callable[[Any], Any]) -> Any:
-    """Of a union that nothing fits, the fault inside the member that comes nearest, if one does."""
-    while error.context and error.validator in ("anyOf", "oneOf"):
-        members: dict[Any, list[Any]] = {}
-        for inner in error.context:
-            members.setdefault(inner.schema_path[0], []).append(inner)
-        # A member of another type is not what the model tried; what is left must be one.
-        tried = [faults for faults in members.values() if not any(f.validator == "type" and not f.path for f in faults)]
-        if len(tried) > 1:
-            # Members are often told apart by a literal, such as `"kind": "circle"`.
-            tried = [faults for faults in tried if not any(f.validator in ("const", "enum") for f in faults)]
-        if len(tried) != 1:
-            break
-        error = max(tried[0], key=relevance)
-    return error
-
-
-def _misfit(name: str, faults: list[Any]) -> ToolError:
-    said = "; ".join(dict.fromkeys(_describe(fault) for fault in faults[:_SHOWN_FAULTS]))
-    rest = len(faults) - _SHOWN_FAULTS
-    more = f"; and {rest} more" if rest > 0 else ""
-    path = json_path(faults[0].absolute_path)
-    message = f"the arguments do not fit {name}: {said}{more}"
-    return MisfitError(message, Position(path=path), _reason(faults[0]))
-
-
-def _reason(fault: Any) -> str | None:
-    """Why a value does not fit, in words of the schema alone: what was said of the value may be the model's."""
-    expected: object = fault.validator_value
-    if fault.validator == "required" and isinstance(expected, list):
-        missing = [each for each in cast("list[str]", expected) if each not in fault.instance]
-        return f"it lacks {list_names(missing)}"
-    return f"{fault.validator} is not met" if isinstance(fault.validator, str) else None
-
-
-def _describe(fault: Any) -> str:
-    path = json_path(fault.absolute_path)
-    value, expected, schema = fault.instance, fault.validator_value, cast("dict[str, Any]", fault.schema)
-    match fault.validator:
-        case "type":
-            types = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
-            return f"{path} is {show_value(value)}, which is of type {_type_of(value)}; expected {types}"
-        case "required" if isinstance(expected, list):  # the third draft has a boolean
-            missing = [each for each in cast("list[str]", expected) if each not in value]
-            given = list_names(list(value)) or "nothing"
-            return f"{path} lacks {list_names(missing)}; it has {given}"
-        case "enum":
-            choice = ", ".join(show_value(each) for each in cast("list[Any]", expected)[:_SHOWN_NAMES])
-            return f"{path} is {show_value(value)}; expected one of {choice}"
-        case "const":
-            return f"{path} is {show_value(value)}; expected {show_value(expected)}"
-        case "additionalProperties" if expected is False:
-            known = list(cast("dict[str, Any]", schema.get("properties", {})))
-            patterns = list(cast("dict[str, Any]", schema.get("patternProperties", {})))
-            extra = [
-                each
-                for each in cast("dict[str, Any]", value)
-                if each not in known and not any(re.search(pattern, each) for pattern in patterns)
-            ]
-            names = nearest(extra[0], known) if known and extra else []
-            names += [f"names that match {pattern}" for pattern in patterns]
-            return f"{path} has {list_names(extra)}, which it does not take; it takes {list_names(names) or 'none'}"
-        case "anyOf" | "oneOf":
-            return f"{path} is {show_value(value)}, which fits none of {show_value(expected)}"
-        case False | None:
-            return f"{path} is {show_value(value)}; nothing is allowed here"
-        case keyword:
-            return f"{path} is {show_value(value)}; expected {keyword} {show_value(expected)}"
-
-
-def _type_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
 
 
 def _refuse_remote(schema: Json | bool) -> None:
