@@ -474,7 +474,7 @@ def test_usage_counts_what_is_hidden_too() -> None:
         "prompt_tokens": 100,
         "completion_tokens": 9,
         "total_tokens": 109,
-        "prompt_tokens_details": {"cached_tokens": 80},
+        "prompt_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
     }
     *before, last = stream(FakeService(ScriptedEngine(script)), asked)
     assert last["choices"] == []

@@ -144,7 +144,7 @@ def test_what_was_begun_is_counted_as_input(tmp_path: Path) -> None:
             usage = second["usage"]
             assert usage["input_tokens"] == len(engine.prompts[1])
             assert usage["output_tokens_details"]["reasoning_tokens"] == 2
-            assert usage["output_tokens_details"]["harmonia_channels"] == {"analysis": 2, "final": 7}
+            assert usage["harmonia_channels"] == {"analysis": 2, "final": 7}
             counted = json.loads(await service.responses.input_tokens(body, Caller()))
             assert counted["input_tokens"] == len(engine.prompts[1])
 
@@ -352,7 +352,7 @@ def test_what_is_hidden_for_its_header_does_not_become_visible(tmp_path: Path, i
         engine = ScriptedEngine("final<|message|>HIDDEN", final("x"))
         async with served(engine, tmp_path, retry_malformed=False) as service:
             hidden, *others = (await create(service, input=[HI], **SEALED))["output"]
-            assert (hidden["type"], hidden.get("content"), others) == ("reasoning", None, [])
+            assert (hidden["type"], hidden["content"], others) == ("reasoning", [], [])
             if is_asked:
                 with pytest.raises(InputError) as refused:
                     await create(service, input=[HI, hidden], harmonia_continue=True)

@@ -124,11 +124,10 @@ export interface Usage {
   output_tokens: number;
   total_tokens: number;
   input_tokens_details?: { cached_tokens?: number };
-  output_tokens_details?: {
-    reasoning_tokens?: number;
-    /** What each channel cost, headers and stops included: `analysis`, `commentary`, `final`, `other`; calls are `calls`. */
-    harmonia_channels?: Record<string, number>;
-  };
+  /** Chats that were saved by an older page have the channels in here. */
+  output_tokens_details?: { reasoning_tokens?: number; harmonia_channels?: Record<string, number> };
+  /** What each channel cost, headers and stops included: `analysis`, `commentary`, `final`, `other`; calls are `calls`. */
+  harmonia_channels?: Record<string, number>;
 }
 
 export interface ResponseResource {

@@ -6,18 +6,21 @@ import type { Usage } from "../api/wire";
 export function addUsage(before: Usage | undefined, more: Usage | null): Usage | null {
   if (more === null) return before ?? null;
   if (before === undefined) return more;
-  const details = before.output_tokens_details ?? {};
-  const others = more.output_tokens_details ?? {};
-  const channels: Record<string, number> = { ...details.harmonia_channels };
-  for (const [name, count] of Object.entries(others.harmonia_channels ?? {})) channels[name] = (channels[name] ?? 0) + count;
+  const channels: Record<string, number> = { ...channelsOf(before) };
+  for (const [name, count] of Object.entries(channelsOf(more) ?? {})) channels[name] = (channels[name] ?? 0) + count;
   const output_tokens = before.output_tokens + more.output_tokens;
   return {
     ...more,
     output_tokens,
     total_tokens: more.input_tokens + more.output_tokens,
     output_tokens_details: {
-      reasoning_tokens: (details.reasoning_tokens ?? 0) + (others.reasoning_tokens ?? 0),
-      ...(Object.keys(channels).length === 0 ? {} : { harmonia_channels: channels }),
+      reasoning_tokens: (before.output_tokens_details?.reasoning_tokens ?? 0) + (more.output_tokens_details?.reasoning_tokens ?? 0),
     },
+    ...(Object.keys(channels).length === 0 ? {} : { harmonia_channels: channels }),
   };
+}
+
+/** What each channel cost, where the server said so. */
+export function channelsOf(usage: Usage): Record<string, number> | undefined {
+  return usage.harmonia_channels ?? usage.output_tokens_details?.harmonia_channels;
 }

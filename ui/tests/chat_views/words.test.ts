@@ -27,8 +27,10 @@ describe("words", () => {
   });
 
   it("lists channels in the order of an answer, strangers last", () => {
-    const details = { harmonia_channels: { other: 1, final: 34, analysis: 1200, calls: 0 } };
-    expect(channelWords({ ...usage, output_tokens_details: details })).toBe("reasoning 1,200, answer 34, other 1");
+    const channels = { harmonia_channels: { other: 1, final: 34, analysis: 1200, calls: 0 } };
+    expect(channelWords({ ...usage, ...channels })).toBe("reasoning 1,200, answer 34, other 1");
+    // As chats have it that an older page saved.
+    expect(channelWords({ ...usage, output_tokens_details: channels })).toBe("reasoning 1,200, answer 34, other 1");
     expect(channelWords({ ...usage, output_tokens_details: { reasoning_tokens: 20 } })).toBe("reasoning 20, other 30");
     expect(channelWords(usage)).toBeNull();
   });

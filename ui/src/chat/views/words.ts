@@ -2,6 +2,7 @@
 
 import type { TurnDetails } from "../../api/chats";
 import type { Usage } from "../../api/wire";
+import { channelsOf } from "../usage";
 
 /** `under 0.1 s`, `3.2 s`, `42 s`, `1 min 5 s`. */
 export function inSeconds(seconds: number): string {
@@ -68,7 +69,7 @@ const CHANNEL_WORDS: Record<string, string> = { analysis: "reasoning", commentar
 
 /** `reasoning 120, answer 34`, in the order in which they stand in an answer. */
 export function channelWords(usage: Usage): string | null {
-  const channels = usage.output_tokens_details?.harmonia_channels;
+  const channels = channelsOf(usage);
   const reasoning = usage.output_tokens_details?.reasoning_tokens ?? 0;
   if (channels === undefined) {
     return reasoning > 0 ? `reasoning ${inNumber(reasoning)}, other ${inNumber(usage.output_tokens - reasoning)}` : null;

@@ -218,7 +218,7 @@ def write_usage(endings: Sequence[Finished]) -> Json:
         "prompt_tokens": prompt.prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt.prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": prompt.cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": prompt.cached_tokens, "cache_write_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": sum(each.reasoning_tokens for each in endings)},
     }
 

@@ -24,22 +24,18 @@ from harmonia.serve.not_ready import REASONS
 _USAGE_OF_RESPONSES: Final = record(
     {
         "input_tokens": COUNT,
-        "input_tokens_details": record({"cached_tokens": COUNT}),
+        "input_tokens_details": record({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
         "output_tokens": COUNT,
-        "output_tokens_details": record(
-            {
-                "reasoning_tokens": COUNT,
-                "harmonia_channels": {
-                    "type": "object",
-                    "additionalProperties": COUNT,
-                    "description": "What each channel cost, headers and stops included: analysis, commentary, final, "
-                    "other; calls are `calls`. Not in the dialect open-responses.",
-                },
-            },
-            ("harmonia_channels",),
-        ),
+        "output_tokens_details": record({"reasoning_tokens": COUNT}),
         "total_tokens": COUNT,
-    }
+        "harmonia_channels": {
+            "type": "object",
+            "additionalProperties": COUNT,
+            "description": "What each channel cost, headers and stops included: analysis, commentary, final, "
+            "other; calls are `calls`. Not in the dialect open-responses.",
+        },
+    },
+    ("harmonia_channels",),
 )
 _TEXT_SPAN: Final = record(
     {"start_token": or_null(COUNT), "end_token": or_null(COUNT), "start_char": COUNT, "end_char": COUNT}

@@ -51,7 +51,7 @@ def begin_item(kind: str, type_: str, index: int, offered: OfferedTool | None) -
         case "message":
             wire |= {"role": "assistant", "content": []}
         case "reasoning":
-            wire |= {"summary": []}
+            wire |= {"summary": [], "content": []}  # clients read the length of both
         case "mcp_call" | "mcp_approval_request":
             assert offered is not None
             wire |= {"server_label": offered.server, "name": offered.name, "arguments": ""}

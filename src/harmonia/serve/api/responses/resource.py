@@ -83,8 +83,16 @@ def new_resource(
 
 
 def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | None = None) -> Json:
-    """The usage in the words of the API, and by channel where that is given."""
-    details: Json = {"reasoning_tokens": min(reasoning_tokens, usage.completion_tokens)}
+    """The usage in the words of the API, and by channel where that is given: beside the details, in which some clients
+    accept numbers only."""
+    written: Json = {
+        "input_tokens": usage.prompt_tokens,
+        # Engines do not report what they write to their cache, and nobody is charged for it.
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": min(reasoning_tokens, usage.completion_tokens)},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
     if channels is not None:
         # An engine that keeps a stop token to itself may not count it either: together they are never more.
         left = usage.completion_tokens
@@ -92,14 +100,8 @@ def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | 
         for name, count in channels.items():
             counted[name] = min(count, left)
             left -= counted[name]
-        details["harmonia_channels"] = counted
-    return {
-        "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "output_tokens": usage.completion_tokens,
-        "output_tokens_details": details,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-    }
+        written["harmonia_channels"] = counted
+    return written
 
 
 def _text(request: CreateResponse, dialect: Dialect) -> Json:
