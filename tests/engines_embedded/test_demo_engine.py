@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import schema_strategies
 from engines_embedded.demo_runs import (
+    TIME,
     TOOLS,
     WEATHER,
     answer,
@@ -174,11 +175,54 @@ def test_a_named_tool_choice_calls_that_tool_whatever_is_said(choice: str) -> No
     assert calls_of(answer("use get_weather for Paris", request=request)) == [("functions.get_time", {"zone": "Paris"})]
 
 
-def test_a_required_call_is_made_and_answered() -> None:
-    request = Request(tools=TOOLS, tool_choice="required")
-    said = answer("Hi", request=request)
-    assert [name for name, _ in calls_of(said)] == ["functions.get_weather"]
-    assert calls_of(answer("Hi", said[-1], Message.tool("functions.get_weather", "20"), request=request)) == []
+def test_a_required_call_is_made_also_after_a_result() -> None:
+    """Frameworks demand a call in every turn and offer the answer's form as a tool, the last of the list."""
+    request = Request(tools=functions(get_weather=WEATHER, get_time=TIME, report=WEATHER), tool_choice="required")
+    history = [
+        "Weather in Paris?",
+        Message.call("functions.get_weather", "{}"),
+        Message.tool("functions.get_weather", "20"),
+    ]
+    assert calls_of(answer("Weather in Paris?", request=request)) == [("functions.get_weather", {"city": "Paris"})]
+    assert calls_of(answer(*history, request=request)) == [("functions.report", {"city": "Paris"})]
+
+
+@pytest.mark.parametrize("choice", ["required", "functions.get_weather"])
+def test_a_demanded_call_is_made_again_where_every_tool_was_called(choice: str) -> None:
+    request = Request(tools=functions(get_weather=WEATHER), tool_choice=choice)
+    history = ["Hi", Message.call("functions.get_weather", "{}"), Message.tool("functions.get_weather", "20")]
+    assert [name for name, _ in calls_of(answer(*history, request=request))] == ["functions.get_weather"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("P_get_weather", "use P-get_weather for Paris"),
+        ("P_get_weather", "use get_weather for Paris"),
+        ("P_get_weather", "How is the weather in Paris?"),
+        ("wx___temperature", "use wx.temperature for Paris"),
+        ("wx___temperature", "use the tool temperature for Paris"),
+        ("get-weather", "use get_weather for Paris"),
+    ],
+)
+def test_a_tool_is_found_by_the_name_that_the_client_gave_it(name: str, text: str) -> None:
+    request = Request(tools=functions(**{"get_time": TIME, name: WEATHER}))
+    assert calls_of(answer(text, request=request)) == [(f"functions.{name}", {"city": "Paris"})]
+
+
+def test_the_whole_name_of_one_tool_comes_before_a_part_of_anothers() -> None:
+    request = Request(tools=functions(old_get_weather=TIME, get_weather=WEATHER))
+    assert calls_of(answer("use get_weather for Rome", request=request)) == [
+        ("functions.get_weather", {"city": "Rome"})
+    ]
+
+
+def test_a_question_that_is_sent_again_after_the_result_is_answered() -> None:
+    question = "Weather in Paris?"
+    call, result = Message.call("functions.get_weather", "{}"), Message.tool("functions.get_weather", "20")
+    assert answer(question, call, result, question, request=ASKING)[-1].text.endswith("get_weather answered: 20")
+    answered = (question, call, result, Message.assistant("20"))
+    assert calls_of(answer(*answered, question, request=ASKING)) == [("functions.get_weather", {"city": "Paris"})]
 
 
 @pytest.mark.parametrize("request_", [Request(tool_choice="required"), Request(tools=TOOLS, tool_choice="get_rich")])
@@ -226,6 +270,28 @@ def test_a_response_format_makes_the_answer_json_of_that_form() -> None:
     said = answer("Rome in celsius", request=Request(response_format=ResponseFormat("weather", WEATHER)))
     assert said[-1].channel == "final"
     assert_valid(json.loads(said[-1].text), WEATHER)
+
+
+JSON_OBJECT = Request(response_format=ResponseFormat("json_object", {"type": "object"}))
+
+
+FORM = f"Answer with JSON of this schema: {json.dumps(WEATHER)} Use {{curly}} brackets."
+
+
+@pytest.mark.parametrize("said", [(Message.developer(FORM), "Rome, days=3"), (f"{FORM} About Rome, days=3.",)])
+def test_a_json_object_has_the_form_that_the_prompt_describes(said: tuple[Message | str, ...]) -> None:
+    value = json.loads(answer(*said, request=JSON_OBJECT)[-1].text)
+    assert_valid(value, WEATHER)
+    assert value["days"] == 3
+
+
+def test_a_json_object_is_the_example_that_the_prompt_shows() -> None:
+    said = answer('Answer like this: {"answer": "…", "score": 1}', request=JSON_OBJECT)[-1].text
+    assert json.loads(said) == {"answer": "…", "score": 1}
+
+
+def test_a_json_object_without_a_form_is_not_empty() -> None:
+    assert json.loads(answer("Hi", request=JSON_OBJECT)[-1].text)["answer"]
 
 
 @repeated(given(schema_strategies.lossless_objects, sentences), some=15, many=60)

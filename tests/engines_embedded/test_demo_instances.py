@@ -105,6 +105,21 @@ def test_words_of_a_format_are_found() -> None:
     assert value == {"to": "ann@example.org", "on": "2026-03-01"}
 
 
+def test_lists_and_optional_objects_are_filled() -> None:
+    report = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    schema = {
+        "type": "object",
+        "properties": {
+            "tasks": {"type": "array", "items": {"$ref": "#/$defs/report"}},
+            "best": {"anyOf": [{"type": "object", "properties": {"of": report}, "required": ["of"]}, {"type": "null"}]},
+        },
+        "required": ["tasks", "best"],
+        "$defs": {"report": report},
+    }
+    value = make_instance(schema, Hints("cities: in Paris and in Rome")).value
+    assert value == {"tasks": [{"city": "Paris"}], "best": {"of": {"city": "Rome"}}}
+
+
 def test_each_word_serves_once() -> None:
     schema = {
         "type": "object",

@@ -7,8 +7,11 @@
     use python: 2 ** 10                                a tool without a schema takes text
     call a tool, use all tools                         some tool, every tool
 
-A plain word such as `search` is taken for a name only where the text says so: "use search", "`search`". What was
-called since the user spoke is not called again, so a demand for a call is met once per message of the user.
+A name may be spelled with other separators and without its first parts: "P-get_weather" and "get_weather" both mean
+`P_get_weather`. A plain word such as `search` is taken for a name only where the text says so: "use search".
+
+What was called since the user spoke is not called again unless a call is demanded. Then the last tool that was not
+called yet is, because agent frameworks list the tool that delivers the answer last.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ _SOME_TOOL: Final = re.compile(
 )
 _EVERY: Final = re.compile(r"\b(?:all|every|each|both)\b", re.IGNORECASE)
 _THEN: Final = re.compile(r"\b(?:then|afterwards|after that)\b", re.IGNORECASE)
+_SEPARATOR: Final = r"[\s_.-]{1,3}"
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _WORDS_AROUND_NOUNS: Final = """
     get fetch list do make current set search find lookup look up read query show check run compute calculate
@@ -84,18 +88,19 @@ def choose_calls(prompt: Prompt, request: Request) -> list[Wanted]:
         return []
     if choice in ("auto", "required"):
         wanted = _pending(_stages(prompt.user, tools), prompt.calls)
-        if wanted or choice == "auto" or prompt.calls:
+        if wanted or choice == "auto":
             return wanted
         if not tools:
             raise _refuse("tool_choice is required, and there is no tool that may be called")
-        return [Wanted(_likeliest(prompt.user, tools), prompt.user)]
+        if not prompt.calls:
+            return [Wanted(_likeliest(prompt.user, tools), prompt.words)]
+        uncalled = [tool for tool in tools if tool.recipient not in prompt.calls]
+        return [Wanted((uncalled or tools)[-1], prompt.words)]
     named = [tool for tool in tools if choice in (tool.recipient, tool.name)]
     if not named:
         raise _refuse(f"tool_choice is {choice!r}, and no tool of that name may be called")
-    if prompt.calls.get(named[0].recipient):
-        return []
     mentioned = [wanted for stage in _stages(prompt.user, named[:1]) for wanted in stage]
-    return mentioned[:1] or [Wanted(named[0], prompt.user)]
+    return mentioned[:1] or [Wanted(named[0], prompt.words)]
 
 
 def _refuse(message: str) -> EngineError:
@@ -142,29 +147,36 @@ def _stages(text: str, tools: list[Offered]) -> list[list[Wanted]]:
 
 
 def _mentions(text: str, tools: list[Offered]) -> list[tuple[re.Match[str], Offered]]:
-    by_spelling: dict[str, Offered] = {}
-    for tool in tools:
-        for spelling in (tool.recipient, tool.name, re.sub(r"[_-]+", " ", tool.name)):
-            by_spelling.setdefault(spelling.lower(), tool)
-    if not by_spelling:
+    by_spelling: dict[tuple[str, ...], Offered] = {}
+    spelled_as = [(tool, _split(tool.recipient), _split(tool.name)) for tool in tools]
+    for first in range(max((len(name) for _, _, name in spelled_as), default=0)):  # whole names before parts of them
+        for tool, recipient, name in spelled_as:
+            for spelling in (recipient, name) if first == 0 else (name[first:],):
+                by_spelling.setdefault(spelling, tool)
+    spellings = sorted(filter(None, by_spelling), key=lambda words: len("".join(words)), reverse=True)
+    if not spellings:
         return []
-    spellings = sorted(map(re.escape, by_spelling), key=len, reverse=True)
-    names = re.compile(rf"(?<![\w.])(?:{'|'.join(spellings)})(?!\w)", re.IGNORECASE)
+    names = "|".join(_SEPARATOR.join(map(re.escape, words)) for words in spellings)
     found: list[tuple[re.Match[str], Offered]] = []
-    for match in names.finditer(text):
+    for match in re.finditer(rf"(?<![\w.])(?:{names})(?!\w)", text, re.IGNORECASE):
         before = text[max(match.start() - 40, 0) : match.start()]
-        spelled = match[0].lower()
-        is_plain = spelled.replace(" ", "").isalpha()
+        tool = by_spelling.get(_split(match[0]))
+        is_plain = match[0].replace(" ", "").isalpha()
         is_asked_for = _ASKED_FOR.search(before) or _SAID_TO_BE_ONE.match(text, match.end()) or before.endswith("`")
-        if spelled in by_spelling and not _REFUSED.search(before) and (not is_plain or is_asked_for):
-            found.append((match, by_spelling[spelled]))
+        if tool is not None and not _REFUSED.search(before) and (not is_plain or is_asked_for):
+            found.append((match, tool))
     return found
 
 
+def _split(name: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[^\W_]+", name.lower()))
+
+
 def _nouns(tool: Offered) -> list[str]:
+    """The nouns of a name that has a verb; what stands before the verb says where the tool comes from."""
     parts = [part.lower() for part in _PART.findall(tool.name)]
-    nouns = [part for part in parts if part not in _VERBS and not part.isdigit()]
-    return nouns if len(nouns) < len(parts) else []
+    verb = next((at for at, part in enumerate(parts) if part in _VERBS), len(parts))
+    return [part for part in parts[verb:] if part not in _VERBS and not part.isdigit()]
 
 
 def _is_about(tool: Offered, text: str) -> bool:

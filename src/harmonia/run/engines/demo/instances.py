@@ -24,7 +24,7 @@ _STEPS: Final = 4000
 _MOST_CANDIDATES: Final = 60
 _MOST_VARIANTS: Final = 24
 _DEEPEST: Final = 24
-_LEVELS: Final = (2, 5, 24)
+_LEVELS: Final = (5, 2, 24)
 _LONGEST_TEXT: Final = 20_000
 _MOST_ITEMS: Final = 200
 # A property of one of these names is about what the user wrote as a whole.
@@ -74,7 +74,8 @@ _NOTHING: Final = _Nothing()
 
 def make_instance(schema: Schema, hints: Hints) -> Instance:
     """A value for the schema; an object where the schema says nothing."""
-    # A schema that contains itself would be followed down to the last level, so shallow values are tried first.
+    # A schema that contains itself would be followed down to the last level, so shallow values are tried first; but
+    # not so shallow that a list of objects stays empty.
     for deepest in _LEVELS:
         value = _Search(schema, copy.copy(hints), deepest).find(schema, "", 0)
         if not isinstance(value, _Nothing):

@@ -49,6 +49,11 @@ class Prompt(msgspec.Struct, frozen=True):
     begun: tuple[int, ...]
     open: Open
 
+    @property
+    def words(self) -> str:
+        """What the user and the tools said."""
+        return "\n".join([self.user, *(result.text for result in self.results)])
+
 
 def read_prompt(tokens: Sequence[int]) -> Prompt:
     listed = list(tokens)
@@ -74,8 +79,10 @@ def _read(messages: Sequence[Message], said: int, begun: tuple[int, ...], open_:
     user, instructions, effort = "", "", None
     results: list[Message] = []
     calls: Counter[str] = Counter()
-    for message in messages[:said]:
+    for at, message in enumerate(messages[:said]):
         match message.role:
+            case Role.USER if message.text == user and messages[at - 1].role is Role.TOOL:
+                pass  # some clients send the question again after a result
             case Role.USER:
                 user, results = message.text, []
                 calls.clear()

@@ -28,6 +28,9 @@ _OPENINGS: Final = (
 )
 _SENTENCES: Final = {ReasoningEffort.LOW: 1, ReasoningEffort.MEDIUM: 2, ReasoningEffort.HIGH: 6}
 _QUOTED_CHARS: Final = 400
+_DECODER: Final = json.JSONDecoder()
+_MOST_BRACES: Final = 50
+_ANY_OBJECT: Final = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 _CODE: Final = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```|`([^`\n]+)`", re.DOTALL)
 _SUM: Final = re.compile(r"[\d(][\d\s.()+*/%-]*[\d)]")
 
@@ -121,8 +124,10 @@ def _reasoning(prompt: Prompt, request: Request, calls: list[Wanted]) -> str:
 
 def _answer(prompt: Prompt, request: Request) -> tuple[str, str | None]:
     if request.response_format is not None:
-        words = "\n".join([prompt.user, *(result.text for result in prompt.results)])
-        instance = make_instance(request.response_format.schema, Hints(words))
+        schema = request.response_format.schema
+        if schema == {"type": "object"}:
+            schema = _schema_in(f"{prompt.instructions}\n{prompt.user}") or _ANY_OBJECT
+        instance = make_instance(schema, Hints(prompt.words))
         note = None if instance.fits else f"found no answer that fits the schema of {request.response_format.name}"
         return as_json(instance.value), note
     opening = _OPENINGS[(request.sampling.seed or 0) % len(_OPENINGS)]
@@ -131,6 +136,23 @@ def _answer(prompt: Prompt, request: Request) -> tuple[str, str | None]:
         return f"{opening}\n{said}", None
     said = f"You said: {_quote(prompt.user)}" if prompt.user.strip() else "You said nothing."
     return f"{opening} {said}", None
+
+
+def _schema_in(text: str) -> dict[str, Any] | None:
+    """The form of a JSON object as the text shows it: as a JSON Schema, or else by an example."""
+    example: dict[str, Any] | None = None
+    at = -1
+    for _ in range(_MOST_BRACES):
+        if (at := text.find("{", at + 1)) < 0:
+            break
+        try:
+            found, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found.get("properties"), dict) or "$ref" in found:
+            return found
+        example, at = example or found, end - 1
+    return {"const": example} if example else None
 
 
 def _quote(text: str, most: int = _QUOTED_CHARS) -> str:
