@@ -88,6 +88,7 @@ fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is writ
 
 fuzz-server: $(INSTALLED)  ## Fuzz the server (FUZZ_SECONDS=600), and ask what its OpenAPI document allows
 	$(BIN)/python fuzz/fuzz_document.py --cases $(or $(FUZZ_CASES),60)
+	$(BIN)/python fuzz/flood_connections.py --connections $(or $(FUZZ_CONNECTIONS),1100)
 	$(BIN)/python fuzz/fuzz_server.py --seconds $(or $(FUZZ_SECONDS),600)
 
 lint: $(INSTALLED)  ## Style and strict types

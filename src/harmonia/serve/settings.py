@@ -41,11 +41,13 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     choices: Count = 8
     output_tokens: Count | None = None
     request_s: Seconds = 3600.0  # from the first byte of the request to the last of the answer
+    head_s: Seconds = 20.0  # until the head of a request is there
     receive_s: Seconds = 60.0  # until the body is there
     send_s: Seconds = 60.0  # one write to a client that does not read
     keep_alive_s: Seconds = 15.0  # of silence in a stream, until a comment is sent
     drain_s: Wait = 20.0  # for what runs when the server is to stop, before it is cancelled
     concurrent: Count = 256  # requests with work for a model or a processor, at once
+    address_connections: Count | None = None  # from one address; behind a proxy, all clients have the same
     stored_days: Days | None = 30.0
 
 

@@ -193,7 +193,7 @@ def test_a_connection_that_says_nothing_is_closed(run: Run, monkeypatch: pytest.
     monkeypatch.setattr(server_module, "KEEP_ALIVE_S", 0)
 
     async def play() -> None:
-        async with running(limits=Limits(receive_s=0.05)) as server:
+        async with running(limits=Limits(head_s=0.05)) as server:
             silent, halting = await server.connect(), await server.connect()
             await halting.write(b"GET /health HTTP/1.1\r\nhost: loc")
             assert await silent.is_closed()
@@ -234,23 +234,6 @@ def test_a_client_that_does_not_read_its_end_is_cut(run: Run, monkeypatch: pytes
 
 async def retrieve_much(*_: object) -> bytes:
     return b"x" * 30_000_000
-
-
-def test_more_connections_than_there_are_places_are_told_to_come_back(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "_FURTHER_CONNECTIONS", 1)
-
-    async def play() -> None:
-        async with running(limits=Limits(concurrent=1)) as server:
-            for _ in range(2):
-                client = await server.connect()
-                await client.send("GET", "/health")
-                assert (await client.read()).status == 200
-            answer = await server.ask("GET", "/health")
-            assert (answer.status, answer.code) == (429, "rate_limit_exceeded")
-
-    run(play())
 
 
 def test_a_client_that_waits_for_100_continue_gets_it_or_the_refusal(run: Run) -> None:

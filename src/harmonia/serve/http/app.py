@@ -21,15 +21,16 @@ from starlette.types import Receive, Scope, Send
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.serve.http.bodies import ClientGone
 from harmonia.serve.http.chats import chat_routes
+from harmonia.serve.http.connections import Connection
 from harmonia.serve.http.contract import HttpService
 from harmonia.serve.http.documents import document_routes
 from harmonia.serve.http.endpoints import api_routes
-from harmonia.serve.http.exchange import CROWDED, EXCHANGE, JSON_HEADERS, Exchange, body_of
+from harmonia.serve.http.exchange import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.harmony import Workshop, harmony_routes
 from harmonia.serve.http.logs import log_bug, log_request
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.models import model_routes
-from harmonia.serve.http.operations import operation_routes
+from harmonia.serve.http.operations import METRICS, operation_routes
 from harmonia.serve.http.page import page_routes
 from harmonia.serve.http.running import Running
 from harmonia.serve.http.security import Gate, is_preflight
@@ -137,8 +138,6 @@ class Application:
 
     async def _answer(self, exchange: Exchange) -> None:
         scope = exchange.scope
-        if scope.get(CROWDED):
-            raise InputError(ErrorCode.SERVE_BUSY, "there are too many connections")
         _check_head(scope)
         # `/v1/responses/` is meant as `/v1/responses`.
         scope["path"] = scope["path"].rstrip("/") or "/"
@@ -156,7 +155,7 @@ class Application:
                 found, child = route, matched
                 break
             methods |= route.methods or set()
-        self._gate.check(exchange)
+        self._admit(exchange)
         if exchange.headers.get("upgrade", "").lower() == "websocket":
             await self._refuse_websocket(exchange)
         elif found is not None:
@@ -166,6 +165,17 @@ class Application:
             raise InputError(ErrorCode.SERVE_NOT_FOUND, "there is no such path")
         else:
             await self._answer_method(exchange, methods)
+
+    def _admit(self, exchange: Exchange) -> None:
+        connection: Connection | None = exchange.scope.get(CONNECTION)
+        is_admitted = False
+        try:
+            is_admitted = self._gate.check(exchange)
+        finally:
+            if connection is not None and not is_admitted:
+                connection.deny()
+        if connection is not None and is_admitted:
+            connection.admit(is_operation=exchange.route == METRICS)
 
     async def _refuse_websocket(self, exchange: Exchange) -> None:
         error = InputError(

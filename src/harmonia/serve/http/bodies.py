@@ -7,11 +7,14 @@ from typing import Any, Final
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.api.json_bodies import read_json
-from harmonia.serve.http.exchange import Exchange
+from harmonia.serve.http.exchange import Arrival, Exchange
 from harmonia.serve.settings import Limits
 
 # Above this a body is read in a thread, because it takes long enough for other streams to notice.
 _LONG_BYTES: Final = 512 * 1024
+# A body may take this long, and a second more for each of so many bytes, up to `limits.receive_s`.
+_FIRST_S: Final = 10.0
+_LEAST_BYTES_PER_S: Final = 1000
 _LONGEST_LENGTH: Final = 18
 _JSON: Final = "application/json"
 
@@ -47,25 +50,31 @@ def _check_headers(exchange: Exchange, limits: Limits) -> None:
 
 async def _read_bytes(exchange: Exchange, limits: Limits) -> bytes:
     pieces: list[bytes] = []
-    size = 0
     try:
-        async with asyncio.timeout(limits.receive_s):
+        async with asyncio.timeout(min(limits.receive_s, _FIRST_S)) as deadline:
+            arrival = exchange.arrival = Arrival(deadline)
             while True:
                 message = await exchange.receive()
                 if message["type"] == "http.disconnect":
                     raise ClientGone
                 piece: bytes = message.get("body", b"")
-                size += len(piece)
-                if size > limits.body_bytes:
+                arrival.bytes += len(piece)
+                if arrival.bytes > limits.body_bytes:
                     raise _too_large(limits)
                 pieces.append(piece)
-                if not message.get("more_body", False):
+                if not message.get("more_body", False) and not arrival.is_ended:
                     exchange.has_read = True
                     return b"".join(pieces)
+                in_time_s = _FIRST_S + arrival.bytes / _LEAST_BYTES_PER_S
+                arrival.extend(arrival.began_at + min(limits.receive_s, in_time_s))
     except TimeoutError:
         raise InputError(
-            ErrorCode.SERVE_TOO_SLOW, f"the body did not arrive within {limits.receive_s:g} seconds"
+            ErrorCode.SERVE_TOO_SLOW,
+            f"the body did not arrive within {limits.receive_s:g} seconds, came with less than {_LEAST_BYTES_PER_S} "
+            "bytes a second, or too slowly while others waited for its place",
         ) from None
+    finally:
+        exchange.arrival = None
 
 
 def _invalid(message: str) -> InputError:

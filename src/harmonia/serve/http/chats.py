@@ -77,7 +77,7 @@ class _Question:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place():
+        with self._running.place(exchange):
             data = await self._ask(exchange, scope["path_params"], caller)
             await self._running.send(exchange, data)
 
@@ -92,7 +92,7 @@ class _Export:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place():
+        with self._running.place(exchange):
             file = await self._service.chats.export(scope["path_params"]["id"], caller, exchange.query())
             headers = [
                 (b"content-type", file.media_type.encode()),

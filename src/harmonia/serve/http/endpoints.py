@@ -50,7 +50,7 @@ class Generation:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place():
+        with self._running.place(exchange):
             value = await read_value(exchange, self._limits)
             if self._logs_content:
                 log_content(exchange, "asked", value)
@@ -164,7 +164,7 @@ def api_routes(service: HttpService, settings: Settings, running: Running, metri
     chat = Generation(lambda: service.chat, settings, running, metrics, lambda _: True, is_named=False)
 
     async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
-        with running.place():
+        with running.place(exchange):
             return await service.responses.input_tokens(await read_value(exchange, settings.limits), caller)
 
     async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -17,11 +18,11 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.identity import NOBODY, Caller, Dialect
 from harmonia.serve.problems import Problem
 
-# Where an exchange is found in a scope. The others are the server's: the means to cut a connection, and whether there
-# are more of them than it takes.
+# Where an exchange is found in a scope. The others are the server's: the means to cut a connection, and the connection
+# as connections.py knows it.
 EXCHANGE: Final = "harmonia.exchange"
 ABORT: Final = "harmonia.abort"
-CROWDED: Final = "harmonia.crowded"
+CONNECTION: Final = "harmonia.connection"
 DIALECT_HEADER: Final = "harmonia-dialect"
 REQUEST_ID_HEADER: Final = "x-request-id"
 
@@ -29,6 +30,7 @@ JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 _CLIENTS_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MOST_PARAMETERS: Final = 100
+_HEAD_START_BYTES: Final = 64 * 1024
 # Of JSON and event streams no browser has anything to show, and nobody to tell.
 _SAFETY: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -42,6 +44,29 @@ _DEFAULTS: Final = (
 )
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
+
+
+class Arrival:
+    """A body that is on its way, within a time limit that can be moved. Mutable."""
+
+    def __init__(self, deadline: asyncio.Timeout) -> None:
+        self.began_at = asyncio.get_running_loop().time()
+        self.bytes = 0
+        self.is_ended = False
+        self._deadline = deadline
+
+    def rate(self, now: float) -> float:
+        """How quickly it arrives, in bytes per second. One that has just begun counts as quick."""
+        return (self.bytes + _HEAD_START_BYTES) / (now - self.began_at + 0.001)
+
+    def extend(self, until: float) -> None:
+        if not self.is_ended:
+            self._deadline.reschedule(until)
+
+    def end(self) -> None:
+        """Do not wait for the rest."""
+        self.is_ended = True
+        self._deadline.reschedule(asyncio.get_running_loop().time())
 
 
 class Exchange:
@@ -66,6 +91,7 @@ class Exchange:
         self.error_code: str | None = None
         self.failure: Exception | None = None  # that is in the metrics already; of ours, the line in the log tells it
         self.has_read = False  # the whole body
+        self.arrival: Arrival | None = None  # while the body is being read
         self.is_cut = False  # the connection, or what was to come, because of the client or the time
         self._dialect: Dialect = dialect
 

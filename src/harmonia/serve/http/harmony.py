@@ -85,7 +85,7 @@ class _Work:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
-        with self._running.place():
+        with self._running.place(exchange):
             value = await read_value(exchange, self._limits)
             status, data = await self._workshop.do(self._answer, value) if is_large(value) else self._answer(value)
             await self._running.send(exchange, data, status)

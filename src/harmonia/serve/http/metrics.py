@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from harmonia.errors import EngineError, HarmonyError, StoreError
+from harmonia.serve.http.connections import Group
 from harmonia.serve.http.exchange import Exchange
 from harmonia.serve.http.logs import method_of, route_of, status_of
 
@@ -55,6 +56,12 @@ class Metrics:
         )
         self._engine_errors = Counter("harmonia_engine_errors", "Faults of the engine.", ("code",), registry=registry)
         self._store_errors = Counter("harmonia_store_errors", "Faults of the store.", ("code",), registry=registry)
+        self._closed = Counter(
+            "harmonia_connections_closed",
+            "Connections that were closed to make room for others, by what was known of their clients.",
+            ("group",),
+            registry=registry,
+        )
         self._bugs = Counter("harmonia_bugs", "Faults of the server's own.", registry=registry)
 
     def begin(self) -> None:
@@ -82,6 +89,9 @@ class Metrics:
             self._engine_errors.labels(error.code.value).inc()
         elif isinstance(error, StoreError):
             self._store_errors.labels(error.code.value).inc()
+
+    def count_closed(self, group: Group) -> None:
+        self._closed.labels(group.value).inc()
 
     def count_bug(self) -> None:
         self._bugs.inc()

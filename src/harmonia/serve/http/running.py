@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -18,23 +19,34 @@ class Running:
         self.is_stopping = False
         self._limits = limits
         self._watches: set[Watch] = set()
-        self._taken = 0
+        self._exchanges: dict[Exchange, None] = {}  # that have a place, the oldest first
 
     @contextmanager
-    def place(self) -> Generator[None]:
+    def place(self, exchange: Exchange) -> Generator[None]:
         """A place for one request. It is taken before the body is read and given back when the answer is sent, so that
-        bodies and answers are bounded with it."""
+        bodies and answers are bounded with it. Where all are taken, the request whose body arrives most slowly gives
+        up its place: a place is for work, and one that is waiting for a client has none yet."""
         if self.is_stopping:
             raise stopping()
-        if self._taken >= self._limits.concurrent:
+        if len(self._exchanges) >= self._limits.concurrent and not self._end_slowest_arrival():
             raise InputError(
                 ErrorCode.SERVE_BUSY, f"{self._limits.concurrent} requests are under way, which is the most at once"
             )
-        self._taken += 1
+        self._exchanges[exchange] = None
         try:
             yield
         finally:
-            self._taken -= 1
+            self._exchanges.pop(exchange, None)
+
+    def _end_slowest_arrival(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        arriving = [(each.arrival, each) for each in self._exchanges if each.arrival is not None]
+        if not arriving:
+            return False
+        arrival, slowest = min(arriving, key=lambda pair: pair[0].rate(now))
+        arrival.end()
+        del self._exchanges[slowest]
+        return True
 
     @contextmanager
     def watched(self, exchange: Exchange) -> Generator[Watch]:
@@ -49,7 +61,7 @@ class Running:
     @property
     def taken(self) -> int:
         """How many places are taken."""
-        return self._taken
+        return len(self._exchanges)
 
     def drain(self) -> None:
         """Take no more, and let those that run come to their own end."""

@@ -56,13 +56,18 @@ class Gate:
             self._names.add(bound)
         self._origins = {origin.rstrip("/").lower() for origin in settings.origins}
 
-    def check(self, exchange: Exchange) -> None:
-        """Raises an InputError for a request that may not come in, else knows its owner."""
+    def check(self, exchange: Exchange) -> bool:
+        """Raises an InputError for a request that may not come in, else knows its owner. Says whether it is one for
+        which a key is needed where keys are set."""
         if exchange.scope["path"] != HEALTH:
             self._check_host(exchange)
         self._check_origin(exchange)
-        if self._keys is not None and not is_preflight(exchange):
+        path: str = exchange.scope["path"]
+        if path in _WITHOUT_KEY or path.startswith(_PAGE_FILES) or is_preflight(exchange):
+            return False
+        if self._keys is not None:
             self._check_key(exchange, self._keys)
+        return True
 
     def preflight_headers(self, exchange: Exchange, methods: bytes) -> list[tuple[bytes, bytes]]:
         """What a browser asks before it sends a request of another page's."""
@@ -111,9 +116,6 @@ class Gate:
             )
 
     def _check_key(self, exchange: Exchange, keys: Keys) -> None:
-        path: str = exchange.scope["path"]
-        if path in _WITHOUT_KEY or path.startswith(_PAGE_FILES):
-            return
         key = bearer_of(exchange.headers)
         if key is None:
             raise InputError(ErrorCode.SERVE_NO_KEY, "an API key is needed: Authorization: Bearer KEY")

@@ -7,7 +7,9 @@
    would stay in memory for as long as the client likes.
 3. A client that leaves while several of its requests wait leaves all of them.
 4. Whatever uvicorn would answer in words of its own has our one error shape.
-5. At the end, on SIGINT or SIGTERM, no new work is taken, and what runs has `limits.drain_s` to end by itself. Then it
+5. A connection that sends nothing, or has no key, cannot take the place of one that has; see connections.py. The head
+   of a request must be there within `limits.head_s`.
+6. At the end, on SIGINT or SIGTERM, no new work is taken, and what runs has `limits.drain_s` to end by itself. Then it
    is asked to end and gets the time for its terminal event. A second signal ends the waiting at once. The signals are
    not raised again: whoever called `serve` closes what the service holds.
 """
@@ -21,8 +23,8 @@ import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
@@ -32,8 +34,9 @@ import uvicorn
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.http.app import HEAD_BYTES, Application, make_app
+from harmonia.serve.http.connections import Budgets, Connection, Connections
 from harmonia.serve.http.contract import HttpService
-from harmonia.serve.http.exchange import ABORT, CROWDED, body_of
+from harmonia.serve.http.exchange import ABORT, CONNECTION, body_of
 from harmonia.serve.http.logs import configure, log_drain, log_loop_fault, withdraw
 from harmonia.serve.http.streaming import GRACE_S
 from harmonia.serve.identity import new_id
@@ -41,8 +44,6 @@ from harmonia.serve.problems import problem_of
 from harmonia.serve.settings import Settings
 
 KEEP_ALIVE_S: Final = 15
-# Connections beyond the requests that may generate: for questions, for clients that keep one open, for probes.
-_FURTHER_CONNECTIONS: Final = 768
 # How long a client that was refused may go on sending before the connection is cut.
 _REFUSED_S: Final = 5.0
 _BACKLOG: Final = 1024
@@ -129,10 +130,16 @@ class _Server(uvicorn.Server):
     def __init__(
         self, app: Application, settings: Settings, on_listening: Callable[[], None], stop: asyncio.Event | None
     ) -> None:
+        wanted = Budgets.of(settings.limits, None).total
+        self._registry = Connections(
+            Budgets.of(settings.limits, _raise_file_limit(wanted)),
+            settings.limits.address_connections,
+            app.metrics.count_closed,
+        )
         super().__init__(
             uvicorn.Config(
                 app,
-                http=_protocol(settings),
+                http=_protocol(settings, self._registry),
                 ws="none",
                 lifespan="on",
                 interface="asgi3",
@@ -213,6 +220,7 @@ class _Guarded(_Base):
     calls the methods that begin with `on_`."""
 
     guarded_settings: Settings
+    registry: Connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -226,8 +234,8 @@ class _Guarded(_Base):
         self._bare_bytes = 0  # since the beginning, or the last piece of a body
         self._pieces = 0
         self._earlier: deque[Any] = deque()
-        most = self.guarded_settings.limits.concurrent + _FURTHER_CONNECTIONS
-        self.app = _Door(self.app, transport, self.connections, most)
+        self._connection = self.registry.open(transport, lambda: self._is_waiting)
+        self.app = _Door(self.app, transport, self._connection)
         connected: socket.socket | None = transport.get_extra_info("socket")
         if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
             # Clients that vanish without a word while they wait for an answer that is not streamed.
@@ -235,6 +243,7 @@ class _Guarded(_Base):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.registry.forget(self._connection)
         # uvicorn tells the last request only; with pipelining it is an earlier one that runs. Those behind it are not
         # begun: nobody waits for them.
         for cycle in self._earlier:
@@ -306,7 +315,7 @@ class _Guarded(_Base):
             self._is_closing, self._seen = is_closing, self.cycle
         elif is_closing and now - self._since > (_REFUSED_S if self._is_refused else limits.send_s):
             self.transport.abort()
-        elif not is_closing and now - self._since > limits.receive_s + KEEP_ALIVE_S:
+        elif not is_closing and now - self._since > limits.head_s + (KEEP_ALIVE_S if self.cycle else 0):
             self.transport.close()
         self._buffered = buffered
 
@@ -342,26 +351,43 @@ class _Guarded(_Base):
 class _Door:
     """The app behind one connection."""
 
-    def __init__(self, app: Any, transport: asyncio.Transport, connections: Sized, most: int) -> None:
+    def __init__(self, app: Any, transport: asyncio.Transport, connection: Connection) -> None:
         self._app = app
         self._transport = transport
-        self._connections = connections
-        self._most = most
+        self._connection = connection
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         scope[ABORT] = self._transport.abort
-        scope[CROWDED] = len(self._connections) > self._most
+        scope[CONNECTION] = self._connection
+        self._connection.begin_request()
         await self._app(scope, receive, send)
 
 
-def _protocol(settings: Settings) -> Any:
+def _protocol(settings: Settings, registry: Connections) -> Any:
     """uvicorn's fastest reader of HTTP that is installed, guarded."""
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as base
     except ImportError:
         from uvicorn.protocols.http.h11_impl import H11Protocol as base
 
-    return type("GuardedProtocol", (_Guarded, base), {"guarded_settings": settings})
+    return type("GuardedProtocol", (_Guarded, base), {"guarded_settings": settings, "registry": registry})
+
+
+def _raise_file_limit(wanted: int) -> int | None:
+    """How many files this process may open, raised as far as it may where that is too few for this many connections.
+    None where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * wanted
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _refuse(setting: str, message: str) -> InputError:

@@ -41,7 +41,7 @@ class _Trace:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place():
+        with self._running.place(exchange):
             value = await read_value(exchange, self._limits)
             asked = read_struct(object_of(value), TraceRequest)
             turn = await self._service.render_turn(caller, asked.request, asked.output, asked.sampled)
