@@ -24,6 +24,7 @@ from harmonia.run.tools import ToolResult
 from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
+from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.responses.choice import Chosen, read_choice
 from harmonia.serve.api.responses.items import SLUG, Item, ItemReference, McpCall, MessageItem, read_item, texts_of
 from harmonia.serve.api.responses.reading import Entry, Reading, Waiting, additional_tools, read_entries
@@ -58,7 +59,8 @@ class Followed(msgspec.Struct, frozen=True):
 
 
 class Asked:
-    """A request, read. `conversation` is what the run begins with; `inputs` is what the store keeps."""
+    """A request, read. `conversation` is what the run begins with; `inputs` is what the store keeps; `warnings` say
+    what of it was left out."""
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class Asked:
         given: list[Json],
         offer: Offer,
         hosted: Sequence[ServerTool],
+        passed: PassedOver,
     ) -> None:
         self.request = request
         self.caller = caller
@@ -80,13 +83,16 @@ class Asked:
         self.waiting: list[Waiting] = []
         self._service = service
         self._entries = [*past, *fresh]
-        self._instructions = _instructions(request)
+        self._instructions = _instructions(request, passed)
         self.conversation = Conversation()
         self.begun: Message | None = None  # the message at its end that the model is to go on with
         self.begun_tokens = 0  # of it, behind `<|start|>assistant`
-        unsealed = self.converse({})
+        reading = self._converse({})
+        self.warnings = [*offer.warnings, *passed.warnings, *reading.passed.warnings]
         # They are kept opened, because seals expire.
-        fresh = [msgspec.structs.replace(each, messages=unsealed.get(each.path, each.messages)) for each in fresh]
+        fresh = [
+            msgspec.structs.replace(each, messages=reading.unsealed.get(each.path, each.messages)) for each in fresh
+        ]
         self._entries = [*past, *fresh]
         self.inputs = _stored_inputs(given, fresh)
 
@@ -107,7 +113,8 @@ class Asked:
             raise InputError(ErrorCode.SERVE_TOO_LARGE, f"there are more than {most} items", Position(path="$.input"))
         if isinstance(given, str):
             given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
-        fresh, given = await _resolve(read_entries(given, "$.input"), given, caller, service)
+        passed = PassedOver()
+        fresh, given = await _resolve(read_entries(given, "$.input", passed), given, caller, service)
         past = await _chain(request.previous_response_id, caller, service)
         tools = request.tools or []
         hosted = (*service.tools, *await service.connect_remote(remote_servers(tools), stack))
@@ -115,7 +122,7 @@ class Asked:
         offer = read_tools(lists, hosted, service.settings.limits)
         if offer.forms:
             await asyncio.to_thread(check_forms, offer.forms)
-        asked = cls(service, request, caller, past, fresh, given, offer, hosted)
+        asked = cls(service, request, caller, past, fresh, given, offer, hosted, passed)
         if asked.begun is not None:
             asked.begun_tokens = await asyncio.to_thread(asked._count_begun, asked.begun)  # it may be long
             context = None if service.traits is None else service.traits.context_tokens
@@ -125,9 +132,11 @@ class Asked:
                 raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, told)
         return asked
 
-    def converse(self, approved: Mapping[str, ToolResult]) -> Mapping[str, tuple[Message, ...]]:
-        """Make the conversation, with the results of calls that were approved and have run. Gives what was sealed, by
-        its path."""
+    def converse(self, approved: Mapping[str, ToolResult]) -> None:
+        """Make the conversation, with the results of calls that were approved and have run."""
+        self._converse(approved)
+
+    def _converse(self, approved: Mapping[str, ToolResult]) -> Reading:
         reading = self._read(self._entries, approved)
         self.waiting = reading.waiting
         conversation = reading.finish(self._instructions)
@@ -135,7 +144,7 @@ class Asked:
             self.begun = self._begun_by(reading)
             conversation = conversation[:-1]
         self.conversation = self._with_head(conversation)
-        return reading.unsealed
+        return reading
 
     def follow(self, output: Sequence[Entry]) -> Followed:
         """What the model got and what it said, where this request was answered with these items. Nothing is run: what
@@ -315,15 +324,15 @@ def _check_format(request: CreateResponse, most_bytes: int) -> None:
         check_demanded(form.schema, "$.text.format.schema", is_strict=request.demands_form)
 
 
-def _instructions(request: CreateResponse) -> list[str]:
+def _instructions(request: CreateResponse, passed: PassedOver) -> list[str]:
     """The instructions of a request: a text, or messages of the developer's; and how long the answer should be."""
     given = request.instructions
     texts: list[str] = [given] if isinstance(given, str) else []
     if isinstance(given, list):
-        for entry in read_entries(given, "$.instructions"):
+        for entry in read_entries(given, "$.instructions", passed):
             item = entry.item
             if not isinstance(item, MessageItem) or item.role not in ("developer", "system"):
                 invalid("instructions are messages of the developer or the system", entry.path)
-            texts += texts_of(item.content, f"{entry.path}.content")
+            texts += texts_of(item.content, f"{entry.path}.content", passed)
     verbosity = None if request.text is None else request.text.verbosity
     return [*texts, *([_VERBOSITY[verbosity]] if verbosity in _VERBOSITY else [])]

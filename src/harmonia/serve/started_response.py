@@ -78,7 +78,7 @@ class StartedResponse:
             model=asked.model,
             tools=request.tools or [],
             dialect=caller.dialect,
-            warnings=asked.offer.warnings,
+            warnings=asked.warnings,
         )
         self._created_at = created_at
         traits = service.traits

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from chat_service import HI, WEATHER, FakeService, ask, body
+from chat_service import HI, WEATHER, FakeService, ask, body, fold, stream
 from harmonia import HarmonyError, InputError, ReasoningEffort
 from harmonia.errors import ErrorCode
 from harmonia.run.engines import Request
@@ -234,9 +234,8 @@ REFUSED_MESSAGES: list[tuple[Any, ErrorCode, str]] = [
     ({"role": "user", "content": 5}, INVALID, "$.messages[1].content"),
     ({"role": "user", "content": ["x"]}, INVALID, "$.messages[1].content[0]"),
     ({"role": "user", "content": [{"type": "text"}]}, INVALID, "$.messages[1].content[0].text"),
-    ({"role": "user", "content": [{"type": "text", "text": "x", "y": 1}]}, UNKNOWN, "$.messages[1].content[0].y"),
     ({"role": "user", "content": [{"type": "hologram"}]}, UNSUPPORTED, "$.messages[1].content[0].type"),
-    ({"role": "user", "content": "x", "y": 1}, UNKNOWN, "$.messages[1].y"),
+    ({"role": "user", "content": "x", "harmonia_y": 1}, UNKNOWN, "$.messages[1].harmonia_y"),
     ({"role": "user", "content": "x", "name": "a b"}, INVALID, "$.messages[1].name"),
     ({"role": "user", "content": "x", "name": "to=x"}, INVALID, "$.messages[1].name"),
     ({"role": "user", "content": "x", "name": "<|end|>"}, INVALID, "$.messages[1].name"),
@@ -251,6 +250,55 @@ REFUSED_MESSAGES: list[tuple[Any, ErrorCode, str]] = [
         "$.messages[1].tool_call_id",
     ),
 ]
+
+
+# What clients carry along; the first is what the Agents SDK for JavaScript sends back with every answer.
+CARRIED: list[tuple[Any, list[str]]] = [
+    (
+        {"role": "assistant", "content": [{"type": "text", "text": "x", "role": "assistant", "refusal": None}]},
+        ["messages[1].content[0]: the unknown key 'role' was ignored"],
+    ),
+    (
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "x", "id": "y"}]},
+        ["messages[1].content[0]: the unknown key 'id' was ignored"],
+    ),
+    ({"role": "assistant", "content": "x", "citations": []}, ["messages[1]: the unknown key 'citations' was ignored"]),
+    (
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b", "colour": 1}, "z": 2}]},
+        [
+            "messages[1].content[0]: the unknown key 'z' was ignored",
+            "messages[1].content[0].image_url: the unknown key 'colour' was ignored",
+        ],
+    ),
+    (
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "a", "x": 1, "function": {"name": "f", "arguments": "{}", "parsed": {}, "y": None}}],
+        },
+        [
+            "messages[1].tool_calls[0]: the unknown key 'x' was ignored",
+            "messages[1].tool_calls[0].function: the unknown key 'parsed' was ignored",
+        ],
+    ),
+    ({"role": "user", "content": "x", "y": None}, []),
+]
+
+
+@pytest.mark.parametrize(("message", "warnings"), CARRIED)
+def test_unknown_keys_of_messages_are_passed_over_with_a_warning(message: Any, warnings: list[str]) -> None:
+    engine = ScriptedEngine(final("Yes."))
+    value = body([*HI, message])
+    choice = ask(FakeService(engine), value)["choices"][0]
+    assert choice["message"]["content"] == "Yes."
+    assert choice.get("warnings", []) == warnings
+    assert fold(stream(FakeService(engine), value))["choices"][0].get("warnings", []) == warnings
+
+
+def test_many_unknown_keys_are_not_all_named() -> None:
+    messages = [*HI, *({"role": "user", "content": "x", f"key{at % 1000}": at} for at in range(2000))]
+    choice = ask(FakeService(ScriptedEngine(final("Yes.")), Settings(limits=Limits(items=9999))), body(messages))
+    warnings = choice["choices"][0]["warnings"]
+    assert len(warnings) == 9 and warnings[-1] == "more unknown keys were ignored"
 
 
 @pytest.mark.parametrize(("message", "code", "path"), REFUSED_MESSAGES)

@@ -165,6 +165,61 @@ def test_a_search_that_is_not_here_is_left_out_with_a_warning(tmp_path: Path) ->
     assert len(response["warnings"]) == 1
 
 
+METADATA = {"content_item_kinds": ["x"]}
+# What clients carry along; the first is what Codex adds to its items.
+CARRIED: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"role": "user", "content": "x", "internal_chat_message_metadata_passthrough": METADATA},
+        ["input[1]: the unknown key 'internal_chat_message_metadata_passthrough' was ignored"],
+    ),
+    (
+        {"role": "assistant", "content": [{"type": "output_text", "text": "x", "role": "assistant", "parsed": None}]},
+        ["input[1].content[0]: the unknown key 'role' was ignored"],
+    ),
+    (
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "x", "y": 1}]},
+        ["input[1].content[0]: the unknown key 'y' was ignored"],
+    ),
+    (
+        {"role": "user", "content": [{"type": "input_image", "image_url": PIXEL, "y": 1}]},
+        ["input[1].content[0]: the unknown key 'y' was ignored"],
+    ),
+    (
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "x", "y": 1}], "z": 1},
+        [
+            "input[1]: the unknown key 'z' was ignored",
+            "input[1].content[0]: the unknown key 'y' was ignored",
+        ],
+    ),
+    (
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "parsed_arguments": {}},
+        ["input[1]: the unknown key 'parsed_arguments' was ignored"],
+    ),
+    ({"type": "mcp_list_tools", "server_label": "s", "tools": [], "y": None}, []),
+]
+
+
+@pytest.mark.parametrize(("item", "warnings"), CARRIED)
+def test_unknown_keys_of_items_are_passed_over_with_a_warning(
+    tmp_path: Path, item: dict[str, Any], warnings: list[str]
+) -> None:
+    hi = {"role": "user", "content": "Hi"}
+    _, _, response = asked(tmp_path, input=[hi, item])
+    assert response.get("warnings", []) == warnings
+    # It was said once; what is stored is not complained of again.
+    assert "warnings" not in asked(tmp_path, input="Go on", previous_response_id=response["id"])[2]
+
+
+def test_unknown_keys_of_instructions_are_passed_over_with_a_warning(tmp_path: Path) -> None:
+    told = [{"role": "developer", "content": [{"type": "input_text", "text": "Be brief.", "y": 1}], "z": 1}]
+    prompt, _, response = asked(tmp_path, instructions=told)
+    assert "Be brief." in prompt
+    assert response["warnings"] == [
+        "instructions[0]: the unknown key 'z' was ignored",
+        "instructions[0].content[0]: the unknown key 'y' was ignored",
+    ]
+
+
 INVALID, UNKNOWN, UNSUPPORTED = (
     ErrorCode.SERVE_INVALID_FIELD,
     ErrorCode.SERVE_UNKNOWN_FIELD,
@@ -181,6 +236,10 @@ TOO_LARGE = {**WEATHER, "parameters": {"description": "x" * 300_000}}
 REFUSED: list[tuple[dict[str, Any], ErrorCode, str]] = (
     [
         ({"input": "Hi", "frobnicate": 1}, UNKNOWN, "$.frobnicate"),
+        ({"input": [{"role": "user", "contents": "Hi"}]}, INVALID, "$.input[0].content"),
+        ({"input": [{"role": "user", "content": "Hi", "harmonia_x": 1}]}, UNKNOWN, "$.input[0].harmonia_x"),
+        ({"input": "Hi", "tools": [{**WEATHER, "x": 1}]}, UNKNOWN, "$.tools[0].x"),
+        ({"input": "Hi", "tool_choice": {"type": "function", "name": "f", "x": 1}}, UNKNOWN, "$.tool_choice.x"),
         ({"input": "Hi", "reasoning": {"effort": "low", "x": 1}}, UNKNOWN, "$.reasoning.x"),
         ({"input": "Hi", "temperature": 3}, INVALID, "$.temperature"),
         ({"input": "Hi", "temperature": "hot"}, INVALID, "$.temperature"),

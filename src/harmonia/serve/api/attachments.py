@@ -9,8 +9,7 @@
 1. Nothing is fetched, and no library for images or documents looks at what a client sent: sizes of images are read from
    the first bytes, within bounds.
 2. A text file that comes as data is part of the prompt, as text. Everything else is described.
-3. What cannot be read is described as that. Only a part of a type that nobody knows, or with a field that nobody knows,
-   is an error.
+3. What cannot be read is described as that. Only a part of a type that nobody knows is an error.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
-from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.serve.api.fields import unsupported
+from harmonia.serve.api.passed_over import PassedOver
 
 # A JPEG may have a preview, a profile and more before its size.
 _HEAD_BYTES: Final = 512 * 1024
@@ -57,27 +56,23 @@ class _Data(NamedTuple):
         return (chars - self.payload.rstrip().count("=", -4)) * 3 // 4
 
 
-def describe_part(part: Json, path: str) -> str:
-    """A part that is no text, of Chat Completions or of Responses, as text."""
+def describe_part(part: Json, path: str, passed: PassedOver | None = None) -> str:
+    """A part that is no text, of Chat Completions or of Responses, as text. Unknown keys go to `passed`."""
     kind = part.get("type")
     describe = _DESCRIBED.get(kind) if isinstance(kind, str) else None
     if describe is None:
         known = ", ".join(("text", *_DESCRIBED))
         unsupported(f"a part of type {_shown(kind)!r} is not supported; known are {known}", f"{path}.type")
-    _refuse_unknown(part, path)
-    return describe(part)
+    return describe(_known(part, path, passed or PassedOver()))
 
 
-def _refuse_unknown(part: Json, path: str) -> None:
-    """A field that is null says nothing, also one that is not known."""
-    unknown = next((name for name, said in part.items() if said is not None and name not in _FIELDS), None)
-    if unknown is not None:
-        raise InputError(
-            ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {_shown(unknown)!r}", Position(path=f"{path}.{unknown}")
-        )
+def _known(part: Json, path: str, passed: PassedOver) -> Json:
+    known = passed.keep_known(part, _FIELDS, path)
     for name in _HOLDERS:
-        if isinstance(part.get(name), dict):
-            _refuse_unknown(part[name], f"{path}.{name}")
+        held = known.get(name)
+        if isinstance(held, dict):
+            known = {**known, name: _known(cast("Json", held), f"{path}.{name}", passed)}
+    return known
 
 
 # ── kinds ───────────────────────────────────────────────────────────────────────────────────────────────────────────

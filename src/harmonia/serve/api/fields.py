@@ -36,7 +36,7 @@ _TYPES: Final = {
 }
 _BOUNDS: Final = {">=": "of at least", "<=": "of at most", ">": "greater than", "<": "less than", "==": "of"}
 _UNITS: Final = {"str": "characters", "array": "entries", "object": "entries"}
-_MOST_SHOWN: Final = 100
+MOST_SHOWN: Final = 100
 
 
 def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[str, str] | None = None) -> T:
@@ -51,7 +51,7 @@ def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[st
         where = path + inner.removeprefix("$")
         unknown = _UNKNOWN.match(sentence)
         if unknown is not None:
-            field = unknown[1][:_MOST_SHOWN]
+            field = unknown[1][:MOST_SHOWN]
             known = [name for each in _types_at(kind, inner) for name in _field_names(each)]
             told = (hints or {}).get(field) if inner == "$" else None
             raise unknown_field(field, known, where, told) from None
@@ -64,7 +64,7 @@ def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[st
 
 def unknown_field(field: str, known: list[str], where: str = "$", told: str | None = None) -> InputError:
     """A field that is not known, with the known one that may be meant."""
-    field = field[:_MOST_SHOWN]
+    field = field[:MOST_SHOWN]
     near = get_close_matches(field, known, 1)
     if told is None and near:
         told = f"did you mean {near[0]!r}?"
@@ -77,7 +77,7 @@ def _reword(sentence: str, kind: Any, inner: str, where: str) -> str:
     if found := _NOT_ALLOWED.match(sentence):
         allowed = [str(value) for each in _types_at(kind, inner) for value in _values_of(each)]
         name = where.rpartition(".")[2]
-        said = found[1][:_MOST_SHOWN]
+        said = found[1][:MOST_SHOWN]
         return f"{name} is {said}; it may be {', '.join(allowed)}" if allowed else f"{name} may not be {said}"
     if found := _WRONG_TYPE.fullmatch(sentence):
         return f"expected {_in_json(found[1])}, got {_in_json(found[2], is_given=True)}"

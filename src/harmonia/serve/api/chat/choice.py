@@ -90,6 +90,7 @@ class Terms:
     stops: tuple[str, ...] = ()
     has_form: bool = False  # the answer is to have one
     demands_form: bool = False  # and another one is an error
+    warnings: tuple[str, ...] = ()  # about the request
 
 
 class Choice:
@@ -116,7 +117,7 @@ class Choice:
         self._unfinished: int | None = None
         self._is_demand_met = not terms.demanded
         self._messages: list[Message] = []
-        self._warnings: dict[str, None] = {}
+        self._warnings: dict[str, None] = dict.fromkeys(terms.warnings)
         # What becomes of the text of the message that is being read, and whether its header was there already.
         self._kind: Literal["content", "reasoning", "call"] | None = None
         self._is_whole_only = False  # a text of a certain form, which models may wrap: it is told when it is whole

@@ -26,13 +26,15 @@ from harmonia.serve.api.chat.request import (
 )
 from harmonia.serve.api.chat.tools import Offer
 from harmonia.serve.api.fields import invalid
+from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.sampled_calls import call_as_sampled
 
 # What the mapping reports, and what is no loss to a model: that a text was a refusal, that results were put in the
 # order of their calls, that a message without any content is not there.
 _HARMLESS: Final = frozenset(("refusal", "order", "message"))
-# Fields of a text part that say nothing to the model: hints for a cache, citations of a provider.
-_BESIDE_TEXT: Final = frozenset(("type", "text", "prompt_cache_breakpoint", "annotations"))
+# The fields of a part. Some say nothing to the model: hints for a cache, citations of a provider.
+_BESIDE: Final = ("type", "prompt_cache_breakpoint", "annotations")
+_OF_PARTS: Final = {kind: frozenset((kind, *_BESIDE)) for kind in ("text", "refusal")}
 _BETWEEN_PARTS: Final = "\n"
 
 
@@ -43,10 +45,12 @@ def read_conversation(
     date: str | None = None,
     instruction: str | None = None,
     has_head: bool = False,
+    passed: PassedOver | None = None,
 ) -> Conversation:
     """The conversation, with a system message of the server's. `has_head` says that there is more for a developer
-    message to say: tools, or a form of the answer. It stands in front then, not where the first one happens to be."""
-    reader = _Reader(offer)
+    message to say: tools, or a form of the answer. It stands in front then, not where the first one happens to be.
+    Unknown keys of parts and calls go to `passed`."""
+    reader = _Reader(offer, passed or PassedOver())
     written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
     imported = read_chat({"messages": written})
     for loss in imported.losses:
@@ -65,15 +69,16 @@ def read_conversation(
 class _Reader:
     """Writes messages as the mapping takes them. `customs` are the whole names of tools that were given text."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, passed: PassedOver) -> None:
         self.customs: set[str] = set()
+        self._passed = passed
         self._offer = offer
 
     def write(self, message: ChatMessage, path: str) -> Json:
         written: Json = {"role": type(message).__struct_config__.tag}
         content = message.content
         if content is not None:
-            written["content"] = content if isinstance(content, str) else join_parts(content, f"{path}.content")
+            written["content"] = content if isinstance(content, str) else self._join(content, f"{path}.content")
         match message:
             case AssistantMessage():
                 self._write_assistant(message, written, path)
@@ -99,6 +104,10 @@ class _Reader:
                 messages[at] = message.answering(written[id(message.answers)])
         return messages
 
+    def _join(self, parts: Sequence[Any], path: str) -> str:
+        """The parts of a content as one text, each on lines of its own."""
+        return _BETWEEN_PARTS.join(_text_of(part, f"{path}[{at}]", self._passed) for at, part in enumerate(parts))
+
     def _write_assistant(self, message: AssistantMessage, written: Json, path: str) -> None:
         written["name"] = message.name
         for name in ("refusal", "reasoning", "reasoning_content"):
@@ -114,7 +123,7 @@ class _Reader:
         ]
 
     def _write_call(self, given: Json, path: str) -> Json:
-        call = read_call(given, path)
+        call = read_call(given, path, self._passed)
         if isinstance(call, CustomCall):
             recipient, text = self._offer.recipient_of(call.custom.name), call.custom.input
             self.customs.add(recipient)
@@ -123,24 +132,14 @@ class _Reader:
         return {"id": call.id, "type": "function", "function": {"name": recipient, "arguments": text}}
 
 
-def join_parts(parts: Sequence[Any], path: str) -> str:
-    """The parts of a content as one text, each on lines of its own."""
-    return _BETWEEN_PARTS.join(_text_of(part, f"{path}[{at}]") for at, part in enumerate(parts))
-
-
-def _text_of(given: object, path: str) -> str:
+def _text_of(given: object, path: str, passed: PassedOver) -> str:
     if not isinstance(given, dict):
         invalid("a part of a content is a JSON object", path)
     part = cast("Json", given)
     kind = part.get("type")
-    if kind not in ("text", "refusal"):
-        return describe_part(part, path)
-    unknown = next((name for name in part if name not in _BESIDE_TEXT and name != kind), None)
-    if unknown is not None:
-        raise InputError(
-            ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {unknown!r}", Position(path=f"{path}.{unknown}")
-        )
-    text = part.get(kind)
+    if not isinstance(kind, str) or kind not in _OF_PARTS:
+        return describe_part(part, path, passed)
+    text = passed.keep_known(part, _OF_PARTS[kind], path).get(kind)
     if not isinstance(text, str):
         invalid("expected a text", f"{path}.{kind}")
     return text

@@ -22,6 +22,7 @@ import msgspec
 from harmonia.messages import Json
 from harmonia.serve.api.attachments import describe_part
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
+from harmonia.serve.api.passed_over import PassedOver
 
 # Before the types of items that the dialect open-responses does not know.
 SLUG: Final = "harmonia:"
@@ -217,10 +218,11 @@ _KINDS: Final[dict[str, type[Item]]] = {
 _TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 # Fields of a text part that say nothing to the model: citations, log-probabilities, hints for a cache.
 _BESIDE_TEXT: Final = frozenset(("type", "text", "annotations", "logprobs", "prompt_cache_breakpoint"))
+_REFUSAL: Final = frozenset(("type", "refusal"))
 
 
-def read_item(value: object, path: str) -> Item:
-    """One item. A message may leave its type out."""
+def read_item(value: object, path: str, passed: PassedOver | None = None) -> Item:
+    """One item. A message may leave its type out. Unknown keys go to `passed`."""
     if not isinstance(value, dict):
         invalid("an item is a JSON object", path)
     item = cast("Json", value)
@@ -238,21 +240,22 @@ def read_item(value: object, path: str) -> Item:
             f"items of type {kind!r} are not supported; known are {', '.join(_KINDS)}",
             f"{path}.type",
         )
-    read = read_struct(item, known, path)
+    read = read_struct((passed or PassedOver()).keep_fields(item, known, path), known, path)
     caller = read.caller
     if caller is not None and caller.get("type") != "direct":
         unsupported("calls are made by the model itself, not by programs", f"{path}.caller")
     return read
 
 
-def texts_of(content: str | list[Any] | None, path: str) -> tuple[str, ...]:
+def texts_of(content: str | list[Any] | None, path: str, passed: PassedOver | None = None) -> tuple[str, ...]:
     """The parts of a content as texts. They follow one another without a gap, but what describes a file or an image
-    stands on lines of its own: `[end of file]` belongs to no sentence."""
+    stands on lines of its own: `[end of file]` belongs to no sentence. Unknown keys go to `passed`."""
     if content is None:
         return ()
     if isinstance(content, str):
         return (content,)
-    texts = [_text_of(part, f"{path}[{at}]") for at, part in enumerate(content)]
+    passed = passed or PassedOver()
+    texts = [_text_of(part, f"{path}[{at}]", passed) for at, part in enumerate(content)]
     for at in range(len(texts) - 1):
         ends_line = not texts[at] or texts[at].endswith("\n")
         if not ends_line and (_is_described(content[at]) or _is_described(content[at + 1])):
@@ -265,7 +268,7 @@ def _is_described(part: object) -> bool:
     return kind != "refusal" and kind not in _TEXT_PARTS
 
 
-def _text_of(given: object, path: str) -> str:
+def _text_of(given: object, path: str, passed: PassedOver) -> str:
     if isinstance(given, str):
         return given
     if not isinstance(given, dict):
@@ -273,13 +276,10 @@ def _text_of(given: object, path: str) -> str:
     part = cast("Json", given)
     kind = part.get("type")
     if kind == "refusal":
-        return _text_at(part, "refusal", path)
+        return _text_at(passed.keep_known(part, _REFUSAL, path), "refusal", path)
     if kind in _TEXT_PARTS:
-        unknown = next((name for name in part if name not in _BESIDE_TEXT), None)
-        if unknown is not None:
-            invalid(f"unknown parameter {unknown!r}", f"{path}.{unknown}")
-        return _text_at(part, "text", path)
-    return describe_part(part, path)
+        return _text_at(passed.keep_known(part, _BESIDE_TEXT, path), "text", path)
+    return describe_part(part, path, passed)
 
 
 def _text_at(part: Json, name: str, path: str) -> str:

@@ -24,6 +24,7 @@ from harmonia.parts import call_of, is_visible
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import error_result
 from harmonia.serve.api.fields import invalid
+from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.responses import items as wire
 from harmonia.serve.api.responses.items import Item, read_item, texts_of
 from harmonia.serve.api.responses.output_items import call_fields
@@ -60,11 +61,11 @@ class Waiting(msgspec.Struct, frozen=True):
     by_hand: ToolResult | None = None
 
 
-def read_entries(values: Sequence[object] | str, path: str) -> list[Entry]:
-    """The items of an input; a text is what the user says."""
+def read_entries(values: Sequence[object] | str, path: str, passed: PassedOver | None = None) -> list[Entry]:
+    """The items of an input; a text is what the user says. Unknown keys go to `passed`."""
     if isinstance(values, str):
         return [Entry(wire.MessageItem(role="user", content=values), path)]
-    return [Entry(read_item(value, f"{path}[{at}]"), f"{path}[{at}]") for at, value in enumerate(values)]
+    return [Entry(read_item(value, f"{path}[{at}]", passed), f"{path}[{at}]") for at, value in enumerate(values)]
 
 
 def additional_tools(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Json]]]:
@@ -80,7 +81,8 @@ class Reading:
     `unsealed` has, by their paths, the messages of items whose seals were opened and still say what the items say.
     `handed` has the calls that the client knows of, because an item says them, by their identities. `paths` has, by
     their identities as well, the paths of the entries that the assistant's messages come from. `unfinished` is the text
-    of the assistant's, or its reasoning, that the last entry is: the model could go on with it.
+    of the assistant's, or its reasoning, that the last entry is: the model could go on with it. `passed` has the
+    unknown keys of contents that came with this request.
     """
 
     def __init__(self, offer: Offer, open_seal: OpenSeal, approved: Mapping[str, ToolResult] | None = None) -> None:
@@ -89,6 +91,7 @@ class Reading:
         self.handed: dict[int, Message] = {}
         self.paths: dict[int, str] = {}
         self.unfinished: Message | None = None
+        self.passed = PassedOver()
         self._joined = 0
         self._offer = offer
         self._open_seal = open_seal
@@ -162,7 +165,7 @@ class Reading:
                 made = self._json_call("apply_patch", None, None, _dump(item.operation))
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.FunctionOutput() | wire.CustomOutput() | wire.ShellOutput():
-                self._add_result(item.call_id, _output_texts(item.output, f"{path}.output"), path)
+                self._add_result(item.call_id, self._output_texts(item.output, entry), path)
             case wire.LocalShellOutput():
                 id_ = item.call_id or item.id
                 if id_ is None:
@@ -199,7 +202,9 @@ class Reading:
                 )
 
     def _read_message(self, item: wire.MessageItem, entry: Entry, before: Message | None) -> None:
-        texts = texts_of(item.content, f"{entry.path}.content")
+        if item.content is None and item.role != "assistant" and not entry.is_past:
+            invalid("content is missing", f"{entry.path}.content")
+        texts = self._texts(item.content, entry, "content")
         match item.role:
             case "user":
                 self._read.add(canonical.user(_one_or_all(texts)))
@@ -224,7 +229,7 @@ class Reading:
             messages = self._opened(item.encrypted_content, entry.path)
             self.unsealed[entry.path] = messages
         if messages is None:
-            texts = texts_of(item.content, f"{entry.path}.content")
+            texts = self._texts(item.content, entry, "content")
             if not texts:
                 return
             made = canonical.assistant("".join(texts), _REASONING)
@@ -334,6 +339,19 @@ class Reading:
         except ToolError as error:
             invalid(error.message, path)
 
+    def _texts(self, content: str | list[Any] | None, entry: Entry, field: str) -> tuple[str, ...]:
+        # The client has had the warnings about what stands in an older request.
+        passed = None if entry.is_past else self.passed
+        return texts_of(content, f"{entry.path}.{field}", passed)
+
+    def _output_texts(self, output: str | list[Any], entry: Entry) -> tuple[str, ...]:
+        """What a tool answered. Parts of a shell's output have no text of their own, and are told as JSON."""
+        if isinstance(output, str):
+            return (output,)
+        if all(isinstance(part, dict) and "stdout" in cast("Json", part) for part in output) and output:
+            return (_dump(output),)
+        return self._texts(output, entry, "output")
+
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _json_call(self, name: str, namespace: str | None, server: str | None, arguments: str) -> Message:
@@ -389,15 +407,6 @@ def _given(value: Any) -> Any:
 
 def _one_or_all(texts: tuple[str, ...]) -> str | tuple[str, ...]:
     return "".join(texts) if len(texts) < 2 else texts
-
-
-def _output_texts(output: str | list[Any], path: str) -> tuple[str, ...]:
-    """What a tool answered. Parts of a shell's output have no text of their own, and are told as JSON."""
-    if isinstance(output, str):
-        return (output,)
-    if all(isinstance(part, dict) and "stdout" in cast("Json", part) for part in output) and output:
-        return (_dump(output),)
-    return texts_of(output, path)
 
 
 def _error_text(error: str | Json | None) -> str:
