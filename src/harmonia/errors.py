@@ -131,6 +131,7 @@ class ErrorCode(StrEnum):
     FAMILY_BROKEN_CALL = "family.broken_call"
     FAMILY_FOREIGN_CALL = "family.foreign_call"
     FAMILY_UNKNOWN_TOOL = "family.unknown_tool"
+    FAMILY_CALL_IN_THOUGHT = "family.call_in_thought"
     FAMILY_TOO_LONG = "family.too_long"
 
     # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.

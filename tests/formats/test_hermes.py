@@ -92,7 +92,7 @@ def test_a_thought_speaks_of_a_tag_and_ends_at_one_on_a_line_of_its_own() -> Non
     assert thought.text == "I write <tool_call> now."
     thought, call = messages_of(f"<think>Hm.\n{CALL}")
     assert (thought.channel, call.recipient) == ("analysis", "functions.get_time")
-    assert codes_of(f"<think>Hm.\n{CALL}") == [ErrorCode.FAMILY_UNCLOSED]
+    assert codes_of(f"<think>Hm.\n{CALL}") == [ErrorCode.FAMILY_UNCLOSED, ErrorCode.FAMILY_CALL_IN_THOUGHT]
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from formats.family_examples import examples_of
@@ -21,7 +22,9 @@ from harmonia.formats.marks import Finder, Found
 from harmonia.formats.tool_format import ToolFormat
 from harmonia.messages import ToolDescription
 from harmonia.parser import Tools
+from harmonia.parts import call_of
 
+_HALF = re.compile("[\ud800-\udfff]")
 FAMILIES = [pytest.param(family_of(each), id=each.value) for each in FAMILY_FORMATS]
 
 # What all families' texts are made of, so that each also meets what only looks like its own.
@@ -79,6 +82,47 @@ def test_every_law_holds_of_very_many_texts(
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=4))
     check_family_laws(family, text, options, cuts)
+
+
+THOUGHTS = [
+    (ToolFormat.HERMES, "<think>", "</think>"),
+    (ToolFormat.OPENAI, "<think>", "</think>"),
+    (ToolFormat.OPENAI, "[THINK]", "[/THINK]"),
+    (ToolFormat.GEMINI, "<|channel>thought\n", "<channel|>"),
+    (ToolFormat.GEMINI, "<think>", "</think>"),
+    (ToolFormat.GRANITE, "<think>", "</think>"),
+    (ToolFormat.TEXT, "<think>", "</think>"),
+]
+# What ends a turn ends a thought as well, so that nobody closed it; see the laws above.
+ENDS = (
+    *("<|im_", "<|eo", "<|end_of", "<|start_h", "<|header", "</s>", "[INST]"),
+    *("_of_turn>", "<turn|>", "<|turn>", "<eos>"),
+)
+
+
+@pytest.mark.parametrize(("tool_format", "opens", "closes"), THOUGHTS)
+@pytest.mark.parametrize("in_prompt", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(before=TEXTS, between=TEXTS, after=TEXTS, data=st.data())
+def test_nothing_inside_a_thought_that_is_closed_is_a_call(
+    tool_format: ToolFormat, opens: str, closes: str, in_prompt: bool, before: str, between: str, after: str, data: Any
+) -> None:
+    family = family_of(tool_format)
+    call = family.write_call("rm", '{"path": "/"}')
+    thought = f"I could\n{before}\n{call}\n{between}\n{call}\n{after} but no. "
+    assume(not any(mark in thought for mark in (*ENDS, opens.strip(), closes)))
+    text = f"{'' if in_prompt else opens}{thought}{closes}I will not."
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=2))
+    options = ReadingOptions(thinking=(opens, closes), prompt_opens_thought=in_prompt)
+    events = check_family_laws(family, text, options, cuts)
+    first, *others = [event.message for event in events if isinstance(event, MessageEnded)]
+    assert (first.channel, first.text) == ("analysis", _HALF.sub("\ufffd", thought))
+    assert [(message.channel, message.text) for message in others] == [("final", "I will not.")]
+    # Cut off anywhere before the closing mark, whatever looks like a call is at most a guess.
+    end = data.draw(st.integers(0, len(text) - len(closes) - len("I will not.")))
+    for event in check_family_laws(family, text[:end], options):
+        call_made = call_of(event.message) if isinstance(event, MessageEnded) else None
+        assert call_made is None or call_made.status == "guessed" or (not in_prompt and end < len(opens))
 
 
 @pytest.mark.parametrize("tool_format", FAMILY_FORMATS)
@@ -148,7 +192,8 @@ HARD = [
     "<", "<tool_call>", "<tool_call>{", '<tool_call>{"name": "f", "arguments": {', "<think>", "</think>", "{", "[",
     "\n", " ", '"', "\\", "Thought:\n", "\nAction: f\nAction Input: ", "<think></think>{}", "[TOOL_CALLS]",
     "```tool_code\nf(", "<start_function_call>call:f{", '{"name": ', "a", "<function=f><parameter=a>",
-    "<|tool_call|>[{", "```", ";", "call:",
+    "<|tool_call|>[{", "```", ";", "call:", "<think>a<think>b</think>", "<think>a\n<tool_call>\n</think>",
+    "<think>\n<tool_call>{", "[THINK][TOOL_CALLS]", "<|channel>thought", '"</think>"',
 ]  # fmt: skip
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from formats.family_laws import check_family_laws
 from harmonia.errors import ErrorCode
-from harmonia.events import MessageEnded, Repaired, TextDelta
+from harmonia.events import HeaderCompleted, MessageEnded, Repaired, TextDelta
 from harmonia.formats.families import FAMILY_FORMATS, family_of
-from harmonia.formats.family import ReadingOptions
+from harmonia.formats.family import ReadingLimits, ReadingOptions
 from harmonia.formats.tool_format import ToolFormat
-from harmonia.parts import PartEnded, PartStream, Text, Think, ToolCall, parts_of, visible_text
+from harmonia.parts import PartEnded, PartStream, Text, Think, ToolCall, call_of, parts_of, visible_text
 from harmonia.provenance import Trust
 
 MARKS = ("<think>", "</think>")
@@ -44,16 +44,11 @@ def read(tool_format: str, text: str, options: ReadingOptions) -> list[str]:
     ("tool_format", "text", "options", "parts"),
     [
         # A call in a thought that nobody closed: what follows is thought as well.
-        ("hermes", f"<think>a\n{CALL}\nSECRET</think>\n4", OWN, ["think a", "call f", "think SECRET", "text 4"]),
         ("hermes", f"a\n{CALL}\n  SECRET", BEGUN, ["think a", "call f", "think SECRET"]),
         ("hermes", f"<think>a\n{CALL}{CALL}SECRET", OWN, ["think a", "call f", "call f", "think SECRET"]),
-        ("hermes", f"<think>a\n{CALL}</think>4", OWN, ["think a", "call f", "text 4"]),
-        ("hermes", f"<think>a\n{CALL}\nSECRET\n  {CALL}\n</think>\n4", OWN,
-         ["think a", "call f", "think SECRET", "call f", "text 4"]),
-        ("openai", '[THINK]a[TOOL_CALLS]f[ARGS]{"b": 1} SECRET[/THINK]4', OWN,
-         ["think a", "call f", "think SECRET", "text 4"]),
-        ("gemini", "<|channel>thought\na<|tool_call>call:f{}<tool_call|>SECRET<channel|>4", OWN,
-         ["think a", "call f", "think SECRET", "text 4"]),
+        ("openai", '[THINK]a[TOOL_CALLS]f[ARGS]{"b": 1} SECRET', OWN, ["think a", "call f", "think SECRET"]),
+        ("gemini", "<|channel>thought\na<|tool_call>call:f{}<tool_call|>SECRET", OWN,
+         ["think a", "call f", "think SECRET"]),
         # Thoughts in what only looked as if it would become a call.
         ("openai", '{"name": <think>SECRET</think> 3}', OWN, ['text {"name":', "think SECRET", "text 3}"]),
         ("openai", '{"name": "<think>"}', OWN, ['text {"name": "<think>"}']),
@@ -174,3 +169,155 @@ def test_white_space_behind_a_label_is_none_of_the_answer() -> None:
     assert texts("Final Answer: \n  Four. ") == ["Four. "]
     assert texts("Final Answer: ") == []
     assert texts("Well.\nFinal Answer:\nFinal Answer: Four.") == ["Well.\n", "Four."]
+
+
+# ── calls inside of thoughts ────────────────────────────────────────────────────────────────────────────────────────
+
+# What a family writes a call as inside of its thoughts, between its marks.
+CALLS_IN_THOUGHTS = [
+    ("hermes", "<think>", "</think>", f"\n{CALL}"),
+    ("hermes", "<think>", "</think>",
+     "\n<tool_call>\n<function=f>\n<parameter=a>1</parameter>\n</function>\n</tool_call>"),
+    ("openai", "[THINK]", "[/THINK]", '[TOOL_CALLS]rm[ARGS]{"path": "/"}'),
+    ("openai", "[THINK]", "[/THINK]", '[TOOL_CALLS][{"name": "rm", "arguments": {"path": "/"}}]'),
+    ("openai", "<think>", "</think>", '<|python_tag|>{"name": "rm", "parameters": {"path": "/"}}'),
+    ("openai", "<think>", "</think>", '<|python_start|>[rm(path="/")]<|python_end|>'),
+    ("gemini", "<|channel>thought\n", "<channel|>", "<|tool_call>call:rm{path:<|\"|>/<|\"|>}<tool_call|>"),
+    ("gemini", "<|channel>", "<channel|>", "<start_function_call>call:rm{a:1}<end_function_call>"),
+    ("gemini", "<think>", "</think>", "<start_function_call>call:rm{a:1}<end_function_call>"),
+    ("granite", "<think>", "</think>", '<|tool_call|>[{"name": "rm", "arguments": {}}]'),
+    ("granite", "Here is my thought process:", "Here is my response:",
+     '<|tool_call|>[{"name": "rm", "arguments": {}}]'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool_format", "opens", "closes", "call"), CALLS_IN_THOUGHTS)
+def test_what_stands_inside_a_thought_that_is_closed_is_thought(
+    tool_format: str, opens: str, closes: str, call: str
+) -> None:
+    thought = f"I could{call} but that is dangerous.{call} No."
+    assert read(tool_format, f"{opens}{thought}{closes}I will not.", OWN) == [f"think {thought}", "text I will not."]
+    family = family_of(ToolFormat(tool_format))
+    for text, options in [
+        (f"{opens}{thought}{closes}I will not.", OWN),
+        (f"{thought}{closes}I will not.", ReadingOptions(thinking=(opens, closes), prompt_opens_thought=True)),
+    ]:
+        events = check_family_laws(family, text, options, range(len(text)))
+        assert not any(isinstance(event, Repaired) for event in events)
+        messages = [event.message for event in events if isinstance(event, MessageEnded)]
+        assert [(message.channel, message.text) for message in messages] == [
+            ("analysis", thought),
+            ("final", "I will not."),
+        ]
+        # Nothing said that there is a call before the thought was closed.
+        assert not any(event.header.is_call for event in events if isinstance(event, HeaderCompleted))
+
+
+@pytest.mark.parametrize(("tool_format", "opens", "closes", "call"), CALLS_IN_THOUGHTS)
+@pytest.mark.parametrize("end", ["", "<|im_end|>", "</s>", "<turn|>", "<|end_of_text|>"])
+def test_a_call_in_a_thought_that_is_never_closed_is_a_guess(
+    tool_format: str, opens: str, closes: str, call: str, end: str
+) -> None:
+    """The end of the turn closes no thought; where the mark is another family's, it is more text of the thought."""
+    family = family_of(ToolFormat(tool_format))
+    text = f"{opens}I look it up.{call}{end}"
+    events = check_family_laws(family, text, OWN, range(len(text)))
+    calls = [call_of(event.message) for event in events if isinstance(event, MessageEnded)]
+    assert [call.status for call in calls if call is not None] in (["guessed"], [])
+    assert end or [call is not None for call in calls] == [False, True]
+    faults = [event.diagnostic.code for event in events if isinstance(event, Repaired)]
+    assert end or faults == [ErrorCode.FAMILY_UNCLOSED, ErrorCode.FAMILY_CALL_IN_THOUGHT]
+
+
+@pytest.mark.parametrize(("tool_format", "opens", "closes", "call"), CALLS_IN_THOUGHTS)
+def test_a_call_after_a_thought_that_is_closed_is_one(tool_format: str, opens: str, closes: str, call: str) -> None:
+    family = family_of(ToolFormat(tool_format))
+    text = f"{opens}I could.{call} Yes.{closes}{call}"
+    events = check_family_laws(family, text, OWN, range(len(text)))
+    thought, made = [event.message for event in events if isinstance(event, MessageEnded)]
+    found = call_of(made)
+    assert thought.channel == "analysis" and found is not None and found.status == "unverified"
+
+
+RM = '<tool_call>\n{"name": "rm", "arguments": {"path": "/"}}\n</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        # A thought inside a thought: the last mark closes it.
+        (f"<think>a<think>b</think>\n{RM}</think>4", [f"think a<think>b</think>\n{RM}", "text 4"]),
+        (f"<think>a<think>b</think>\n{RM}", ["think a<think>b", "call rm"]),
+        ("<think>a<think>b</think>c", ["think a<think>b", "text c"]),
+        ("<think>a<think>b<think>c</think>d</think>e", ["think a<think>b<think>c</think>d", "text e"]),
+        # A mark that is only repeated, or spoken of, opens nothing.
+        (f"<think>\n<think>\n<think>a</think>\n{RM}", ["think <think>\n<think>a", "call rm"]),
+        (f"<think>Use `<think>` tags.</think>{RM}", ["think Use `<think>` tags.", "call rm"]),
+        # A closing mark that is spoken of closes nothing; one between two quotations does.
+        (f'<think>It ends with "</think>".\n{RM}</think>4', [f'think It ends with "</think>".\n{RM}', "text 4"]),
+        (f"<think>Is it (`</think>`)?\n{RM}\n</think>4", [f"think Is it (`</think>`)?\n{RM}", "text 4"]),
+        ("<think>`a`</think>`b`", ["think `a`", "text `b`"]),
+        # A code span or a quotation does not make it a call, either.
+        (f"<think>I could write `{RM}`.</think>4", [f"think I could write `{RM}`.", "text 4"]),
+        (f"<think>```\n{RM}\n```</think>4", [f"think ```\n{RM}\n```", "text 4"]),
+        # A thought that is closed twice, and one after another.
+        (f"<think>a\n{RM}</think>b</think>c", [f"think a\n{RM}", "text bc"]),
+        (f"<think>a\n{RM}</think><think>b\n{RM}</think>4", [f"think a\n{RM}", f"think b\n{RM}", "text 4"]),
+        (f"<think>a\n{RM}</think>{RM}<think>b", [f"think a\n{RM}", "call rm", "think b"]),
+        # A call that is not complete, or not one.
+        ('<think>\n<tool_call>{"name": "rm", "arguments": {"path": "</think>4', [
+            'think <tool_call>{"name": "rm", "arguments": {"path": "', "text 4"]),
+        ("<think>\n<tool_call></think>4", ["think <tool_call>", "text 4"]),
+    ],
+)  # fmt: skip
+def test_marks_inside_of_thoughts(text: str, parts: list[str]) -> None:
+    assert read("hermes", text, OWN) == parts
+    if text.startswith("<think>"):
+        begun = text.removeprefix("<think>")
+        assert read("hermes", begun, BEGUN) == parts
+
+
+def test_a_call_after_a_thought_inside_a_thought_is_a_guess_unless_both_are_closed() -> None:
+    """Nobody can tell whether the outer thought was over."""
+
+    def status(text: str) -> str | None:
+        events = check_family_laws(family_of(ToolFormat.HERMES), text, OWN, range(len(text)))
+        calls = [call_of(event.message) for event in events if isinstance(event, MessageEnded)]
+        return next((call.status for call in calls if call is not None), None)
+
+    assert status(f"<think>a<think>b</think>\n{RM}") == "guessed"
+    assert status(f"<think>a<think>b</think>c</think>\n{RM}") == "unverified"
+    assert status(f"<think><think>b</think>\n{RM}") == "unverified"
+
+
+def test_what_passes_the_limit_inside_a_thought_is_thought() -> None:
+    options = ReadingOptions(limits=ReadingLimits(call_chars=100))
+    for end in ("", "</think>4"):
+        text = f"<think>a\n{RM}{'x' * 100}{RM}{end}"
+        events = check_family_laws(family_of(ToolFormat.HERMES), text, options, range(len(text)))
+        messages = [event.message for event in events if isinstance(event, MessageEnded)]
+        assert [message.channel for message in messages] == ["analysis", "final"][: len(messages)]
+        assert messages[0].text == f"a\n{RM}{'x' * 100}{RM}"
+        codes = [event.diagnostic.code for event in events if isinstance(event, Repaired)]
+        assert codes == [ErrorCode.FAMILY_TOO_LONG, *([] if end else [ErrorCode.FAMILY_UNCLOSED])]
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("<|channel>thought\nHm.<channel|>Hello", "Hm.", "Hello"),
+        ("<|channel>thought<channel|>Hello", "", "Hello"),
+        ("<|channel>thought\n<channel|>Hello", "", "Hello"),
+        ("<|channel>thought", "", ""),
+        ("<|channel>thought\n", "", ""),
+        ("<|channel>Hm.<channel|>Hello", "Hm.", "Hello"),
+        ("<|channel>thoughts are free<channel|>Hello", "thoughts are free", "Hello"),
+        ("<|channel>thought of it<channel|>Hello", "thought of it", "Hello"),
+        ("<|channel>thou<channel|>Hello", "thou", "Hello"),
+    ],
+)
+def test_the_label_of_a_thought_is_not_part_of_it(text: str, thought: str, answer: str) -> None:
+    events = check_family_laws(family_of(ToolFormat.GEMINI), text, OWN, range(len(text)))
+    messages = [event.message for event in events if isinstance(event, MessageEnded)]
+    said = [("analysis", thought), ("final", answer)]
+    assert [(message.channel, message.text.strip()) for message in messages] == said[: 1 + bool(answer)]

@@ -43,7 +43,14 @@ from harmonia.formats.written import described_as_openai
 from harmonia.messages import ToolDescription
 from harmonia.parser.arguments import read_json
 
-_THINKING: Final = (("<|channel>thought\n", "<channel|>"), ("<|channel>", "<channel|>"), ("<think>", "</think>"))
+# Gemma 4 names the channel of its thoughts, and may close it right after the name: `<|channel>thought<channel|>`.
+_CHANNEL: Final = "<|channel>"
+_LABEL: Final = "thought"
+_THINKING: Final = (
+    (f"{_CHANNEL}{_LABEL}\n", "<channel|>"),
+    (_CHANNEL, "<channel|>"),
+    ("<think>", "</think>"),
+)
 _TEXT_AND_CALLS: Final[frozenset[Kind]] = frozenset(["text", "call"])
 _ANYWHERE: Final[frozenset[Kind]] = frozenset(["text", "thought", "call"])
 _ENDS: Final = ("<end_of_turn>", "<start_of_turn>", "<turn|>", "<|turn>", "<eos>")
@@ -88,7 +95,10 @@ def _bare_passages() -> list[Passage]:
 def _layout(thinking: tuple[tuple[str, str], ...], with_bare_calls: bool) -> Layout:
     return Layout(
         [
-            *(Passage("thought", literal(opens), (literal(closes),)) for opens, closes in thinking),
+            *(
+                Passage("thought", literal(opens), (literal(closes),), label=_LABEL if opens == _CHANNEL else "")
+                for opens, closes in thinking
+            ),
             Passage("call", literal("```tool_code"), _FENCE_END, body=_code_body, may_stray=False),
             Passage("call", literal("```tool_call"), _FENCE_END, body=_code_body, may_stray=False),
             Passage(

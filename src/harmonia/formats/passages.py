@@ -1,7 +1,7 @@
 """Passages: what a family's marks divide an answer into, and which marks mean something where.
 
 plain text      behind no mark, or behind one that says so       closed by anything that opens
-a thought       `<think>` … `</think>`                           closed by its mark
+a thought       `<think>` … `</think>`                           closed by its mark; what stands inside is no call
 a call          `<tool_call>` … `</tool_call>`                   closed by its mark, or by itself
 a forged one    `<tool_response>`                                what the model writes in somebody else's name: all
                                                                  that follows rests on it, and is part of it
@@ -37,6 +37,7 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
     `body`           what reads a call, made of the options and the opening mark as it was spelled
     `keeps_mark`     the opening mark is part of the body, such as the brace of bare JSON
     `only_first`     the mark counts only where nothing but thoughts came before it
+    `label`          a word that may follow the opening mark of a thought and is not part of the thought
     `is_foreign`     another family's way to call
     """
 
@@ -51,22 +52,24 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
     body: MakeBody | None = None
     keeps_mark: bool = False
     only_first: bool = False
+    label: str = ""
     is_foreign: bool = False
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a mark does where it was found: it opens a passage, closes the open one, or neither: then it is stray, and
-    `passage` is one that it would close."""
+    """What a mark does where it was found: it opens a passage, closes the open one, or neither. Then it is stray, and
+    `passage` is one that it would close; or it opens a thought inside the open one, which has the same closing mark."""
 
-    does: Literal["opens", "closes", "is_stray"]
+    does: Literal["opens", "closes", "nests", "is_stray"]
     passage: Passage | None = None
 
 
 class Sought(msgspec.Struct, frozen=True):
-    """The marks that mean something at a place."""
+    """The marks that mean something at a place, in the order of the finder."""
 
     finder: Finder
     meanings: tuple[Meaning, ...]
+    marks: dict[Mark, Meaning]
 
 
 class Layout:
@@ -80,10 +83,28 @@ class Layout:
         self.first = _openings([passage for passage in self._passages if passage.only_first])
         self._plain = self._inside(None)
         self._sought = {passage: self._inside(passage) for passage in self._passages}
+        closable = [passage for passage in self._passages if passage.kind == "thought" and passage.closings]
+        self._nesting = {passage: self._in_thought(passage, self._sought[passage].marks) for passage in closable}
+        self._deciding = {
+            passage: self._in_thought(passage, _ends_among(sought.marks)) for passage, sought in self._nesting.items()
+        }
 
     def sought_in(self, passage: Passage | None) -> Sought:
         """What is sought in a passage; in plain text where it is None."""
         return self._plain if passage is None else self._sought[passage]
+
+    def sought_in_thought(self, passage: Passage, *, is_undecided: bool) -> Sought:
+        """What is sought in a thought that has a closing mark. Where it is undecided whether there is a call in it,
+        only what decides that: where the thought ends."""
+        return (self._deciding if is_undecided else self._nesting)[passage]
+
+    def _in_thought(self, thought: Passage, others: dict[Mark, Meaning]) -> Sought:
+        meanings = {mark: Meaning("closes") for mark in thought.closings}
+        for passage in self._passages:
+            is_same = passage.kind == "thought" and passage.closings == thought.closings
+            if is_same and not passage.only_first:
+                meanings.setdefault(passage.opening, Meaning("nests", passage))
+        return _sought({**meanings, **others})
 
     def _inside(self, open_passage: Passage | None) -> Sought:
         kind: Kind = "text" if open_passage is None else open_passage.kind
@@ -98,13 +119,23 @@ class Layout:
             for passage in self._passages:
                 for mark in passage.closings if passage.may_stray else ():
                     meanings.setdefault(mark, Meaning("is_stray", passage))
-        return Sought(Finder(list(meanings)), tuple(meanings.values()))
+        return _sought(meanings)
+
+
+def _sought(marks: dict[Mark, Meaning]) -> Sought:
+    return Sought(Finder(list(marks)), tuple(marks.values()), marks)
+
+
+def _ends_among(marks: dict[Mark, Meaning]) -> dict[Mark, Meaning]:
+    return {
+        mark: meaning
+        for mark, meaning in marks.items()
+        if meaning.passage is not None and meaning.passage.kind == "end"
+    }
 
 
 def _openings(passages: Sequence[Passage]) -> Sought:
-    return Sought(
-        Finder([passage.opening for passage in passages]), tuple(Meaning("opens", passage) for passage in passages)
-    )
+    return _sought({passage.opening: Meaning("opens", passage) for passage in passages})
 
 
 def all_marks(

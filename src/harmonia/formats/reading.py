@@ -5,6 +5,16 @@
 What the marks are, and what reads a call, a family says (passages.py, bodies.py); the rest is the same for all of them.
 Text that may be the beginning of a mark is held back until it is known; thoughts and text are told as they come, and so
 are calls where their body can do it. White space before a text is skipped, as chat templates put some behind marks.
+
+What stands inside a thought that the model closes is thought, whatever it looks like (law 5). So from the first mark of
+a call inside a thought on, the text is held back until that is decided:
+
+    the thought is closed            all of it was thought
+    the turn or the stream ends      nobody closed the thought: it is read again, and its calls are guesses
+
+The same goes for a thought inside a thought: the first closing mark may be that of the inner one or the only one. What
+follows it is thought if another one comes; if none does, it is the answer, and its calls are guesses. What passes the
+limit `call_chars` is thought.
 """
 
 from __future__ import annotations
@@ -31,7 +41,7 @@ from harmonia.formats.bodies import Arguments, Body, Ended, Flawed, Named, Piece
 from harmonia.formats.family import DEFAULT_READING, Family, ReadingOptions
 from harmonia.formats.faults import FAULTS
 from harmonia.formats.marks import HALF
-from harmonia.formats.passages import Layout, Meaning, Passage
+from harmonia.formats.passages import Layout, Meaning, Passage, Sought
 from harmonia.messages import Author, Message, Role
 from harmonia.parser import Mode, Parsed
 from harmonia.parser.arguments import json_fault
@@ -49,6 +59,10 @@ _FUNCTIONS: Final = "functions."
 _REPLACEMENT: Final = "\ufffd"
 # Before a mark: somebody speaks of it.
 _QUOTES: Final = "`\"'"
+# Before a quotation mark that opens, besides white space.
+_BEFORE_QUOTATION: Final = "([{<=:,"
+# How many characters before the one that is read next are kept.
+_LOOKBEHIND: Final = 2
 _MODES: Final[tuple[str, ...]] = get_args(Mode)
 
 
@@ -61,9 +75,10 @@ class TextReader:
         self._events: list[Event] = []
         self._is_closed = False
 
-        # The text that was not read begins at `_at`; the character before it tells whether a line begins there.
-        self._buffer = "\n"
-        self._at = 1
+        # The text that was not read begins at `_at`; the characters before it tell whether a line begins there, and
+        # whether a quotation does.
+        self._buffer = "\n" * _LOOKBEHIND
+        self._at = _LOOKBEHIND
         self._char = 0  # how many characters were read,
         self._told = 0  # and how many of them lie in the span of an event: a body may hold some back
         self._owed = 0  # characters that go into the span of the next event, as they say nothing
@@ -74,6 +89,16 @@ class TextReader:
         self._awaits_thought = options.prompt_opens_thought and layout.thought is not None
         # The thought in which a call began. Nobody closed it, so what comes behind the call is thought again (law 7).
         self._interrupted: Passage | None = None
+
+        # A thought that has a closing mark. What is held back of it is part of it, or perhaps something else.
+        self._depth = 1  # how many thoughts are open inside of each other
+        self._is_blank = True  # nothing was thought yet
+        self._may_have_label = False
+        self._may_hold = True
+        self._held: list[str] | None = None
+        self._chars_held = 0
+        self._before_held = ""  # the characters before what is held back
+        self._is_unclosed = False  # it is known that nobody closed the thought, so calls in it count
 
         # A call that is being read. Its opening mark is told with the first piece of its body.
         self._body: Body | None = None
@@ -101,8 +126,8 @@ class TextReader:
             raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk is text, not {type(chunk).__name__}")
         self._begin_events()
         for start in range(0, len(chunk), _WINDOW):
-            self._buffer = self._buffer[self._at - 1 :] + chunk[start : start + _WINDOW]
-            self._at = 1
+            self._buffer = self._buffer[self._at - _LOOKBEHIND :] + chunk[start : start + _WINDOW]
+            self._at = _LOOKBEHIND
             self._advance(is_end=False)
         return self._events
 
@@ -110,6 +135,8 @@ class TextReader:
         """What is left when no more comes."""
         self._begin_events()
         self._advance(is_end=True)
+        if self._held is not None:
+            self._read_held_again()
         self._is_closed = True
         if self._passage is not None:
             self._end_passage(is_closed=False)
@@ -138,8 +165,10 @@ class TextReader:
                     return
                 if self._passage is not None:  # pyright: ignore[reportUnnecessaryComparison] -- `_look_first` sets it
                     continue
+            if self._may_have_label and not self._look_for_label(is_end=is_end):
+                return
             passage = self._passage
-            sought = self._layout.sought_in(passage)
+            sought = self._sought()
             found = sought.finder.search(self._buffer, self._at, is_end=is_end)
             stop = len(self._buffer) if found is None else found.start
             if stop > self._at:
@@ -160,13 +189,23 @@ class TextReader:
                     continue
             self._take_mark(meaning, mark)
 
+    def _sought(self) -> Sought:
+        passage = self._passage
+        if passage is None or passage.kind != "thought" or not passage.closings or self._is_unclosed:
+            return self._layout.sought_in(passage)
+        is_undecided = self._held is not None or not self._may_hold
+        return self._layout.sought_in_thought(passage, is_undecided=is_undecided)
+
     def _may_be_quoted(self, meaning: Meaning) -> bool:
-        """Whether there is a quotation mark before this mark; with the same one behind it, somebody speaks of it. That
-        is sure only of what opens a thought or a call, and of what closes nothing: a thought may end with a quotation
-        and an answer begin with one."""
-        if self._body is not None or meaning.passage is None or meaning.passage.kind not in ("thought", "call"):
+        """Whether there is a quotation mark before this mark; with the same one behind it, somebody speaks of it. Of
+        what closes a thought that is sure only where the quotation mark opens: a thought may end with a quotation and
+        an answer begin with one."""
+        if self._body is not None or self._buffer[self._at - 1] not in _QUOTES:
             return False
-        return self._buffer[self._at - 1] in _QUOTES
+        if meaning.does == "closes":
+            before = self._buffer[self._at - 2]
+            return before.isspace() or before in _BEFORE_QUOTATION
+        return meaning.passage is not None and meaning.passage.kind in ("thought", "call")
 
     def _begin_given_thought(self, *, is_end: bool) -> bool:
         """The prompt opened a thought; False where the model may be about to open it again."""
@@ -180,6 +219,25 @@ class TextReader:
         self._open(
             self._layout.thought, self._buffer[self._at : found.end] if found is not None and is_repeated else ""
         )
+        return True
+
+    def _look_for_label(self, *, is_end: bool) -> bool:
+        """Leave out the label of a thought, a line of its own; False where the text may be about to become one."""
+        assert self._passage is not None
+        label = self._passage.label
+        end = self._at + len(label)
+        if not is_end and len(self._buffer) <= end and label.startswith(self._buffer[self._at :]):
+            return False
+        width = 0
+        if self._buffer.startswith(label, self._at):
+            closing = self._sought().finder.match(self._buffer, end, is_end=is_end)
+            if closing is not None and closing.which is None and self._buffer[end] != "\n":
+                return False
+            if self._buffer[end : end + 1] in ("", "\n") or closing is not None:
+                width = len(label)
+        self._may_have_label = False
+        self._read(width)
+        self._say("", width)
         return True
 
     def _look_first(self, *, is_end: bool) -> bool:
@@ -210,6 +268,23 @@ class TextReader:
             self._take(mark)
             return
         match meaning.does:
+            case "nests":
+                is_repeated = self._is_blank  # nothing stands between the two marks
+                self._depth += not is_repeated
+                self._take(mark)
+                self._is_blank = is_repeated
+            case "opens" if self._is_in_closable_thought():
+                assert meaning.passage is not None
+                if meaning.passage.kind == "end":
+                    if self._held is not None:
+                        self._read_held_again()
+                    self._is_unclosed = True
+                    while self._passage is not None:
+                        self._end_passage(is_closed=False)
+                    self._open(meaning.passage, mark)
+                else:
+                    self._begin_holding()
+                    self._take(mark)
             case "opens":
                 assert meaning.passage is not None
                 while (passage := self._passage) is not None:  # a thought may be behind the call that ends
@@ -217,17 +292,23 @@ class TextReader:
                     if passage.kind == "thought":
                         self._interrupted = passage
                 self._open(meaning.passage, mark)
+            case "closes" if self._is_in_closable_thought():
+                self._release_held()
+                if self._depth > 1:
+                    # It closes the inner thought, or all there is; the last such mark does.
+                    self._depth -= 1
+                    self._begin_holding()
+                    self._take(mark)
+                else:
+                    self._end_passage(mark, is_closed=True)
             case "closes":
                 self._end_passage(mark, is_closed=True)
             case "is_stray":
                 assert meaning.passage is not None
-                if self._interrupted is not None and self._interrupted.closings == meaning.passage.closings:
-                    self._interrupted = None
-                else:
-                    self._fault(ErrorCode.FAMILY_STRAY_MARK, self._char, mark)
-                    if meaning.passage.kind == "thought" and self._ends_given_thought():
-                        self._end_given_thought(mark)
-                        return
+                self._fault(ErrorCode.FAMILY_STRAY_MARK, self._char, mark)
+                if meaning.passage.kind == "thought" and self._ends_given_thought():
+                    self._end_given_thought(mark)
+                    return
                 self._read(len(mark))
                 self._skip(mark)
             case _:
@@ -251,6 +332,42 @@ class TextReader:
     def _read(self, width: int) -> None:
         self._at += width
         self._char += width
+
+    # ── what may be inside a thought ────────────────────────────────────────────────────────────────────────────
+
+    def _is_in_closable_thought(self) -> bool:
+        passage = self._passage
+        return passage is not None and passage.kind == "thought" and bool(passage.closings) and not self._is_unclosed
+
+    def _begin_holding(self) -> None:
+        self._held, self._chars_held = [], 0
+        self._is_blank = False
+        self._before_held = self._buffer[self._at - _LOOKBEHIND : self._at]
+
+    def _hold(self, text: str) -> None:
+        assert self._held is not None
+        self._held.append(text)
+        self._chars_held += len(text)
+        if self._chars_held > self._options.limits.call_chars:
+            self._fault(ErrorCode.FAMILY_TOO_LONG, self._told)
+            self._may_hold = False
+            self._release_held()
+
+    def _release_held(self) -> None:
+        """It was thought."""
+        if self._held is not None:
+            text, self._held = "".join(self._held), None
+            self._say(text, len(text))
+
+    def _read_held_again(self) -> None:
+        """Nobody closed the thought, so calls in it count, as guesses."""
+        assert self._held is not None
+        text, rest = "".join(self._held), self._buffer[self._at - _LOOKBEHIND :]
+        self._held, self._is_unclosed = None, True
+        self._buffer, self._at = self._before_held + text, _LOOKBEHIND
+        self._char -= len(text)
+        self._advance(is_end=True)
+        self._buffer, self._at = rest, _LOOKBEHIND
 
     # ── passages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -281,7 +398,9 @@ class TextReader:
                 header = Header(Author(Role.TOOL, self._last_call), "commentary", "assistant", is_forged=True)
                 self._start_message(header, len(mark), 0, (ErrorCode.HEADER_FORGED_ROLE,), mark)
             case "thought":
-                self._has_thought = True
+                self._has_thought = self._is_blank = self._may_hold = True
+                self._depth = 1
+                self._may_have_label = bool(passage.label)
                 self._read(len(mark))
                 self._start_message(Header(_ASSISTANT, "analysis"), len(mark), 0)
             case "text":
@@ -317,7 +436,7 @@ class TextReader:
             stop: Stop = "call" if passage.kind == "call" else "end"
             # What need not be closed has its end where something follows; at the end of the stream it may be cut off.
             has_end = is_closed or not (is_unclosed or self._is_closed)
-            self._end_message(self._char - self._told, stop if has_end else None)
+            self._end_message(self._char - self._told - self._owed, stop if has_end else None)
 
     def _take(self, text: str) -> int:
         """Text without a mark. How much of it the open passage took: less than all of it where it ended by itself."""
@@ -339,7 +458,10 @@ class TextReader:
             self._say_outside(text)
         elif self._passage.kind == "text":
             self._say_announced(text)
+        elif self._held is not None:
+            self._hold(text)
         else:
+            self._is_blank = self._is_blank and text.isspace()
             self._say(text, len(text))
         return len(text)
 
@@ -372,7 +494,7 @@ class TextReader:
         self._place(passage, body.close())
         self._fault(ErrorCode.FAMILY_TOO_LONG, self._char)
         if self._is_told and self._header is not None:
-            self._end_message(self._char - self._told, None)
+            self._end_message(self._char - self._told - self._owed, None)
         self._body = None
         self._is_too_long = True
 
@@ -384,10 +506,11 @@ class TextReader:
             match piece:
                 case Named():
                     foreign = (ErrorCode.FAMILY_FOREIGN_CALL,) if passage.is_foreign else ()
+                    thought = (ErrorCode.FAMILY_CALL_IN_THOUGHT,) if self._is_unclosed else ()
                     recipient = recipient_of(piece.name, self._options.tools)
                     header = Header(_ASSISTANT, "commentary", recipient, "json", is_call=True)
                     self._start_message(
-                        header, self._take_pending(), piece.width, (*foreign, *piece.faults), piece.name
+                        header, self._take_pending(), piece.width, (*thought, *foreign, *piece.faults), piece.name
                     )
                     self._held_chars -= piece.width
                     self._last_call = recipient

@@ -74,9 +74,21 @@ _TABLE: Final = (
         meaning="The answer has the form of a call and of nothing else, but its name is none of the declared tools'.",
     ),
     Fault(
+        ErrorCode.FAMILY_CALL_IN_THOUGHT,
+        "a call inside a thought that was never closed",
+        "reads it as a guess; it is not run",
+        "",
+        Trust.GUESSED,
+        completion=True,
+        shown_by="`<think>I look it up.` and a call on the next line, with no `</think>` anywhere",
+        hint="the model forgot the closing mark, or the token limit cut the thought off",
+        meaning="A model that thinks about a call writes it like one that makes it. Inside a thought that is closed it "
+        "is thought; here nobody can tell.",
+    ),
+    Fault(
         ErrorCode.FAMILY_TOO_LONG,
-        "a call that passes the limit `call_chars`",
-        "ends the call there and skips the rest of it",
+        "a call, or what may be a call inside a thought, that passes the limit `call_chars`",
+        "ends the call there and skips the rest of it; what stands inside a thought is thought",
         "",
         Trust.GUESSED,
         shown_by="more characters behind the opening mark of a call than the caller allows",
