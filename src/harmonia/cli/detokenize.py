@@ -13,7 +13,8 @@ from harmonia.vocabulary import Vocabulary
 
 # ASCII digits only, and no more of them than a number of 64 bits has.
 _ID = re.compile(r"-?[0-9]{1,18}")
-_LIST = re.compile(rf"(\[)?\s*(?:{_ID.pattern}(?:[\s,]+{_ID.pattern})*)?[\s,]*(?(1)\])\s*")
+# Nothing is tried twice: a run of white space would take the cube of its length.
+_LIST = re.compile(rf"(\[)?\s*+(?:{_ID.pattern}(?:[\s,]++{_ID.pattern})*+)?+[\s,]*+(?(1)\])\s*+")
 
 
 @click.command("detokenize")

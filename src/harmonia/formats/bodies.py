@@ -218,7 +218,7 @@ class JsonScan:
 
 # How a call in JSON begins: its name first, and behind it the arguments, an object.
 _HEAD: Final = re.compile(
-    r'(?P<before>[\s\[,;]*(?:```\w*\s*)?[\s\[]*)\{\s*"(?:name|tool_name)"\s*:\s*"(?P<name>[^"\\]+)"\s*,\s*"(?:arguments|parameters|args)"\s*:\s*\{'
+    r'(?P<before>[\s\[,;]*+(?:```\w*+\s*+)?+[\s\[]*+)\{\s*+"(?:name|tool_name)"\s*+:\s*+"(?P<name>[^"\\]++)"\s*+,\s*+"(?:arguments|parameters|args)"\s*+:\s*+\{'
 )
 # As far as this a head is looked for. One that is longer is read when the body is complete.
 _HEAD_CHARS: Final = 400

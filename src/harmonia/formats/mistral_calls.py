@@ -27,8 +27,8 @@ from harmonia.formats.bodies import (
 from harmonia.formats.chosen_body import ChosenBody
 from harmonia.formats.family import ReadingOptions
 
-_HEAD: Final = re.compile(r"\s*(?P<name>[\w.:/-]+)\s*(?:\[CALL_ID\]\s*\w*\s*)?(?:\[ARGS\])?\s*\{")
-_WITHOUT_OBJECT: Final = re.compile(r"\s*(?P<name>[\w.:/-]+)\s*(?:\[CALL_ID\]\s*\w*\s*)?\[ARGS\]\s*")
+_HEAD: Final = re.compile(r"\s*+(?P<name>[\w.:/-]++)\s*+(?:\[CALL_ID\]\s*+\w*+\s*+)?+(?:\[ARGS\])?+\s*+\{")
+_WITHOUT_OBJECT: Final = re.compile(r"\s*+(?P<name>[\w.:/-]++)\s*+(?:\[CALL_ID\]\s*+\w*+\s*+)?+\[ARGS\]\s*+")
 # As far as this a head is looked for.
 _HEAD_CHARS: Final = 400
 

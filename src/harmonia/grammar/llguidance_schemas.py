@@ -79,7 +79,7 @@ _PLAIN_EXPRESSION: Final = re.compile(
     re.VERBOSE,
 )
 # A set that excludes these lets them through in llguidance 1.9: JSON writes them as two characters.
-_NEGATED_SET: Final = re.compile(r"\[\^(?:\\.|[^\]\\])+\]")
+_NEGATED_SET: Final = re.compile(r"\[\^(?:\\.?|[^\]\\])++(?:\]|\Z)", re.DOTALL)
 _ESCAPED_SIGNS: Final = ('"', "\\")
 
 
@@ -233,7 +233,12 @@ class _Reader:
             self._lose(place, keyword, "a regular expression that llguidance does not have")
             return
         held[keyword] = value
-        if any(not re.fullmatch(found, sign) for found in _NEGATED_SET.findall(value) for sign in _ESCAPED_SIGNS):
+        if any(
+            not re.fullmatch(found, sign)
+            for found in _NEGATED_SET.findall(value)
+            if found[-1] == "]"
+            for sign in _ESCAPED_SIGNS
+        ):
             self._lose(place, keyword, "quotation marks and backslashes are admitted where it excludes them")
 
     def _keep_format(self, held: Json, keyword: str, value: Any, place: Place) -> None:

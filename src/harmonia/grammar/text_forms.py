@@ -24,21 +24,21 @@ MAX_FORM_DEPTH: Final = 25
 _TOKEN: Final = re.compile(
     r"""
       (?P<comment> //[^\n]* | \#[^\n]* )
-    | (?P<string> "(?:\\.|[^"\\\n])*"i? )
-    | (?P<regex> /(?!/)(?:\\.|[^/\\\n])+/[imslux]* )
+    | (?P<string> "(?:\\.|[^"\\\n])*+"i? )
+    | (?P<regex> /(?!/)(?:\\.|[^/\\\n])++/[imslux]* )
     | (?P<directive> %[A-Za-z_]* )
-    | (?P<definition> [!?]?[A-Za-z_][A-Za-z0-9_-]*(?=[ \t]*(?:\.-?\d+)?[ \t]*:) )
+    | (?P<definition> [!?]?[A-Za-z_][A-Za-z0-9_-]*(?=[ \t]*+(?:\.-?\d++[ \t]*+)?+:) )
     | (?P<priority> \.-?\d+(?=[ \t]*:) )
     | (?P<name> [A-Za-z_][A-Za-z0-9_-]* )
     | (?P<arrow> -> )
-    | (?P<repetition> \{\s*\d+\s*(?:,\s*\d*\s*)?\} | ~\s*\d+(?:\.\.\d+)? )
+    | (?P<repetition> \{\s*+\d++\s*+(?:,\s*+\d*+\s*+)?+\} | ~\s*\d+(?:\.\.\d+)? )
     | (?P<sign> \.\. | [:|()\[\]?*+,.] )
     | (?P<space> \s+ )
     """,
     re.VERBOSE,
 )
 _DIRECTIVES: Final = frozenset(("%import", "%ignore"))
-_REPEATED: Final = re.compile(r"\{\s*\d+\s*(?:,\s*\d*\s*)?\}")
+_REPEATED: Final = re.compile(r"\{\s*+\d++\s*+(?:,\s*+\d*+\s*+)?+\}")
 _NUMBER: Final = re.compile(r"\d+")
 
 

@@ -13,13 +13,14 @@ from harmonia.parser import parse
 from harmonia.renderer import render
 from harmonia.vocabulary import CHANNEL, MESSAGE
 
-_IDS: Final = re.compile(r"\s*\[?[\s,0-9-]*\]?\s*")
+_NOT_IN_IDS: Final = re.compile(r"[^\s,0-9-]")
 _ID: Final = re.compile(r"-?[0-9]{1,18}")
 _NAMES_OF_LISTS: Final = ("tokens", "token_ids")
 
 
 def looks_like_ids(text: str) -> bool:
-    return _IDS.fullmatch(text) is not None and any(character.isdigit() for character in text)
+    words = _listed(text)
+    return words is not None and any(character.isdigit() for character in words)
 
 
 def read_tokens(given: Any) -> Imported:
@@ -34,11 +35,18 @@ def write_tokens(conversation: Conversation, *, call_ids: CallIds | None = None)
     return Exported(rendered.tokens, losses_of(conversation, parse(rendered.tokens), rendered.losses, call_ids))
 
 
+def _listed(text: str) -> str | None:
+    """What stands between the brackets of a list of ids, which may be left out; None where it is something else."""
+    inner = text.strip().removeprefix("[").removesuffix("]")
+    return None if _NOT_IN_IDS.search(inner) else inner
+
+
 def _read_ids(given: Any) -> list[int]:
     if isinstance(given, str | bytes):
         text = given.decode(errors="replace") if isinstance(given, bytes) else given
-        if _IDS.fullmatch(text):
-            words = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
+        listed = _listed(text)
+        if listed is not None:
+            words = listed.replace(",", " ").split()
             if all(map(_ID.fullmatch, words)):
                 return [int(word) for word in words]
         given = value_of(text)

@@ -26,7 +26,7 @@ from harmonia.vocabulary import ID_BY_SPELLING
 
 CHUNK_MARKER: Final = "<<<CHUNK>>>"
 
-_FENCE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_FENCE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}+(?=[^`]*+$)|~{3,}+)(?P<info>.*)")
 _INFO: Final = re.compile(r"\s*(?P<kind>harmony|expected)(?:\s+(?P<rest>\S.*))?\s*", re.IGNORECASE)
 _NAME: Final = re.compile(r"name\s*:\s*(?P<name>\S+)\s*", re.IGNORECASE)
 _BREAK: Final = rf"(?:\n|{CHUNK_MARKER})"

@@ -6,12 +6,12 @@ says nothing, and is reported.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable
 from typing import Any, Final, cast
 
 from harmonia.grammar.json_schema.numbers import Bounds
 from harmonia.grammar.json_schema.parts import Part, Report, Taker, Together
+from harmonia.grammar.regex_search import is_found
 from harmonia.schema.kinds import spelled
 
 # Bounds beyond the floats are no bounds that anybody could compare with.
@@ -137,7 +137,7 @@ def _of_property(part: Part, name: str) -> list[Part]:
     patterns = schema.get("patternProperties")
     if isinstance(patterns, dict):
         for pattern, value in cast("dict[str, Any]", patterns).items():
-            if _is_schema(value) and _is_found(pattern, name):
+            if _is_schema(value) and is_found(pattern, name):
                 made.append(part.child("patternProperties", pattern))
     is_other = not made and not (isinstance(properties, dict) and name in properties)
     if is_other and _is_schema(schema.get("additionalProperties")):
@@ -158,13 +158,6 @@ def _other_items(part: Part) -> list[Part]:
     schema = cast("dict[str, Any]", part.schema)
     keyword = "additionalItems" if isinstance(schema.get("items"), list) else "items"
     return [part.child(keyword)] if _is_schema(schema.get(keyword)) else []
-
-
-def _is_found(pattern: str, name: str) -> bool:
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        return False
 
 
 def _is_kind(value: Any) -> bool:
@@ -239,7 +232,7 @@ def fits_beside(value: Any, conditions: Conditions, taker: Taker, report: Report
             return (
                 "string" in kinds
                 and least <= len(value) <= (len(value) if most is None else most)
-                and all(_is_found(pattern, value) for pattern in patterns)
+                and all(is_found(pattern, value) is not False for pattern in patterns)
             )
         case list():
             items = cast("list[Any]", value)

@@ -22,7 +22,7 @@ _PARAMETERS: Final = frozenset(
 _DROPPED: Final = frozenset({"raises", "exceptions"})
 
 _GOOGLE_HEADING: Final = re.compile(r"([A-Za-z][A-Za-z ]*):\s*")
-_GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|\s*)")
+_GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w++)\s*+(?:\(.*?\)\s*+)?:(?:\s++(.*)|\s*)")
 _NUMPY_RULE: Final = re.compile(r"-{3,}\s*")
 _NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?")
 _REST_PARAMETER: Final = re.compile(

@@ -24,7 +24,7 @@ _NOT_IN_ASCII_NAMES: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 _DEVICES: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 _FALLBACK: Final = "chat"
 # A file in a text, as `attachments.py` writes it: its name and what it is, then its text where it has one, and its end.
-_FILE: Final = re.compile(r"\s*\[file: ([^\]\n,]*)[^\]\n]*\][ \t]*(?:\n|$)")
+_FILE: Final = re.compile(r"\s*+\[file: ([^\]\n,]*+)[^\]\n]*+\][ \t]*+(?:\n|$)")
 _MOST_FILES: Final = 20
 _FILE_END: Final = "\n[end of file]"
 # How much of a text is read for a title, as a multiple of it; what is cut out of it leaves room for more.

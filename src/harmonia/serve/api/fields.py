@@ -22,7 +22,7 @@ _WRONG_TYPE: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _OUT_OF_RANGE: Final = re.compile(r"Expected `([^`]*)` (>=|<=|>|<) (\S+)")
 _WRONG_LENGTH: Final = re.compile(r"Expected `([^`]*)` of length (>=|<=|>|<|==)? ?(\d+)")
 _WRONG_FORM: Final = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[[^\]]*\]")
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[[^\[\]]*+\]")
 
 # What Python calls a type, and what JSON does.
 _TYPES: Final = {

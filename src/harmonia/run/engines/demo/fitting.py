@@ -8,12 +8,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final, cast
 
 from harmonia.errors import InputError
+from harmonia.grammar.regex_search import is_found
 from harmonia.run.engines.demo.json_values import as_list, as_object, is_number
 from harmonia.schema.references import References
 
@@ -201,13 +200,4 @@ def _length_fits(length: int, schema: dict[str, Any], what: str) -> bool:
 
 
 def _matches(pattern: Any, text: str) -> bool:
-    compiled = _compile(pattern) if isinstance(pattern, str) else None
-    return compiled is None or compiled.search(text) is not None
-
-
-@lru_cache(256)
-def _compile(pattern: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return None  # JSON Schema's patterns are not quite Python's
+    return not isinstance(pattern, str) or is_found(pattern, text) is not False

@@ -13,7 +13,7 @@ import re
 from typing import Any, Final
 
 _READ_CHARS: Final = 4000
-_QUOTED: Final = re.compile(r'"([^"\n]{1,500})"|“([^”\n]{1,500})”|`([^`\n]{1,500})`|(?<!\w)\'([^\'\n]{1,500})\'(?!\w)')
+_QUOTED: Final = re.compile(r'"([^"\n]{1,500})"|“([^“”\n]{1,500})”|`([^`\n]{1,500})`|(?<!\w)\'([^\'\n]{1,500})\'(?!\w)')
 _NAMED: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s{0,3}(?:=|:)\s{0,3}(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s,;)]+))")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w])")
 _WORD: Final = re.compile(r"[^\W\d_][\w'’-]*")
