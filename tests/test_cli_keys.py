@@ -105,7 +105,7 @@ def test_sealing_keys_are_rotated_listed_and_retired(tmp_path: Path) -> None:
     result = run("rotate")
     assert result.exit_code == 0
     (new_id,) = result.stdout.splitlines()
-    assert seals.seal(b"", owner="alice", model="m").startswith(f"hs1.{new_id}.")
+    assert seals.seal(b"", owner="alice", model="m").startswith(f"hs2.{new_id}.")
     assert seals.open(old, owner="alice", model="m") == b"thoughts"
     old_id = old[4:12]
     assert [line.split()[0] for line in run("seals").stdout.splitlines()] == [old_id, new_id]

@@ -109,6 +109,7 @@ class ErrorCode(StrEnum):
     SERVE_PREVIOUS_NOT_FOUND = "serve.previous_not_found"
     SERVE_IN_PROGRESS = "serve.in_progress"
     SERVE_BAD_SEAL = "serve.bad_seal"
+    SERVE_APPROVAL_USED = "serve.approval_used"
     SERVE_NO_KEY = "serve.no_key"
     SERVE_FORBIDDEN = "serve.forbidden"
     SERVE_WRONG_METHOD = "serve.wrong_method"

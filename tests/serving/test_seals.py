@@ -302,7 +302,7 @@ def test_the_newest_key_seals_and_all_of_them_open(path: Path) -> None:
     for data in (b"1", b"2"):
         key = rotate(path)
         texts.append(seal(ours, data))
-        assert texts[-1].startswith(f"hs1.{key.id}.")
+        assert texts[-1].startswith(f"hs2.{key.id}.")
     assert [opened(ours, text) for text in texts] == [b"0", b"1", b"2"]
     assert [text[4:12] for text in texts] == [key.id for key in read_seal_keys(path)]
 

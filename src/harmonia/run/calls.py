@@ -144,14 +144,15 @@ class Calls:
         """The tool, and the call to run it with or to hand over; or the result at once."""
         try:
             tool = self._tools.check(pending.call)
-            may_run = self._may_run(pending.call)
-            if tool.invoke is None and may_run:
+            # `check` has said that the arguments fit; what is left is whether the model really made this call.
+            is_sure = may_run(pending.call, allow_unverified=self._allow_unverified)
+            if tool.invoke is None and is_sure:
                 return tool, pending  # whoever runs it asks, or does not
             if tool.invoke is not None and self._most is not None and self.count >= self._most:
                 self.hit_limit = True
                 raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run may not make any more calls")
             if self._approve is None:
-                if not may_run:
+                if not is_sure:
                     is_readable = pending.call.status == "unverified"
                     self._unapproved += is_readable
                     raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, _NEEDS_APPROVAL if is_readable else _NOT_MEANT)
@@ -176,10 +177,6 @@ class Calls:
     def _name_of(self, call: Call) -> str:
         tool = self._tools.find(call.recipient)
         return call.recipient if tool is None else self._tools.recipient_of(tool)
-
-    def _may_run(self, call: Call) -> bool:
-        # `check` has said that the arguments fit; what is left is whether the model really made this call.
-        return call.status == "certain" or (call.status == "unverified" and self._allow_unverified)
 
     async def _ask(self, approve: Approver, pending: PendingCall) -> Decision | None:
         """What the approver decides; None where the run was interrupted while it was asked."""
@@ -208,6 +205,11 @@ class Calls:
     def _ended(self, pending: PendingCall, result: ToolResult, began: float) -> CallEnded:
         self._results[pending.id] = result
         return CallEnded(pending.id, pending.call, result, time.monotonic() - began)
+
+
+def may_run(call: Call, *, allow_unverified: bool) -> bool:
+    """Whether the model made this call so certainly that it may be run without asking anybody (law 5)."""
+    return call.status == "certain" or (call.status == "unverified" and allow_unverified)
 
 
 def _arguments(call: Call, tool: Tool) -> Any:

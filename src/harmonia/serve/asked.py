@@ -32,6 +32,7 @@ from harmonia.serve.api.responses.request import CreateResponse
 from harmonia.serve.api.responses.tools import Offer, read_tools, remote_servers
 from harmonia.serve.api.schema_errors import check_demanded
 from harmonia.serve.identity import Caller, new_id
+from harmonia.serve.seals import UNBOUND, expires_at, is_unbound
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.store import StoredItem
 from harmonia.serve.vouched import read_messages, write_messages
@@ -82,6 +83,7 @@ class Asked:
         self.chosen: Chosen = read_choice(request.tool_choice, offer)
         self.waiting: list[Waiting] = []
         self._service = service
+        self._seals = _CallersSeals(service, caller.owner)
         self._entries = [*past, *fresh]
         self._instructions = _instructions(request, passed)
         self.conversation = Conversation()
@@ -176,7 +178,7 @@ class Asked:
         return reading.unfinished
 
     def _read(self, entries: Sequence[Entry], approved: Mapping[str, ToolResult]) -> Reading:
-        reading = Reading(self.offer, self._open_seal, approved)
+        reading = Reading(self.offer, self._seals, approved)
         reading.read(entries)
         return reading
 
@@ -222,11 +224,29 @@ class Asked:
             invalid("it leaves no room for the prompt", "$.max_output_tokens")
         return fit(self._composed(self.conversation), room, render=self._service.renderer.render).conversation
 
-    def _open_seal(self, text: str, path: str) -> list[Message]:
-        service = self._service
-        return service.seals.open_messages(
-            text, owner=self.caller.owner, model=service.model_names[0], at=Position(path=path)
+
+class _CallersSeals:
+    """A `SealOpener` for one caller."""
+
+    def __init__(self, service: Service, owner: str) -> None:
+        self._service = service
+        self._owner = owner
+
+    def open(self, seal: str, bound_to: bytes, path: str, *, takes_unbound: bool = False) -> list[Message]:
+        return self._service.seals.open_messages(
+            seal,
+            owner=self._owner,
+            model=self._service.model_names[0],
+            bound_to=bound_to,
+            unbound=UNBOUND if takes_unbound else None,
+            at=Position(path=path),
         )
+
+    def is_unbound(self, seal: str) -> bool:
+        return is_unbound(seal)
+
+    def expires_at(self, seal: str) -> int:
+        return expires_at(seal)
 
 
 def _is_approved_call(item: Item) -> bool:
@@ -249,17 +269,22 @@ async def _chain(previous: str | None, caller: Caller, service: Service) -> list
         )
     if turns[-1].response.status == "in_progress":
         raise InputError(ErrorCode.SERVE_IN_PROGRESS, f"{previous} has not ended yet", Position(path=_PREVIOUS))
-    stored = (item for turn in turns for item in (*turn.inputs, *turn.outputs))
-    return [entry for item in stored if (entry := _entry_of(item)) is not None]
+    entries = (
+        _entry_of(item, is_ours=is_ours)
+        for turn in turns
+        for items, is_ours in ((turn.inputs, False), (turn.outputs, True))
+        for item in items
+    )
+    return [entry for entry in entries if entry is not None]
 
 
-def _entry_of(stored: StoredItem) -> Entry | None:
+def _entry_of(stored: StoredItem, *, is_ours: bool) -> Entry | None:
     wire: Json = json.loads(stored.wire)
     kind = str(wire.get("type") or "message").removeprefix(SLUG)
     if wire.get("status") == "incomplete" and kind in _CALLS:
         return None
     messages = None if stored.sampled is None else tuple(read_messages(stored.sampled))
-    return Entry(read_item(wire, _PREVIOUS), _PREVIOUS, messages, is_past=True)
+    return Entry(read_item(wire, _PREVIOUS), _PREVIOUS, messages, is_past=True, is_ours=is_ours)
 
 
 async def _resolve(
@@ -273,9 +298,9 @@ async def _resolve(
     resolved, items = list(entries), list(given)
     for at, entry in enumerate(entries):
         stored = found.get(entry.item.id or "") if isinstance(entry.item, ItemReference) else None
-        known = None if stored is None else _entry_of(stored)
+        known = None if stored is None else _entry_of(stored, is_ours=True)
         if stored is not None and known is not None:
-            resolved[at] = Entry(known.item, entry.path, known.messages)
+            resolved[at] = Entry(known.item, entry.path, known.messages, is_ours=True)
             items[at] = json.loads(stored.wire)
     return resolved, items
 

@@ -63,6 +63,8 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.SERVE_PREVIOUS_NOT_FOUND: (404, "not_found_error", "previous_response_not_found"),
     ErrorCode.SERVE_IN_PROGRESS: (409, "conflict_error", "response_in_progress"),
     ErrorCode.SERVE_BAD_SEAL: (400, _REQUEST, "invalid_encrypted_content"),
+    # Not a 409: clients try those again by themselves.
+    ErrorCode.SERVE_APPROVAL_USED: (400, _REQUEST, "approval_used"),
     ErrorCode.SERVE_NO_KEY: (401, "authentication_error", "invalid_api_key"),
     ErrorCode.SERVE_FORBIDDEN: (403, "permission_error", "forbidden"),
     ErrorCode.SERVE_WRONG_METHOD: (405, _REQUEST, "method_not_allowed"),

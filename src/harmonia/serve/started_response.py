@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from harmonia.errors import HarmonyError, InputError
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
 from harmonia.events import TextDelta
 from harmonia.messages import Message
 from harmonia.parts import call_of
+from harmonia.run.calls import may_run
 from harmonia.run.engines.engine import Sampling
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
@@ -37,7 +38,7 @@ from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.asked import Asked
 from harmonia.serve.identity import new_id
-from harmonia.serve.store import StoredItem, StoredResponse
+from harmonia.serve.store import Decision, StoredItem, StoredResponse
 from harmonia.serve.vouched import write_messages
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ class StartedResponse:
                 unsupported("the engine behind this server has no log-probabilities", f"$.{field}")
         if not any(each.approves for each in asked.waiting):
             await self._begin_run()
+        await self._record_decisions()
         if asked.request.stores:
             self._is_stored = True  # also where this is cancelled: the write may be done all the same
             response = StoredResponse(
@@ -230,6 +232,23 @@ class StartedResponse:
                 self._beginning.add_done_callback(self._forget_beginning)
             else:
                 await beginning
+
+    async def _record_decisions(self) -> None:
+        """Record what is decided here about calls that waited, so that nothing is approved twice, or after it was
+        refused. From here on an approval is used, whatever becomes of this response."""
+        decided = [each for each in self._asked.waiting if each.expires_at is not None]
+        if not decided:
+            return
+        decisions = [Decision(each.request_id, each.expires_at or 0, runs=each.runs) for each in decided]
+        used = await self._service.store.decide(self.owner, decisions, int(self._service.clock()))
+        for each in decided:
+            if each.request_id == used:
+                raise InputError(
+                    ErrorCode.SERVE_APPROVAL_USED,
+                    "this request for an approval was decided before, and an approval works once: send the mcp_call "
+                    "that came of it, or let the model make the call again",
+                    Position(path=f"{each.path}.approval_request_id"),
+                )
 
     def _forget_beginning(self, beginning: asyncio.Future[None]) -> None:
         if not beginning.cancelled() and beginning.exception() is None:
@@ -308,7 +327,10 @@ class StartedResponse:
                 break
             offered = asked.offer.find(waiting.message.recipient or "")
             is_here = offered is not None and offered.server is not None
-            result = waiting.by_hand or await _run_one(waiting, tools if is_here else ToolSet())
+            result = waiting.by_hand
+            if result is None:
+                allows = self._service.settings.calls == "unverified"
+                result = await _run_one(waiting, tools if is_here else ToolSet(), allow_unverified=allows)
             results[waiting.request_id] = result
             if offered is not None and is_here:
                 by_hand = waiting.by_hand is not None
@@ -383,8 +405,10 @@ class StartedResponse:
                     self._settled.set()
                 self._on_end(self.id)
 
-    def _seal(self, messages: Sequence[Message]) -> str:
-        return self._service.seals.seal_messages(messages, owner=self.owner, model=self._service.model_names[0])
+    def _seal(self, messages: Sequence[Message], bound_to: bytes) -> str:
+        return self._service.seals.seal_messages(
+            messages, owner=self.owner, model=self._service.model_names[0], bound_to=bound_to
+        )
 
     def _seal_sampled(self, sampled: AsSampled) -> str:
         return self._service.seals.seal_sampled(sampled, owner=self.owner, model=self._service.model_names[0])
@@ -398,10 +422,14 @@ def _stored(item: OutputItem) -> StoredItem:
     return StoredItem(item.id, encode(item.wire), write_messages(item.messages) if item.messages else None)
 
 
-async def _run_one(waiting: Waiting, tools: ToolSet) -> ToolResult:
+async def _run_one(waiting: Waiting, tools: ToolSet, *, allow_unverified: bool) -> ToolResult:
     call = call_of(waiting.message)
     assert call is not None
+    # A person may have changed the arguments; that the model made the call is said by the call that it made.
+    sampled = None if waiting.sampled is None else call_of(waiting.sampled)
     try:
+        if sampled is None or not may_run(sampled, allow_unverified=allow_unverified):
+            raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, "it was not run: the model did not certainly make this call")
         return await tools.run(call, timeout_s=RunLimits().call_time_s)
     except HarmonyError as error:
         return error_result(error)

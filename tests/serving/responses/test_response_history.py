@@ -81,7 +81,8 @@ def test_sealed_items_keep_even_odd_tokens_and_an_edited_one_is_what_it_says(tmp
                 service, input="Hi", tools=[WEATHER], include=["harmonia.encrypted_content"], store=False
             )
             call = first["output"][0]
-            for change, is_as_sampled in (({}, True), ({"arguments": '{"city":"Rome"}'}, False)):
+            edited: dict[str, Any] = {"arguments": '{"city":"Rome"}', "encrypted_content": None}
+            for change, is_as_sampled in (({}, True), (edited, False)):
                 engine = ScriptedEngine(final("ok"))
                 service.model = engine
                 items = [{"role": "user", "content": "Hi"}, {**call, **change}, output_of(call)]

@@ -199,11 +199,17 @@ def test_a_sealed_call_that_ran_here_keeps_its_tokens_unless_it_says_something_e
         async with served(engine, tmp_path, tools=[disk([])]) as service:
             first = await create(service, input="Hi", include=SEALED, store=False)
             call = first["output"][0]
-            for changed, is_kept in (({}, True), ({"output": "none"}, False), ({"arguments": "{}"}, False)):
-                items = [{"role": "user", "content": "Hi"}, {**call, **changed}]
-                await create(service, input=[*items, {"role": "user", "content": "And?"}], store=False)
+            for changed in ({}, {"output": "none"}, {"arguments": "{}"}):
+                items = [{"role": "user", "content": "Hi"}, {**call, **changed}, {"role": "user", "content": "And?"}]
+                if changed:
+                    with pytest.raises(InputError) as refused:
+                        await create(service, input=items, store=False)
+                    assert refused.value.code is ErrorCode.SERVE_BAD_SEAL
+                    assert refused.value.at.path == "$.input[1].encrypted_content"
+                    del items[1]["encrypted_content"]
+                await create(service, input=items, store=False)
                 before = engine.prompts[0] + engine.sampled[0]
-                assert (engine.prompts[-1][: len(before)] == before) is (is_kept or "output" in changed)
+                assert (engine.prompts[-1][: len(before)] == before) is (not changed)
                 assert ("4 kB free" in decode(engine.prompts[-1])) is ("output" not in changed)
 
     asyncio.run(run())
@@ -221,7 +227,12 @@ def test_what_came_with_a_seal_is_continued_when_the_seal_has_expired(tmp_path: 
             first = await create(service, input="Hi", tools=[WEATHER], include=SEALED, store=False)
             result = {"type": "function_call_output", "call_id": first["output"][-1]["call_id"], "output": "21"}
             items = [{"role": "user", "content": "Hi"}, *first["output"], result]
-            edited = [items[0], items[1], {**items[2], "arguments": '{"city": "Rome"}'}, result]
+            edited = [
+                items[0],
+                items[1],
+                {**items[2], "arguments": '{"city": "Rome"}', "encrypted_content": None},
+                result,
+            ]
             second = await create(service, input=items, tools=[WEATHER])
             third = await create(service, input=edited, tools=[WEATHER])
             now[0] += 31 * 86_400

@@ -166,7 +166,7 @@ def test_damage_in_the_middle_of_the_file_is_found_when_it_is_read(tmp_path: Pat
     assert with_store(path, read) == set()
     content = bytearray(path.read_bytes())
     # The first pages have the schema and the version, without which it would not open.
-    content[len(content) // 4 :] = b"\xa5" * (len(content) - len(content) // 4)
+    content[len(content) // 2 :] = b"\xa5" * (len(content) - len(content) // 2)
     path.write_bytes(content)
     assert with_store(path, read) == {ErrorCode.STORE_DAMAGED}
 

@@ -12,13 +12,14 @@ from harmonia.serve.store.chats import (
     TurnRefusal,
 )
 from harmonia.serve.store.sqlite import SqliteStore, open_store
-from harmonia.serve.store.store import Order, Page, Store, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.store import Decision, Order, Page, Store, StoredItem, StoredResponse, StoredTurn
 
 __all__ = [
     "ChatChange",
     "ChatLimits",
     "ChatPage",
     "ChatStore",
+    "Decision",
     "Excerpt",
     "Look",
     "Order",

@@ -17,6 +17,8 @@
         ^
         +-- chat_turns --key--> secrets     a slot each, too: a turn may be deleted, or written anew, without the others
 
+    decisions                       of requests for an approval; they outlive the response that asked
+
 Why there are secrets. `secure_delete` overwrites what is deleted, but not the copies that SQLite leaves behind when it
 moves rows from page to page (measured: of a thousand deleted rows, one or two were still in the file). So what people
 and models wrote is encrypted under a secret of its response, and deleting the response overwrites that secret. The
@@ -132,7 +134,20 @@ _CHATS: Final[Migration] = (
     """,
 )
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_RESPONSES_AND_ITEMS, _OUTPUTS, _CHATS)
+# Which requests for an approval were decided, until they expire. Their ids are ours and random, so they may be read.
+_DECISIONS: Final[Migration] = (
+    """
+    CREATE TABLE decisions (
+        owner TEXT NOT NULL,
+        request TEXT NOT NULL,
+        expires_at INTEGER NOT NULL,
+        PRIMARY KEY (owner, request)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX decisions_by_expiry ON decisions (expires_at)",
+)
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_RESPONSES_AND_ITEMS, _OUTPUTS, _CHATS, _DECISIONS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:

@@ -34,7 +34,7 @@ from harmonia.serve.store.chats import (
 from harmonia.serve.store.database import MEMORY, READERS, Database
 from harmonia.serve.store.failures import store_error
 from harmonia.serve.store.secrecy import load_cipher
-from harmonia.serve.store.store import Order, Page, Store, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.store import Decision, Order, Page, Store, StoredItem, StoredResponse, StoredTurn
 from harmonia.serve.store.writer import Work, Writer
 
 T = TypeVar("T")
@@ -164,6 +164,9 @@ class SqliteStore:
             count += deleted
             if deleted < _PURGED_TOGETHER:
                 return count
+
+    async def decide(self, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
+        return await self._write(partial(statements.decide, owner=owner, decisions=tuple(decisions), now=now))
 
     async def recover(self) -> tuple[str, ...]:
         return await self._write(partial(statements.recover, dead_among=self._database.dead_among))

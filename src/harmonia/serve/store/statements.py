@@ -16,9 +16,12 @@ import msgspec
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.secrecy import Secrecy, new_secret
-from harmonia.serve.store.store import Order, Page, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.store import Decision, Order, Page, StoredItem, StoredResponse, StoredTurn
 
 Side = Literal["input", "output"]
+
+# Decisions are kept for longer than requests can be decided, because the clocks of several servers may differ.
+_KEPT_LONGER_S: Final = 86_400
 
 IN_PROGRESS: Final = "in_progress"
 FAILED: Final = "failed"
@@ -207,6 +210,22 @@ def purge(connection: sqlite3.Connection, older_than: int, limit: int) -> int:
         (older_than, limit),
     )
     return deleted.rowcount
+
+
+def decide(connection: sqlite3.Connection, *, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
+    """See `Store.decide`. The writer holds the lock of the database, so that nobody decides in between."""
+    for each in decisions:
+        known = connection.execute(
+            "SELECT 1 FROM decisions WHERE owner = ? AND request = ?", (owner, each.request_id)
+        ).fetchone()
+        if each.runs and known is not None:
+            return each.request_id
+    connection.executemany(
+        "INSERT OR IGNORE INTO decisions (owner, request, expires_at) VALUES (?, ?, ?)",
+        [(owner, each.request_id, each.expires_at) for each in decisions],
+    )
+    connection.execute("DELETE FROM decisions WHERE expires_at < ?", (now - _KEPT_LONGER_S,))
+    return None
 
 
 def recover(connection: sqlite3.Connection, dead_among: Callable[[set[str]], set[str]]) -> tuple[str, ...]:

@@ -49,6 +49,15 @@ class StoredTurn(msgspec.Struct, frozen=True):
     outputs: tuple[StoredItem, ...]
 
 
+class Decision(msgspec.Struct, frozen=True):
+    """That a request for an approval was decided. `runs` says that its call is to be run, which may happen once. After
+    `expires_at`, in seconds since 1970, nothing can be decided any more, and the store may forget this."""
+
+    request_id: str
+    expires_at: int
+    runs: bool
+
+
 class Page(msgspec.Struct, frozen=True):
     """Some of a list of items, and whether there are more behind them."""
 
@@ -94,6 +103,12 @@ class Store(ChatStore, Protocol):
     async def purge(self, older_than: int) -> int:
         """Delete the responses that were created before that time, in seconds since 1970, and say how many they were.
         Those in progress stay."""
+        ...
+
+    async def decide(self, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
+        """Record that this owner decided these requests, all of them or none. Where the call of one is to be run and
+        the request was decided before, nothing is recorded and that request's id is returned. Of any number of
+        servers that try this at once, one succeeds. Deleting responses does not undo it."""
         ...
 
     async def recover(self) -> tuple[str, ...]:

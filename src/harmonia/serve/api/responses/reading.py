@@ -4,14 +4,18 @@
 
 1. Items that the server made come back as the tokens they were sampled as: from the store, or from behind a seal.
 2. Whatever a client wrote is text, in every field (law 1); a seal that does not open is the client's error.
-3. A client that changed what it sends beside a seal gets what it changed, without the tokens.
+3. A seal opens beside the item that it was made for, as that was (seal_bindings.py). Who changed an item sends it
+   without its seal, and gets what it says, without the tokens.
+4. A seal from before seals were bound to items (hs1) opens in a reasoning item only, which is nothing but its seal.
+   Beside any other item it is verified and not used, and nothing is approved with it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
@@ -26,13 +30,28 @@ from harmonia.run.tools.results import error_result
 from harmonia.serve.api.fields import invalid
 from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.responses import items as wire
-from harmonia.serve.api.responses.items import Item, read_item, texts_of
-from harmonia.serve.api.responses.output_items import call_fields
+from harmonia.serve.api.responses.items import Item, McpApprovalRequest, read_item, texts_of
+from harmonia.serve.api.responses.seal_bindings import SealableItem, binding_of, without_nulls
 from harmonia.serve.api.responses.tools import Offer
 from harmonia.serve.api.sampled_calls import call_as_sampled
 
-# Opens an encrypted_content; the path is for the error.
-OpenSeal = Callable[[str, str], list[Message]]
+
+class SealOpener(Protocol):
+    """Opens what stands as encrypted_content in items, for the caller of a request."""
+
+    def open(self, seal: str, bound_to: bytes, path: str, *, takes_unbound: bool = False) -> list[Message]:
+        """The messages behind the seal; `path` is for the error. Seals of version hs1 open only with
+        `takes_unbound`."""
+        ...
+
+    def is_unbound(self, seal: str) -> bool:
+        """Whether this is a seal of version hs1."""
+        ...
+
+    def expires_at(self, seal: str) -> int:
+        """When a seal that was opened expires."""
+        ...
+
 
 # How many items may go on with one another. Each is put behind all that came before it, and more would be much work.
 _MOST_JOINED: Final = 32
@@ -42,23 +61,34 @@ _CHANNELS: Final = {None: "final", "final_answer": "final", "commentary": "comme
 
 class Entry(msgspec.Struct, frozen=True):
     """An item with its path in the request, and its messages where we vouch for them. `is_past` is what stands in a
-    response before this one."""
+    response before this one. `is_ours` is what this server made and stored, and not what a client sent."""
 
     item: Item
     path: str
     messages: tuple[Message, ...] | None = None
     is_past: bool = False
+    is_ours: bool = False
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A call that waited for an approval, and what was decided. `message` has the arguments that it is to be run with.
-    `by_hand` is what a person answered in the tool's place; then nothing is run."""
+    """A call that waited for an approval, and what was decided. `message` has the arguments that it is to be run with,
+    `sampled` is the call as the model made it. `by_hand` is what a person answered in the tool's place; then nothing is
+    run. `expires_at` is when nothing can be decided any more; None where we cannot vouch for the request, which then
+    can only be refused. `path` is the place of the decision."""
 
     request_id: str
     message: Message
     approves: bool
     reason: str | None
+    path: str
+    sampled: Message | None
+    expires_at: int | None
     by_hand: ToolResult | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the tool is to be run."""
+        return self.approves and self.by_hand is None
 
 
 def read_entries(values: Sequence[object] | str, path: str, passed: PassedOver | None = None) -> list[Entry]:
@@ -85,7 +115,7 @@ class Reading:
     unknown keys of contents that came with this request.
     """
 
-    def __init__(self, offer: Offer, open_seal: OpenSeal, approved: Mapping[str, ToolResult] | None = None) -> None:
+    def __init__(self, offer: Offer, seals: SealOpener, approved: Mapping[str, ToolResult] | None = None) -> None:
         self.waiting: list[Waiting] = []
         self.unsealed: dict[str, tuple[Message, ...]] = {}
         self.handed: dict[int, Message] = {}
@@ -94,11 +124,12 @@ class Reading:
         self.passed = PassedOver()
         self._joined = 0
         self._offer = offer
-        self._open_seal = open_seal
+        self._seals = seals
         self._approved = approved or {}
         self._read = ReadMessages(Report())
         self._requests: dict[str, Message] = {}
-        self._unvouched: set[str] = set()  # requests that neither the store nor a seal knows
+        # Requests that the store or a seal knows, each with the call as it was sampled.
+        self._vouched: dict[str, tuple[McpApprovalRequest, Entry, Message]] = {}
         self._answered: set[str] = set()
         self._arguments: dict[str, str] = {}  # of requests, where somebody changed them
         self._decided: set[str] = set()
@@ -155,10 +186,10 @@ class Reading:
                 made = call_as_sampled(recipient, item.input, is_json=False)
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.ShellCall():
-                made = self._json_call("shell", None, None, _dump(_given(item.action)))
+                made = self._json_call("shell", None, None, _dump(without_nulls(item.action)))
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.LocalShellCall():
-                action = {name: value for name, value in _given(item.action).items() if name != "type"}
+                action = {name: value for name, value in without_nulls(item.action).items() if name != "type"}
                 made = self._json_call("local_shell", None, None, _dump(action))
                 self._add_call(made, item.call_id, entry, item.encrypted_content)
             case wire.PatchCall():
@@ -179,13 +210,15 @@ class Reading:
                 self._add_result(item.call_id, (f"failed: {text}" if failed else text,), path)
             case wire.McpCall():
                 self._read_mcp_call(item, entry)
-            case wire.McpApprovalRequest():
+            case McpApprovalRequest():
                 if item.id is None:
                     invalid("it has no id under which it could be decided", f"{path}.id")
                 made = self._json_call(item.name, None, item.server_label, item.arguments)
                 message = self._as_sampled(made, entry, item.encrypted_content)
-                if message is made:
-                    self._unvouched.add(item.id)
+                # The last request of an id is the one that is decided about.
+                self._vouched.pop(item.id, None)
+                if message is not made:
+                    self._vouched[item.id] = (item, entry, message)
                 arguments = self._arguments.get(item.id, item.arguments)
                 if arguments != item.arguments:
                     # What ran is not what was sampled, and its result answers what ran.
@@ -212,11 +245,12 @@ class Reading:
                 self._read.add(canonical.developer("\n".join(texts)))
             case "assistant":
                 made = canonical.assistant("".join(texts), _CHANNELS[item.phase])
-                message = self._as_sampled(made, entry, item.encrypted_content)
+                goes_on_with = None
                 if item.harmonia_continues and before is not None and before.channel == made.channel:
-                    whole = made.replace(content=before.text + made.text)
-                    if message is made:
-                        message = self._as_sampled(whole, entry, item.encrypted_content)
+                    goes_on_with = before.text
+                message = self._as_sampled(made, entry, item.encrypted_content, goes_on_with)
+                if goes_on_with is not None:
+                    whole = made.replace(content=goes_on_with + made.text)
                     # A client may have joined the two itself; then the one before is another message.
                     if message is made or message.text == whole.text:
                         message = whole if message is made else message
@@ -226,7 +260,7 @@ class Reading:
     def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry, before: Message | None) -> None:
         messages = entry.messages
         if messages is None and item.encrypted_content is not None:
-            messages = self._opened(item.encrypted_content, entry.path)
+            messages = self._opened(item, entry, item.encrypted_content, takes_unbound=True)
             self.unsealed[entry.path] = messages
         if messages is None:
             texts = self._texts(item.content, entry, "content")
@@ -307,24 +341,38 @@ class Reading:
             stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended before"))
             self._read.add_result(id_, None, stopped.text, path, f"{path}.approval_request_id")
             return
-        if item.approve and id_ in self._unvouched:
-            # What the model did not certainly call is not run, whoever approves of it (law 5).
-            raise InputError(
-                ErrorCode.SERVE_BAD_SEAL,
-                "only a call that the model made here can be approved: send its mcp_approval_request back as it came, "
-                "with its encrypted_content",
-                Position(path=f"{path}.approval_request_id"),
-            )
         if not entry.is_past:
             if item.harmonia_arguments is not None:
                 self._check_arguments(message, f"{path}.harmonia_arguments")
-            self.waiting.append(Waiting(id_, message, item.approve, item.reason, by_hand))
+            sampled, expires_at = self._vouch(id_)
+            if item.approve and sampled is None and id_ not in self._approved:
+                # What the model did not certainly call is not run, whoever approves of it (law 5).
+                raise InputError(
+                    ErrorCode.SERVE_BAD_SEAL,
+                    "only a call that the model made here, and whose seal has not expired, can be approved: send its "
+                    "mcp_approval_request back as it came, with its encrypted_content",
+                    Position(path=f"{path}.approval_request_id"),
+                )
+            decided = Waiting(id_, message, item.approve, item.reason, path, sampled, expires_at, by_hand)
+            self.waiting.append(decided)
         result = by_hand or self._approved.get(id_)
         if not item.approve:
             because = f": {item.reason}" if item.reason else ""
             result = error_result(ToolError(ErrorCode.TOOL_REFUSED, f"the user refused this call{because}"))
         if result is not None:
             self._read.add_result(id_, None, result.text, path, f"{path}.approval_request_id")
+
+    def _vouch(self, id_: str) -> tuple[Message, int] | tuple[None, None]:
+        """The call that an approval was asked for, as it was sampled, and until when that can be decided: as long as
+        the seal of the request opens. Only beside an item of our own store an old seal will do."""
+        item, entry, sampled = self._vouched.get(id_, (None, None, None))
+        if item is None or entry is None or sampled is None or item.encrypted_content is None:
+            return None, None
+        try:
+            self._opened(item, entry, item.encrypted_content, takes_unbound=entry.is_ours)
+        except InputError:
+            return None, None
+        return sampled, self._seals.expires_at(item.encrypted_content)
 
     def _check_arguments(self, message: Message, path: str) -> None:
         """Arguments that somebody wrote have to fit the tool, as those of a model have to. Where the tool is gone,
@@ -369,40 +417,39 @@ class Reading:
     def _add_result(self, id_: str, texts: tuple[str, ...], path: str, field: str = "call_id") -> None:
         self._read.add_result(id_, None, _one_or_all(texts), path, f"{path}.{field}")
 
-    def _as_sampled(self, made: Message, entry: Entry, seal: str | None) -> Message:
-        """The message as it was sampled, where we can vouch for that and the client left what it says as it was."""
+    def _as_sampled(self, made: Message, entry: Entry, seal: str | None, before: str | None = None) -> Message:
+        """The message as it was sampled, where we can vouch for that. `before` is the text that the item may go on
+        with."""
         if entry.messages:
             return entry.messages[0]
         if seal is None:
             return made
-        messages = self._opened(seal, entry.path)
-        if not messages or not _says_the_same(messages[0], made, entry.item):
+        item = cast("SealableItem", entry.item)
+        if self._seals.is_unbound(seal):
+            self._opened(item, entry, seal, takes_unbound=True)  # one that was forged is refused; no other is used
+            return made
+        messages = None
+        if before is not None:
+            with suppress(InputError):
+                messages = self._opened(item, entry, seal, before)
+        if messages is None:
+            messages = self._opened(item, entry, seal)
+        if not messages or not _has_recipient(messages[0], made.recipient):
             return made
         self.unsealed[entry.path] = messages
         return messages[0]
 
-    def _opened(self, seal: str, path: str) -> tuple[Message, ...]:
-        return tuple(self._open_seal(seal, f"{path}.encrypted_content"))
+    def _opened(
+        self, item: SealableItem, entry: Entry, seal: str, before: str = "", *, takes_unbound: bool = False
+    ) -> tuple[Message, ...]:
+        path = f"{entry.path}.encrypted_content"
+        return tuple(self._seals.open(seal, binding_of(item, before), path, takes_unbound=takes_unbound))
 
 
-def _says_the_same(sampled: Message, made: Message, item: Item) -> bool:
-    """Whether the item says what was sampled; `made` is the message that follows from the item."""
-    mine, yours = sampled.recipient, made.recipient
-    call = call_of(sampled)
-    if call is None or yours is None:
-        return mine == yours and sampled.channel == made.channel and sampled.text == made.text
+def _has_recipient(sampled: Message, recipient: str | None) -> bool:
+    """Whether the call goes where its item leads now: the tools of this request may be others."""
     # Models leave the namespace out at times.
-    if mine != yours and f"functions.{mine}" != yours:
-        return False
-    fields = call_fields(str(item.__struct_config__.tag), call)
-    return all(_given(getattr(item, name)) == _given(value) for name, value in fields.items())
-
-
-def _given(value: Any) -> Any:
-    """An object without the fields that say nothing: clients leave out what is null, or put it in."""
-    if not isinstance(value, dict):
-        return value
-    return {name: each for name, each in cast("Json", value).items() if each is not None}
+    return sampled.recipient == recipient or f"functions.{sampled.recipient}" == recipient
 
 
 def _one_or_all(texts: tuple[str, ...]) -> str | tuple[str, ...]:

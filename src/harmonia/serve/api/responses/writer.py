@@ -30,9 +30,10 @@ from harmonia.run.turn_events import CallEnded, PendingCall, RunEnded, SamplingE
 from harmonia.serve.api.encoding import encode, encode_text
 from harmonia.serve.api.responses.choice import Chosen
 from harmonia.serve.api.responses.damaged import FIELD, DamagedSamplings, SealSampled
-from harmonia.serve.api.responses.items import SLUG
+from harmonia.serve.api.responses.items import SLUG, read_item
 from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields
 from harmonia.serve.api.responses.resource import usage_of
+from harmonia.serve.api.responses.seal_bindings import SealableItem, binding_of
 from harmonia.serve.api.responses.tools import Offer, OfferedTool
 from harmonia.serve.api.sampled_tokens import write_logprob
 from harmonia.serve.api.stream import StreamEvent
@@ -41,7 +42,8 @@ from harmonia.serve.api.unmet_forms import answer_not_met, call_not_met, in_clie
 from harmonia.serve.identity import Dialect
 from harmonia.serve.problems import Problem, problem_of
 
-Seal = Callable[[Sequence[Message]], str]
+# Seals messages, bound to what seal_bindings.py says of their item.
+Seal = Callable[[Sequence[Message], bytes], str]
 # Why a response that did not fail is not complete.
 Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
 
@@ -115,6 +117,7 @@ class ResponseWriter:
         self._by_message: dict[int, OutputItem] = {}
         self._by_call: dict[str, OutputItem | Message] = {}
         self._has_call = False
+        self._begun_text = ""  # of the message that the model goes on with
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,6 +132,7 @@ class ResponseWriter:
         """The model goes on with a message that the client has. Its header is never sampled, and its item has only what
         is new; behind its seal is the whole message."""
         self._message_index = 0
+        self._begun_text = begun.text
         header = Header(begun.author, begun.channel, is_visible=is_visible(begun))
         return self._open_message(header, {"harmonia_continues": True})
 
@@ -529,9 +533,16 @@ class ResponseWriter:
         wire = item.wire
         wire["status"] = status
         if item.messages and (item.kind in _ALWAYS_SEALED or self._seals_items):
-            wire["encrypted_content"] = self._seal(item.messages)
+            self._add_seal(item)
         self.finished.append(item)
         return [self._event("response.output_item.done", {"output_index": item.index, "item": wire})]
+
+    def _add_seal(self, item: OutputItem) -> None:
+        read = cast("SealableItem", read_item(item.wire, "$"))
+        before = self._begun_text if item.wire.get("harmonia_continues") else ""
+        if item.kind == "message" and before + "".join(item.texts) != item.messages[0].text:
+            return  # the item does not say what was sampled, so it is continued as what it says
+        item.wire["encrypted_content"] = self._seal(item.messages, binding_of(read, before))
 
     def _added(self, item: OutputItem) -> StreamEvent:
         return self._event("response.output_item.added", {"output_index": item.index, "item": item.wire})
