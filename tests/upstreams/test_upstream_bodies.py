@@ -56,6 +56,13 @@ def test_the_plainest_question_is_plain() -> None:
     assert chat.notes == responses.notes == ()
 
 
+def test_that_one_call_is_wanted_is_said_to_those_who_have_tools() -> None:
+    for body in both(Request(tools=TOOLS, parallel_calls=False)):
+        assert body.value["parallel_tool_calls"] is False
+    for body in (*both(Request(tools=TOOLS)), *both(Request(parallel_calls=False))):
+        assert "parallel_tool_calls" not in body.value
+
+
 def test_sampling_is_sent_under_the_names_of_the_api_and_what_it_has_not_is_noted() -> None:
     sampling = Sampling(max_tokens=5, temperature=0.5, top_p=0.9, seed=3, top_k=7, logprobs=2)
     chat, responses = both(Request(sampling))

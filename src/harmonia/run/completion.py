@@ -48,6 +48,7 @@ class Completion:
 
     __slots__ = (
         "_given",
+        "_has_turn_ended",
         "_is_closed",
         "_is_upstream",
         "_kept",
@@ -82,6 +83,7 @@ class Completion:
         self._kept: list[_Piece] | None = [] if keeps and not is_upstream else None
         self._late: list[ErrorCode] = []
         self._is_closed = False
+        self._has_turn_ended = False
         # The run calls it for every chunk, and hands the events on that `note` has to see.
         feed = self._read if self._kept is None else self._feed_and_keep
         self.feed: Final[Callable[[_Piece], list[Event]]] = feed
@@ -137,12 +139,16 @@ class Completion:
         """Keep what is to be kept."""
         if isinstance(event, MessageEnded):
             self.messages.append(event.message)
-            if self._reader is not None and self._one_call and is_tool_address(event.message.recipient):
-                self.is_over = True  # other families have no token that hands over for a call
+            # Other families and providers have no token that hands over for a call, and a model that means to make
+            # another one ends the first with <|end|>. Where <|call|> ends it, the end of the turn follows.
+            is_handed = self._reader is not None or self._is_upstream or event.stop == "end"
+            if self._one_call and is_handed and is_tool_address(event.message.recipient):
+                self.is_over = True
         else:
+            self._has_turn_ended = True
             self.hidden_because = event.hidden_because
             # <|return|> hands over for good. Behind <|call|> an engine may let the model make another call.
-            self.is_over = event.stop == "return" or (self._one_call and event.stop == "call")
+            self.is_over = self.is_over or event.stop == "return" or (self._one_call and event.stop == "call")
 
     def end(self, reason: FinishReason | None) -> list[Event]:
         """What happens because no more comes. `reason` is None where it was cut off on this side, or broke."""
@@ -153,9 +159,10 @@ class Completion:
             if self._kept is not None and not self._is_closed and _stop_of(self.messages) == "return":
                 self._is_closed = True
                 self._collect(self._parser.close())
-            return []
-        if self._is_upstream:
-            # Its messages have ended; that the turn has, and what there is to see, is left to say.
+            if self._has_turn_ended:
+                return []
+        if self.is_over or self._is_upstream:
+            # The messages have ended; that the turn has, and what there is to see, is left to say.
             self._is_upstream = False
             event = TurnEnded(_stop_of(self.messages), why_hidden(self.messages))
             self.note(event)

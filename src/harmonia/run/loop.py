@@ -155,6 +155,7 @@ class Run:
             self.response_format,
             None if effort is None else known_effort(effort),
             allowed=self._tools.allowed,
+            parallel_calls=parallel_calls,
         )
         # An engine that constrains nothing lets the model call all the same; then the call is not run.
         self._runnable = self._tools.allow([]) if self._request.tool_choice == "none" else self._tools
@@ -284,6 +285,8 @@ class Run:
                             # Behind <|return|> it does not matter for what else the engine stopped.
                             finish = msgspec.structs.replace(piece, reason="stop") if completion.is_over else piece
                             break
+                        elif completion.is_over:
+                            continue  # a provider went on behind the one call that was wanted; what it cost comes last
                         else:
                             events = (piece,)
                         for event in events:

@@ -600,3 +600,17 @@ def test_chunks_are_those_of_the_sdk() -> None:
     for chunk in stream(FakeService(DemoEngine(), SHOWN), body(HI, logprobs=True)):
         read = ChatCompletionChunk.model_validate(chunk, strict=True)
         assert (read.object, read.created, read.model) == ("chat.completion.chunk", 1762344900, "gpt-oss")
+
+
+@pytest.mark.parametrize("chunk", [1, 1000])
+@pytest.mark.parametrize("is_text", [False, True])
+def test_one_call_where_parallel_calls_are_not_wanted(chunk: int, is_text: bool) -> None:
+    first = calls("get_weather", '{"city":"A"}').replace("<|call|>", "<|end|>")
+    two = first + "<|start|>assistant" + calls("get_weather", '{"city":"B"}')
+    for parallel, cities in ((None, "AB"), (False, "A")):
+        value = body(tools=[WEATHER], parallel_tool_calls=parallel)
+        service = FakeService(ScriptedEngine(two, chunk=chunk, is_text=is_text), Settings(calls="unverified"))
+        for answered in (ask(service, value), fold(stream(service, value))):
+            (choice,) = answered["choices"]
+            made = [json.loads(call["function"]["arguments"])["city"] for call in choice["message"]["tool_calls"]]
+            assert (made, choice["finish_reason"]) == (list(cities), "tool_calls")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harmonia import decode
+from harmonia import Conversation, Event, Role, TurnEnded, decode, parse
 from harmonia.errors import ErrorCode, InputError, ToolError
+from harmonia.run.engines import Finish, Request, Usage
 from harmonia.run.tools import Tool
 from harmonia.serve.identity import Caller
 from harmonia.serve.server_tools import ServerTool
-from scripted import ScriptedEngine, calls, final, think
+from scripted import ScriptedEngine, calls, final, say, think
 from served import WEATHER, create, fold, served, stream, text_of
 
 PATCH = {
@@ -232,6 +234,53 @@ def test_one_call_where_parallel_calls_are_not_wanted(tmp_path: Path) -> None:
     one = answered(tmp_path, ScriptedEngine(two), tools=[WEATHER], parallel_tool_calls=False)
     assert len(both["output"]) == 2
     assert [item["arguments"] for item in one["output"]] == ['{"city":"A"}']
+
+
+@pytest.mark.parametrize("chunk", [1, 1000])
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_one_call_also_where_the_first_ends_as_other_messages_do(tmp_path: Path, chunk: int, is_streamed: bool) -> None:
+    first = calls("get_weather", '{"city":"A"}').replace("<|call|>", "<|end|>")
+    two = first + "<|start|>assistant" + calls("get_weather", '{"city":"B"}')
+
+    async def run() -> None:
+        async with served(ScriptedEngine(two, chunk=chunk), tmp_path) as service:
+            asked: dict[str, Any] = {"input": "Hi", "tools": [WEATHER]}
+            for parallel, cities in ((None, "AB"), (False, "A")):
+                asked["parallel_tool_calls"] = parallel
+                ended = (await stream(service, **asked))[-1]["response"] if is_streamed else None
+                response = ended or await create(service, **asked)
+                assert response["status"] == "completed"
+                assert [json.loads(item["arguments"])["city"] for item in response["output"]] == list(cities)
+
+    asyncio.run(run())
+
+
+class _CallsTwice:
+    """A provider that does not know `parallel_tool_calls`."""
+
+    name = "provider"
+    model = "m"
+
+    async def respond(self, conversation: Conversation, request: Request) -> AsyncGenerator[Event | Finish, None]:
+        two = "<|start|>assistant".join(calls("get_weather", f'{{"city":"{city}"}}') for city in "AB")
+        for event in parse(say(two), role=Role.ASSISTANT).events:
+            if not isinstance(event, TurnEnded):
+                yield event
+        yield Finish("stop", Usage(3, 7))
+
+    async def close(self) -> None:
+        pass
+
+
+def test_one_call_also_of_a_provider_that_makes_two(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(_CallsTwice(), tmp_path) as service:
+            for parallel, count in ((True, 2), (False, 1)):
+                response = await create(service, input="Hi", tools=[WEATHER], parallel_tool_calls=parallel)
+                assert [item["type"] for item in response["output"]] == ["function_call"] * count
+                assert response["usage"]["output_tokens"] == 7  # what the second one cost is said, too
+
+    asyncio.run(run())
 
 
 # ── certainty ───────────────────────────────────────────────────────────────────────────────────────────────────────

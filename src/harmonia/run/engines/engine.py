@@ -55,7 +55,8 @@ class Request(msgspec.Struct, frozen=True):
 
     The prompt says all of this to the model; an engine that only plays a model needs it as values too. `allowed` are
     the whole names of the tools that may be called now; None are all of them. `grammar` is given to engines whose
-    traits name its kind, and then nothing is sampled that it does not admit.
+    traits name its kind, and then nothing is sampled that it does not admit. Without `parallel_calls` the run takes the
+    first call of a completion, and no other.
     """
 
     sampling: Sampling = Sampling()
@@ -65,6 +66,7 @@ class Request(msgspec.Struct, frozen=True):
     reasoning_effort: ReasoningEffort | None = None
     grammar: WrittenGrammar | None = None
     allowed: tuple[str, ...] | None = None
+    parallel_calls: bool = True
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):

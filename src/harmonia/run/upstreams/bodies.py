@@ -73,6 +73,7 @@ def chat_body(
         body["tools"] = [_rename(tool, tool["type"], names) for tool in tools]
         chosen = names.chosen(request.tool_choice)
         body["tool_choice"] = {"type": "function", "function": {"name": chosen}} if chosen else request.tool_choice
+        body |= _parallel(request)
     if (format_ := request.response_format) is not None:
         body["response_format"] = {"type": "json_schema", "json_schema": write_format(format_)}
     if (written := body.get("response_format")) is not None:
@@ -100,6 +101,7 @@ def responses_body(conversation: Conversation, request: Request, model: str, ext
         body["tools"] = [_rename(tool, None, names) for tool in tools]
         chosen = names.chosen(request.tool_choice)
         body["tool_choice"] = {"type": "function", "name": chosen} if chosen else request.tool_choice
+        body |= _parallel(request)
     if (format_ := request.response_format) is not None:
         body["text"] = {"format": {"type": "json_schema", **write_format(format_)}}
     if (written := body.get("text")) is not None:
@@ -107,6 +109,11 @@ def responses_body(conversation: Conversation, request: Request, model: str, ext
     if request.reasoning_effort is not None:
         body["reasoning"] = {"effort": request.reasoning_effort.value}
     return _finish(body, names, notes, exported.losses, request.tool_choice, extra)
+
+
+def _parallel(request: Request) -> Json:
+    """Said only where it is not the default: not every server knows the field."""
+    return {} if request.parallel_calls else {"parallel_tool_calls": False}
 
 
 def _finish(
