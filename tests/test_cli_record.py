@@ -41,6 +41,19 @@ def test_the_answer_goes_to_stdout_and_the_summary_to_stderr(path: Path) -> None
     assert result.stderr.startswith("captured demo (demo): ")
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_only_its_owner_can_read_a_capture(path: Path, exists: bool) -> None:
+    before = os.umask(0)
+    try:
+        if exists:
+            path.write_text("older")
+        record(path, "Hi")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(read_capture(path).runs) == 1
+
+
 def test_the_capture_has_the_prompt_and_the_request(path: Path) -> None:
     options = ("--max-tokens", "9", "--temperature", "0.5", "--seed", "3", "--logprobs", "2", "--effort", "high")
     record(path, "Hi", "--model", "gpt-oss-20b", "--tool-choice", "none", *options)

@@ -139,7 +139,7 @@ def test_logprobs_come_before_the_events_of_their_tokens() -> None:
     engine = ScriptedEngine(["<|channel|>final<|message|>", Chunk([token], logprobs=(logprob,)), ".<|return|>"])
     events = collect(run(engine, "2 + 2?"))
     at = next(index for index, event in enumerate(events) if isinstance(event, LogprobsGiven))
-    assert events[at] == LogprobsGiven((logprob,))
+    assert events[at] == LogprobsGiven((logprob,), start_token=3)
     following = events[at + 1]
     assert isinstance(following, TextDelta)
     assert following.text == "Four"

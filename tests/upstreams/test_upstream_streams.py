@@ -498,3 +498,54 @@ def test_leaving_closes_the_connection(api: Api) -> None:
             await upstream.close()
 
     asyncio.run(run())
+
+
+SECRET = "Between ourselves."
+
+
+def message_item(**fields: Any) -> dict[str, Any]:
+    part = {"type": "output_text", "text": SECRET}
+    return {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [part], **fields}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        message_item(content=[{"type": "reasoning_text", "text": SECRET}]),
+        message_item(content=[{"type": "thinking", "text": SECRET}]),
+        message_item(content=[{"type": "something_new", "text": SECRET}]),
+        message_item(phase="analysis"),
+        message_item(phase="something_new"),
+        message_item(phase=["final"]),
+    ],
+    ids=["reasoning_text", "thinking", "unknown part", "analysis", "unknown phase", "odd phase"],
+)
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_what_a_provider_does_not_mark_as_an_answer_is_none(item: dict[str, Any], is_streamed: bool) -> None:
+    added = event("output_item.added", output_index=0, item={**item, "content": []})
+    done = event("output_item.done", output_index=0, item=item)
+    delta = event("output_text.delta", output_index=0, item_id="m1", delta=SECRET)
+    is_text = item["content"][0]["type"] == "output_text"
+    before = [added, *([delta] if is_text else []), done] if is_streamed else []
+    got = ask("responses", framed([*before, event("completed", response=response("completed", [item]))]))
+    assert not any(SECRET in message.text for message in got.messages if is_visible(message))
+    # It is either kept as reasoning, or said to be left out.
+    assert got.finish is not None
+    assert any(SECRET in message.text for message in got.messages) or "left out" in " ".join(got.finish.notes)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": [{"type": "reasoning_text", "text": SECRET}]},
+        {"content": [{"type": "something_new", "text": SECRET}]},
+        {"channel": "analysis", "content": SECRET},
+        {"phase": "analysis", "content": SECRET},
+    ],
+    ids=["reasoning_text", "unknown part", "channel", "phase"],
+)
+def test_what_a_chat_provider_does_not_mark_as_an_answer_is_none(delta: dict[str, Any]) -> None:
+    got = ask("chat", framed([chunk(**delta), chunk(content="Yes."), chunk("stop")]))
+    assert [message.text for message in got.messages if is_visible(message)] == ["Yes."]
+    assert got.finish is not None
+    assert any(SECRET in message.text for message in got.messages) or "left out" in " ".join(got.finish.notes)

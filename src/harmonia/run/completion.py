@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -25,8 +26,8 @@ from harmonia.parts import visible_text
 from harmonia.provenance import Sampled, Stop
 from harmonia.renderer import Renderer
 from harmonia.renderer.rendered import text_of
-from harmonia.run.engines.engine import FinishReason
-from harmonia.run.turn_events import AsSampled
+from harmonia.run.engines.engine import Chunk, FinishReason
+from harmonia.run.turn_events import AsSampled, LogprobsGiven
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID
 
 if TYPE_CHECKING:
@@ -102,6 +103,14 @@ class Completion:
     def sampled_tokens(self) -> int:
         """How many tokens came; none where the engine speaks text."""
         return max(self._parser.token_count - len(self._given), 0)
+
+    def join_logprobs(self, chunk: Chunk) -> LogprobsGiven:
+        """The log-probabilities of the tokens of a chunk that is about to be fed. Each belongs to the token whose id it
+        has: an engine that sends too many, or others, must not put hidden tokens beside visible ones."""
+        if not chunk.tokens:
+            return LogprobsGiven(chunk.logprobs)
+        pairs = takewhile(lambda pair: pair[0] == pair[1].token, zip(chunk.tokens, chunk.logprobs, strict=False))
+        return LogprobsGiven(tuple(entry for _, entry in pairs), self.sampled_tokens)
 
     @property
     def as_sampled(self) -> AsSampled | None:

@@ -52,7 +52,6 @@ from harmonia.run.sources import Model, Pieces, Source
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.turn_events import (
     LimitName,
-    LogprobsGiven,
     PendingCall,
     RunEnd,
     RunEnded,
@@ -277,7 +276,7 @@ class Run:
                                 completion.note_late((), tokens if count else piece.text)
                                 break
                             if piece.logprobs:
-                                given = LogprobsGiven(piece.logprobs)
+                                given = completion.join_logprobs(piece)
                                 for told in (given,) if holding is None else holding.take(given):
                                     yield told
                             events = feed(tokens[0] if count == 1 else tokens if count else piece.text)

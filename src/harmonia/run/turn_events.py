@@ -74,9 +74,11 @@ class SamplingStarted(msgspec.Struct, frozen=True, tag_field="type", tag="sampli
 
 
 class LogprobsGiven(msgspec.Struct, frozen=True, tag_field="type", tag="logprobs_given"):
-    """The log-probabilities of the tokens whose events come next."""
+    """The log-probabilities of the tokens whose events come next. `start_token` is the place of the first one among the
+    tokens that were sampled; None where the engine speaks text."""
 
     logprobs: tuple[TokenLogprob, ...]
+    start_token: int | None = None
 
 
 class AsSampled(msgspec.Struct, frozen=True):

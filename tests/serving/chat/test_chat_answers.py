@@ -25,7 +25,7 @@ from chat_service import (
     stream,
     without_ids,
 )
-from harmonia import EngineError, HarmonyError, StreamError
+from harmonia import EngineError, HarmonyError, StreamError, decode
 from harmonia.errors import ErrorCode
 from harmonia.messages import Json
 from harmonia.run.engines import Chunk, Finish, Request, TokenLogprob, Traits, Usage
@@ -465,6 +465,22 @@ def test_nothing_hidden_has_log_probabilities() -> None:
         content = ask(FakeService(engine), body(logprobs=True, stop=stop))["choices"][0]["logprobs"]["content"]
         assert [each["token"] for each in content] == [f"t{token}" for token in [*say(first), *say(last)]]
         assert {each["logprob"] for each in content} == {-0.5}
+
+
+@pytest.mark.parametrize("damage", ["surplus", "missing", "shifted"])
+def test_log_probabilities_belong_to_the_token_whose_id_they_have(damage: str) -> None:
+    thought, answer = say(think("Secret thoughts of mine.")), say(final("It is four, of course."))
+    lines: list[Line] = []
+    for tokens in (thought, answer):
+        entries = [TokenLogprob(token, decode([token]), -0.5) for token in tokens]
+        if tokens is thought:
+            entries = {"surplus": entries * 3, "missing": [], "shifted": entries[1:]}[damage]
+        lines.append(Chunk(tokens, logprobs=tuple(entries)))
+    engine = ScriptedEngine(lines)
+    engine.traits = Traits(gives_logprobs=True)
+    choice = ask(FakeService(engine), body(logprobs=True))["choices"][0]
+    content = choice["logprobs"]["content"]
+    assert "".join(each["token"] for each in content) == choice["message"]["content"] == "It is four, of course."
 
 
 def test_usage_counts_what_is_hidden_too() -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http.logs import LineFormatter, configure, stack_of, withdraw
 from harmonia.serve.settings import Settings
@@ -103,6 +103,21 @@ def test_where_it_is_asked_for_the_log_has_what_was_asked_and_answered() -> None
         *(("answered", f'{{"n":{number}}}') for number in range(3)),
     ]
     assert {line["request_id"] for line in lines} == {"mine"}
+
+
+@pytest.mark.parametrize("analysis", ["hidden", "shown"])
+def test_the_words_of_an_engines_fault_are_logged_only_where_reasoning_is_shown(analysis: str) -> None:
+    async def play() -> list[dict[str, object]]:
+        async with running(log_content=True, analysis=analysis) as server:
+            server.service.responses.refuses = EngineError(ErrorCode.ENGINE_BAD_ANSWER, "not JSON in 'SECRET THOUGHTS'")
+            await server.ask("POST", "/v1/responses", {"input": "QUESTION"})
+            server.service.responses.refuses = RuntimeError("SECRET THOUGHTS")
+            await server.ask("POST", "/v1/responses", {"input": "QUESTION"})
+            return server.lines()
+
+    lines = asyncio.run(play())
+    assert [line["code"] for line in lines if line["event"] == "request"] == ["engine.bad_answer", "serve.bug"]
+    assert ("SECRET" in str(lines)) == (analysis == "shown")
 
 
 def test_as_text_a_request_is_one_line_too() -> None:

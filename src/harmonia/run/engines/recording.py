@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -43,6 +44,8 @@ from harmonia.run.engines.engine import (
 )
 
 VERSION: Final = 1
+
+_FILE_MODE: Final = 0o600
 Json = dict[str, Any]
 _ERRORS: Final[dict[str, type[HarmonyError]]] = {
     kind.__name__: kind for kind in (EngineError, InputError, StreamError, ToolError)
@@ -82,6 +85,13 @@ class Capture(msgspec.Struct, frozen=True):
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _open_private(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, _FILE_MODE)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) and hasattr(os, "fchmod"):
+        os.fchmod(descriptor, _FILE_MODE)  # a file that was there keeps its mode otherwise
+    return descriptor
+
+
 class RecordingEngine:
     """Another engine, every run of which is written to a file. A file that is there is written over."""
 
@@ -91,8 +101,9 @@ class RecordingEngine:
         self._engine = engine
         self._clock = clock
         self._runs = 0
-        # Unbuffered: what is written is out of this process.
-        self._file: BinaryIO = cast("BinaryIO", open(path, "wb", buffering=0))  # noqa: SIM115 -- closed with the engine
+        # Unbuffered: what is written is out of this process. For the owner only: prompts and reasoning are in it.
+        file = open(path, "wb", buffering=0, opener=_open_private)  # noqa: SIM115 -- closed with the engine
+        self._file: BinaryIO = cast("BinaryIO", file)
         self._write(
             {
                 "type": "capture",

@@ -40,6 +40,17 @@ _LEAKED: Final = re.compile(
 )
 
 
+# Parts of a message that are for the user. Older servers name no type.
+ANSWER_PARTS: Final = (None, "output_text", "text", "refusal")
+_PHASES: Final = {None: "final", "": "final", "final": "final", "final_answer": "final", "commentary": "commentary"}
+
+
+def channel_of(phase: object) -> str:
+    """The channel of a message, by the phase or the channel that its provider names. A phase that is not known to be
+    for the user is reasoning."""
+    return _PHASES.get(phase, "analysis") if phase is None or isinstance(phase, str) else "analysis"
+
+
 def text_header(channel: str) -> Header:
     """The header of reasoning (`analysis`), of a preamble (`commentary`) or of the answer (`final`)."""
     return Header(_ASSISTANT, channel, is_visible=is_visible(_ASSISTANT, channel, None, Trust.CERTAIN))

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, cast
 
 from harmonia.events import Event
 from harmonia.run.engines.engine import Finish, FinishReason, Usage
-from harmonia.run.upstreams.answer import Answer, call_header, finish_of, text_header
+from harmonia.run.upstreams.answer import ANSWER_PARTS, Answer, call_header, channel_of, finish_of, text_header
 from harmonia.run.upstreams.names import ToolNames
 from harmonia.run.upstreams.wire import Fields, count_of, fields_of, objects_of, text_of
 
@@ -111,7 +111,9 @@ class ChatReader:
     # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _take_delta(self, delta: Fields) -> None:
-        thought, text = _split_content(delta.get("content"))
+        thought, text = _split_content(delta.get("content"), self._answer)
+        if channel_of(delta.get("channel", delta.get("phase"))) == "analysis":
+            thought, text = thought + text, ""
         self._add("reasoning", _reasoning_of(delta, self._answer) or thought)
         self._add("content", text)
         refusal = delta.get("refusal")
@@ -201,18 +203,21 @@ def _reasoning_of(delta: Fields, answer: Answer) -> str:
     return "".join(texts)
 
 
-def _split_content(content: object) -> tuple[str, str]:
+def _split_content(content: object, answer: Answer) -> tuple[str, str]:
     """The reasoning and the text in a content, which is a text or a list of parts."""
     if not isinstance(content, list):
         return "", text_of(content)
     thoughts: list[str] = []
     texts: list[str] = []
     for part in objects_of(cast("list[Any]", content)):
-        if part.get("type") in ("thinking", "reasoning"):
+        type_ = part.get("type")
+        if type_ in ("thinking", "reasoning", "reasoning_text"):
             inner = part.get("thinking", part.get("text"))
-            thoughts.append(_split_content(inner)[1])
-        else:
+            thoughts.append(_split_content(inner, answer)[1])
+        elif type_ in ANSWER_PARTS:
             texts.append(text_of(part.get("text")))
+        else:
+            answer.note(f"the provider's answer has a part {type_!r}, which was left out")
     return "".join(thoughts), "".join(texts)
 
 

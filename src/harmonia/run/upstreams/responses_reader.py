@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from harmonia.events import Event
 from harmonia.run.engines.engine import Finish, FinishReason, Usage
-from harmonia.run.upstreams.answer import Answer, call_header, finish_of, text_header
+from harmonia.run.upstreams.answer import ANSWER_PARTS, Answer, call_header, channel_of, finish_of, text_header
 from harmonia.run.upstreams.names import ToolNames
 from harmonia.run.upstreams.wire import Fields, count_of, fields_of, objects_of, text_of
 
@@ -154,7 +154,7 @@ class ResponsesReader:
             self._by_index[index] = opened
         match kind:
             case "text":
-                header = text_header("commentary" if phase == "commentary" else "final")
+                header = text_header(channel_of(phase))
             case "reasoning":
                 header = text_header("analysis")
             case "call" | "custom":
@@ -216,7 +216,7 @@ class ResponsesReader:
         delta = event.get("delta", event.get("text", event.get("content")))
         if inner := fields_of(delta):
             # The guide does not say what `response.stream.delta` has; these are the forms that one can think of.
-            kind = "reasoning" if inner.get("channel") == "analysis" else kind
+            kind = "reasoning" if channel_of(inner.get("channel")) == "analysis" else kind
             event = {**event, **{key: inner[key] for key in ("name", "call_id", "phase") if key in inner}}
             delta = inner.get("text", inner.get("content", inner.get("arguments")))
         if not isinstance(delta, str) or not delta:
@@ -312,23 +312,27 @@ def _texts_of(kind: Kind, item: Fields, answer: Answer) -> list[tuple[str, str]]
         case "custom":
             return [(text_of(item.get("input")), "content")]
         case "text":
-            return [(_join_parts(item.get("content"), answer), "content")]
+            return [(_join_parts(kind, item.get("content"), answer), "content")]
         case "reasoning":
             summary = "\n\n".join(filter(None, (text_of(part.get("text")) for part in objects_of(item.get("summary")))))
-            texts = [(_join_parts(item.get("content"), answer), "content"), (summary, "summary")]
+            texts = [(_join_parts(kind, item.get("content"), answer), "content"), (summary, "summary")]
             texts = [(text, source) for text, source in texts if text]
             if not texts and item.get("encrypted_content"):
                 answer.note("the provider sent encrypted reasoning, which nobody can read here; it was left out")
             return texts
 
 
-def _join_parts(content: object, answer: Answer) -> str:
+def _join_parts(kind: Kind, content: object, answer: Answer) -> str:
     if isinstance(content, str):
         return content
     texts: list[str] = []
     for part in objects_of(content):
-        if part.get("type") == "refusal":
+        type_ = part.get("type")
+        if type_ == "refusal":
             answer.note(_REFUSED)
+        elif kind == "text" and type_ not in ANSWER_PARTS:
+            answer.note(f"the provider's answer has a part {type_!r}, which was left out")
+            continue
         text = part.get("text", part.get("refusal"))
         if isinstance(text, str):
             texts.append(text)

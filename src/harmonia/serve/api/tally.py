@@ -29,7 +29,7 @@ class Tally:
     def __init__(self, begun_tokens: int = 0) -> None:
         self.reasoning_tokens = 0
         self.channels: dict[str, int] = {}
-        self._logprobs: list[TokenLogprob] = []
+        self._logprobs: dict[int, TokenLogprob] = {}  # by the place of the token among those sampled
         self._before = self._begun = begun_tokens
 
     def note(self, event: TurnEvent) -> None:
@@ -37,9 +37,10 @@ class Tally:
         if isinstance(event, TextDelta | ArgumentsDelta):
             return
         if isinstance(event, LogprobsGiven):
-            self._logprobs += event.logprobs
+            if event.start_token is not None:
+                self._logprobs |= dict(enumerate(event.logprobs, event.start_token))
         elif isinstance(event, SamplingStarted):
-            self._logprobs = []
+            self._logprobs = {}
             if event.index:
                 self._before = self._begun = event.begun_tokens
         elif isinstance(event, SamplingGivenUp):
@@ -61,7 +62,8 @@ class Tally:
         if not self._logprobs or delta.start_token is None or delta.end_token is None:
             return ()
         before = self._before
-        return tuple(self._logprobs[max(delta.start_token - before, 0) : delta.end_token - before])
+        places = range(max(delta.start_token - before, 0), delta.end_token - before)
+        return tuple(self._logprobs[place] for place in places if place in self._logprobs)
 
 
 def _name_of(message: Message) -> str:

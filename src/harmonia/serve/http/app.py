@@ -27,7 +27,7 @@ from harmonia.serve.http.documents import document_routes
 from harmonia.serve.http.endpoints import api_routes
 from harmonia.serve.http.exchange import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.harmony import Workshop, harmony_routes
-from harmonia.serve.http.logs import log_bug, log_request
+from harmonia.serve.http.logs import log_bug, log_request, logs_messages
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.models import model_routes
 from harmonia.serve.http.operations import METRICS, operation_routes
@@ -134,7 +134,7 @@ class Application:
                 await exchange.cut()
         finally:
             self.metrics.end(exchange)
-            log_request(exchange, with_messages=self._settings.log_content)
+            log_request(exchange, with_messages=logs_messages(self._settings))
 
     async def _answer(self, exchange: Exchange) -> None:
         scope = exchange.scope

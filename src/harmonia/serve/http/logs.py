@@ -5,7 +5,8 @@ through no fault of ours, because the engine is away or the disk is full, is one
    `log_content` adds the bodies of requests to the model and of their answers, as they went over the wire: reasoning
    that is hidden stays hidden.
 2. Of an exception there is its type and the lines of code it passed. Its message may quote anything, so it is left out
-   (`log_content` puts it in); this holds for the records of every library that goes through our handler.
+   (`log_content` puts it in where reasoning is shown anyway); this holds for the records of every library that goes
+   through our handler.
 3. A line is a line: what comes from outside is escaped.
 """
 
@@ -70,7 +71,7 @@ def configure(settings: Settings, stream: TextIO | None = None) -> logging.Handl
     """Send the records of the server and of what it runs on to one handler, on stderr. Gives the handler, for
     `withdraw`."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(LineFormatter(is_json=settings.log_format == "json", with_messages=settings.log_content))
+    handler.setFormatter(LineFormatter(is_json=settings.log_format == "json", with_messages=logs_messages(settings)))
     for name, level in _LEVELS.items():
         logger = logging.getLogger(name)
         logger.addHandler(handler)
@@ -86,6 +87,12 @@ def withdraw(handler: logging.Handler) -> None:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
         logger.propagate = True
+
+
+def logs_messages(settings: Settings) -> bool:
+    """Whether the log may have the messages of exceptions. They may quote what the engine sent or was asked, so hidden
+    reasoning too: `log_content` alone does not allow that."""
+    return settings.log_content and settings.analysis == "shown"
 
 
 def log_request(exchange: Exchange, *, with_messages: bool = False) -> None:
