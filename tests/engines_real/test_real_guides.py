@@ -204,7 +204,7 @@ def test_an_engine_that_is_killed_is_one_failed_event_and_then_unreachable(rando
         events += stream
         found = [event.to_dict() for event in events]
         assert [event["type"] for event in found if event["type"] in TERMINAL] == ["response.failed"]
-        assert found[-1]["response"]["error"]["code"] == "engine_died"
+        assert found[-1]["response"]["harmonia_reason"] == "engine_died"
         assert found[-1]["response"]["output"] == fold(found)
         with pytest.raises(openai.InternalServerError) as caught:
             ask(client, model=model)

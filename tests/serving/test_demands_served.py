@@ -108,14 +108,14 @@ def test_a_form_that_never_comes_fails_where_it_is_strict_and_is_a_warning_other
     engine = ScriptedEngine(final("No."), "Still no.<|return|>")
     response = answered(tmp_path, engine, text=STRICT)
     assert response["status"] == "failed"
-    assert response["error"]["code"] == "form_not_met"
+    assert response["harmonia_reason"] == "form_not_met"
     assert response["error"]["message"] == "the answer does not have the form of text.format: it is not JSON"
     assert text_of(response) == "Still no."
     response = answered(tmp_path, ScriptedEngine(final("No."), "Still no.<|return|>"), text=LOOSE)
     assert response["status"] == "completed"
     assert any("text.format" in each for each in response["warnings"])
     failed = answered(tmp_path, ScriptedEngine(final("[1]"), "[1]<|return|>"), text={"format": {"type": "json_object"}})
-    assert failed["error"]["code"] == "form_not_met"
+    assert failed["harmonia_reason"] == "form_not_met"
 
 
 def test_an_answer_that_is_cut_off_is_incomplete_and_no_fault(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_strict_tool_and_a_custom_one_get_what_fits_or_the_response_fails(tmp_
     wrong = calls("get_weather", '{"city":5}')
     response = answered(tmp_path, ScriptedEngine(wrong), tools=[strict])
     said = "the call to get_weather does not have the form that the tool demands"
-    assert response["error"] == {"code": "form_not_met", "message": f"{said}: $.city does not fit: type is not met"}
+    assert response["error"] == {"code": "server_error", "message": f"{said}: $.city does not fit: type is not met"}
     response = answered(tmp_path, ScriptedEngine(calls("get_weather", '{"secret":5}')), tools=[strict])
     said = response["error"]["message"]
     assert said.endswith("$ does not fit: it lacks city") and "secret" not in said
@@ -203,7 +203,7 @@ def test_a_strict_tool_and_a_custom_one_get_what_fits_or_the_response_fails(tmp_
     response = answered(tmp_path, ScriptedEngine(f"{header}many<|call|>", f"{header}12<|call|>"), tools=[DIGITS])
     assert [item["input"] for item in response["output"]] == ["12"]
     response = answered(tmp_path, ScriptedEngine(f"{header}many<|call|>"), tools=[DIGITS])
-    assert response["error"]["code"] == "form_not_met"
+    assert response["harmonia_reason"] == "form_not_met"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_damaged_output_is_asked_for_again_unless_the_operator_says_otherwise(tm
     assert (response["status"], text_of(response)) == ("completed", "Yes.")
     assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
     off = answered(tmp_path, ScriptedEngine(hidden, final("Yes.")), settings={"retry_malformed": False})
-    assert off["incomplete_details"] == {"reason": "no_visible_output"}
+    assert off["harmonia_reason"] == "no_visible_output"
     # Whoever looks at the tokens sees what was given up.
     sealed = answered(tmp_path, ScriptedEngine(hidden, final("Yes.")), include=["harmonia.encrypted_content"])
     (told,) = sealed["harmonia_sampled"]

@@ -68,7 +68,7 @@ def test_a_thought_alone_is_no_answer(tmp_path: Path) -> None:
     assert chat.json["choices"][0]["message"]["content"] == ""
     assert chat.json["choices"][0]["hidden_because"] == "there is only text on analysis"
     response = asked(tmp_path, "/v1/responses", RESPONSE, alone)
-    assert response.json["incomplete_details"] == {"reason": "no_visible_output"}
+    assert response.json["harmonia_reason"] == "no_visible_output"
     assert b"SECRET" not in chat.body + response.body
 
 

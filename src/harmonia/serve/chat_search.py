@@ -100,8 +100,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
     elif isinstance(value, dict):
         said = cast("Json", value)
-        # The error of a call has a message; a part has one of the others.
+        # The error of a call has a message or a content; a part has one of the others.
         yield from (text for name in (*_PARTS, "message") if isinstance(text := said.get(name), str))
+        if said.get("type") == "mcp_tool_execution_error":
+            yield from _texts(said.get("content"))
 
 
 class _Found:

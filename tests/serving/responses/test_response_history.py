@@ -342,7 +342,7 @@ def test_a_stream_whose_beginning_cannot_be_stored_fails_with_one_terminal_event
             assert [event["type"] for event in events if event["type"].split(".")[-1] in ("failed", "completed")] == [
                 "response.failed"
             ]
-            assert events[-1]["response"]["error"]["code"] == "store_unavailable"
+            assert events[-1]["response"]["harmonia_reason"] == "store_unavailable"
             with pytest.raises(StoreError):
                 await create(service, input="Hi")
 

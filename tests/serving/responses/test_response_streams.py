@@ -118,7 +118,7 @@ def test_an_engine_that_dies_fails_the_response_and_keeps_what_came(tmp_path: Pa
     assert events[-1]["type"] == "response.failed"
     response = events[-1]["response"]
     assert response["status"] == "failed"
-    assert response["error"]["code"] == "engine_died"
+    assert (response["error"]["code"], response["harmonia_reason"]) == ("server_error", "engine_died")
     assert text_of(response) == "Half of"
     assert "secret address" not in str(events)
     assert [event["type"] for event in events].count("error") == 0
@@ -150,7 +150,10 @@ def test_a_turn_with_nothing_to_read_says_so(tmp_path: Path) -> None:
     engine = ScriptedEngine("<|channel|>analysis<|message|>only thoughts<|return|>")
     response = streamed(tmp_path, engine)[-1]["response"]
     assert response["status"] == "incomplete"
-    assert response["incomplete_details"] == {"reason": "no_visible_output"}
+    assert (response["incomplete_details"], response["harmonia_reason"]) == (
+        {"reason": "content_filter"},
+        "no_visible_output",
+    )
 
 
 def test_a_stream_that_breaks_off_in_a_message_failed(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_demanded_call_that_is_not_made_is_the_models_failure(tmp_path: Path, 
     other = {"type": "function", "name": "other"}
     response = answered(tmp_path, ScriptedEngine(final("No.")), tools=[WEATHER, other], tool_choice=choice)
     assert response["status"] == "failed"
-    assert response["error"]["code"] == "tool_choice_not_met"
+    assert response["harmonia_reason"] == "tool_choice_not_met"
     assert text_of(response) == ("No." if choice == "required" else "")
 
 
@@ -305,7 +305,7 @@ def test_a_call_that_turns_out_damaged_ends_the_response_incomplete(tmp_path: Pa
     engine = ScriptedEngine(f"{begun}{damage}:1}}<|call|>", final("x"), chunk=chunk)
     response = answered(tmp_path, engine, tools=[WEATHER])
     assert response["status"] == "incomplete"
-    assert response["incomplete_details"] == {"reason": "uncertain_call"}
+    assert response["harmonia_reason"] == "uncertain_call"
     assert response["output"][-1]["status"] == "incomplete"
 
 

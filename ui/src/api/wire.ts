@@ -87,7 +87,7 @@ export interface McpCallItem extends ItemBase {
   server_label: string;
   arguments: string;
   output?: string | null;
-  error?: string | { message?: string } | null;
+  error?: string | { message?: string; content?: { text?: string }[] } | null;
   approval_request_id?: string | null;
   /** True where a person answered in the place of the tool. */
   harmonia_by_hand?: boolean | null;
@@ -139,6 +139,8 @@ export interface ResponseResource {
   incomplete_details: { reason?: string } | null;
   usage: Usage | null;
   warnings?: string[];
+  /** Why it failed or is incomplete, more exactly than the error's code and the reason, which are OpenAI's. */
+  harmonia_reason?: string;
   harmonia_sampled?: SampledEntry[];
 }
 

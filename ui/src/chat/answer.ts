@@ -178,7 +178,8 @@ export class LiveAnswer {
       details.model = this.last.model;
       const usage = addUsage(before.usage, this.last.usage);
       if (usage !== null) details.usage = usage;
-      const reason = this.last.incomplete_details?.reason;
+      const known = this.last.incomplete_details?.reason;
+      const reason = known === undefined ? undefined : (this.last.harmonia_reason ?? known);
       if (reason !== undefined) details.incomplete = reason;
       if (this.last.warnings !== undefined && this.last.warnings.length > 0) {
         details.warnings = [...(before.warnings ?? []), ...this.last.warnings];

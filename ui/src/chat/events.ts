@@ -32,7 +32,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
         if (event === null) continue;
         if (event.type === "error") throw failureFrom(event);
         yield event;
-        if (event.type === "response.failed") throw failureFrom(event.response.error);
+        if (event.type === "response.failed") throw failureFrom({ ...event.response.error, code: event.response.harmonia_reason ?? event.response.error?.code ?? null });
         if (event.type === "response.completed" || event.type === "response.incomplete") return;
       }
       if (done) throw new Failure("gone", "The answer broke off: the connection to the server was lost.");

@@ -168,6 +168,8 @@ export function errorText(error: unknown): string {
     }
     return error;
   }
-  const message = (error as { message?: unknown } | null)?.message;
+  const { message, content } = (error ?? {}) as { message?: unknown; content?: unknown };
+  const told = Array.isArray(content) ? (content as { text?: unknown }[]).map((part) => part.text).find((text) => typeof text === "string") : undefined;
+  if (typeof told === "string") return errorText(told);
   return typeof message === "string" ? message : "The tool failed.";
 }

@@ -120,7 +120,7 @@ class Choice:
         self._warnings: dict[str, None] = dict.fromkeys(terms.warnings)
         # What becomes of the text of the message that is being read, and whether its header was there already.
         self._kind: Literal["content", "reasoning", "call"] | None = None
-        self._is_whole_only = False  # a text of a certain form, which models may wrap: it is told when it is whole
+        self._is_whole_only = False  # the text of a custom tool, which models may wrap: it is told when it is whole
         self._is_inside = False
 
     def feed(self, event: TurnEvent) -> None:
@@ -189,7 +189,7 @@ class Choice:
         self._sink.begin_call(self._calls, self._new_call_id(), client.kind, client.name)
         self._calls += 1
         self._kind = "call"
-        self._is_whole_only = client.tool.text_form is not None
+        self._is_whole_only = client.kind == "custom"
 
     def _say(self, event: TextDelta) -> None:
         text = self._content.feed(event.text)

@@ -97,13 +97,18 @@ ANSWERS: Final[dict[str, Json]] = {
                 STRING,
                 "What was left out of the request, where that is harmless, and what it demands and nothing assures.",
             ),
+            "harmonia_reason": described(
+                STRING,
+                "Why the response failed or is incomplete, more exactly than error.code and incomplete_details.reason, "
+                "which have the values that OpenAI's clients know. Not in the dialect open-responses.",
+            ),
             "harmonia_sampled": listed(
                 ref("SampledEntry"),
                 "The samplings whose output was damaged and mended, or given up, for `/v1/harmony/trace`; where "
                 "`include` has harmonia.encrypted_content. Not in the dialect open-responses.",
             ),
         },
-        ("warnings", "harmonia_sampled"),
+        ("warnings", "harmonia_reason", "harmonia_sampled"),
         said="A response. It says the settings of its request again.",
     ),
     "OutputItem": record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -57,7 +58,7 @@ def begin_item(kind: str, type_: str, index: int, offered: OfferedTool | None) -
             wire |= {"server_label": offered.server, "name": offered.name, "arguments": ""}
         case _:
             assert offered is not None
-            wire |= {"call_id": new_id("call"), **_EMPTY[kind]}
+            wire |= {"call_id": new_id("call"), **_EMPTY.get(kind, {})}
             if kind in ("function_call", "custom_tool_call"):
                 wire["name"] = offered.name
                 if offered.namespace is not None:
@@ -70,8 +71,8 @@ _EMPTY: Final[dict[str, Json]] = {
     "custom_tool_call": {"input": ""},
     "shell_call": {"action": {"commands": []}},
     "local_shell_call": {"action": {"type": "exec", "command": [], "env": {}}},
-    "apply_patch_call": {"operation": {}},
 }
+_OPERATION: Final = ("type", "path", "diff")
 
 
 def call_fields(kind: str, call: Call) -> Json:
@@ -87,6 +88,24 @@ def call_fields(kind: str, call: Call) -> Json:
         case "local_shell_call":
             return {"action": {"type": "exec", "env": {}, **arguments}}
         case "apply_patch_call":
-            return {"operation": arguments}
+            return {"operation": {name: arguments[name] for name in _OPERATION if name in arguments}}
         case _:
             return {"arguments": call.text}
+
+
+def write_error(text: str) -> Json:
+    """What an MCP tool said when it failed."""
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
+
+
+def error_text(error: str | Json | None) -> str:
+    """The same, read; clients may send another form of it."""
+    if error is None or isinstance(error, str):
+        return error or ""
+    content: Any = error.get("content")
+    if isinstance(content, list):
+        parts = [cast("Json", part) for part in cast("list[object]", content) if isinstance(part, dict)]
+        texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+        if texts:
+            return "".join(texts)
+    return json.dumps(error, ensure_ascii=False)

@@ -31,6 +31,7 @@ from harmonia.serve.api.fields import invalid
 from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.responses import items as wire
 from harmonia.serve.api.responses.items import Item, McpApprovalRequest, read_item, texts_of
+from harmonia.serve.api.responses.output_items import error_text
 from harmonia.serve.api.responses.seal_bindings import SealableItem, binding_of, without_nulls
 from harmonia.serve.api.responses.tools import Offer
 from harmonia.serve.api.sampled_calls import call_as_sampled
@@ -303,7 +304,7 @@ class Reading:
             self.unfinished = message
 
     def _read_mcp_call(self, item: wire.McpCall, entry: Entry) -> None:
-        output = item.output if item.output is not None else _error_text(item.error)
+        output = item.output if item.output is not None else error_text(item.error)
         request = item.approval_request_id
         if request is not None and request in self._requests:
             self._read.add_result(request, None, output, entry.path, f"{entry.path}.approval_request_id")
@@ -454,10 +455,6 @@ def _has_recipient(sampled: Message, recipient: str | None) -> bool:
 
 def _one_or_all(texts: tuple[str, ...]) -> str | tuple[str, ...]:
     return "".join(texts) if len(texts) < 2 else texts
-
-
-def _error_text(error: str | Json | None) -> str:
-    return "" if error is None else error if isinstance(error, str) else _dump(error)
 
 
 def _dump(value: object) -> str:

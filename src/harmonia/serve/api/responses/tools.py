@@ -115,6 +115,17 @@ class _Mcp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allowed_callers: list[str] | None = None
 
 
+def _operation(*types: str, has_diff: bool = False) -> Json:
+    """What a patch does to a file. Clients cannot create or change one without a diff."""
+    properties: Json = {
+        "type": {"type": "string", "enum": list(types)},
+        "path": {"type": "string", "description": "The file, relative to the project."},
+    }
+    if has_diff:
+        properties["diff"] = {"type": "string", "description": "The change as a diff; of a new file, all its lines."}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
 # Built-in tools of the API that the client runs. To the model they are functions.
 _BUILT_IN: Final[dict[str, tuple[ItemKind, Tool]]] = {
     "shell": (
@@ -159,15 +170,7 @@ _BUILT_IN: Final[dict[str, tuple[ItemKind, Tool]]] = {
         Tool(
             "apply_patch",
             "Creates, changes or deletes one file of the user's project.",
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
-                    "path": {"type": "string", "description": "The file, relative to the project."},
-                    "diff": {"type": "string", "description": "The change as a diff; not for delete_file."},
-                },
-                "required": ["type", "path"],
-            },
+            {"anyOf": [_operation("create_file", "update_file", has_diff=True), _operation("delete_file")]},
         ),
     ),
 }

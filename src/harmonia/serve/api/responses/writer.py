@@ -31,7 +31,7 @@ from harmonia.serve.api.encoding import encode, encode_text
 from harmonia.serve.api.responses.choice import Chosen
 from harmonia.serve.api.responses.damaged import FIELD, DamagedSamplings, SealSampled
 from harmonia.serve.api.responses.items import SLUG, read_item
-from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields
+from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields, write_error
 from harmonia.serve.api.responses.resource import usage_of
 from harmonia.serve.api.responses.seal_bindings import SealableItem, binding_of
 from harmonia.serve.api.responses.tools import Offer, OfferedTool
@@ -47,10 +47,21 @@ Seal = Callable[[Sequence[Message], bytes], str]
 # Why a response that did not fail is not complete.
 Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
 
+# What OpenAI's clients know of these: they have no others. Ours stand beside them, as `harmonia_reason`.
+_OPENAI_REASONS: Final[dict[Incomplete, str]] = {
+    "max_output_tokens": "max_output_tokens",
+    "max_tool_calls": "max_messages",
+    "time_limit": "max_output_tokens",
+    "no_visible_output": "content_filter",  # something was withheld
+    "uncertain_call": "content_filter",
+}
+# The codes of failures that OpenAI's clients know; all others are a server_error to them.
+_OPENAI_CODES: Final = ("server_error", "rate_limit_exceeded", "context_length_exceeded")
 # Clients that keep everything themselves cannot do without these.
 _ALWAYS_SEALED: Final = ("reasoning", "mcp_approval_request")
 # What a response says of a demand that could not be held to; a schema may have any number of such places.
 _MOST_WARNINGS: Final = 32
+_REASON: Final = "harmonia_reason"
 _STREAMED_CALLS: Final = ("function_call", "mcp_call")
 _STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
 # What the other dialect calls these.
@@ -176,16 +187,20 @@ class ResponseWriter:
             self._sequence -= 1
             self.is_over = False
             self.resource["incomplete_details"] = None
+            self.resource.pop(_REASON, None)
         return [*told, *self.fail(error)]
 
     def end_incomplete(self, reason: Incomplete, *, status: str = "incomplete") -> list[StreamEvent]:
         """It ends here, before its time."""
-        self.resource["incomplete_details"] = {"reason": reason}
+        self._note_reason(reason)
+        known = reason if self._is_open_responses else _OPENAI_REASONS[reason]
+        self.resource["incomplete_details"] = {"reason": known}
         return self._end(status, "response.incomplete")
 
     def cancel(self) -> list[StreamEvent]:
         """Somebody cancelled it."""
-        self.resource["incomplete_details"] = {"reason": "cancelled"}
+        if self._is_open_responses:
+            self.resource["incomplete_details"] = {"reason": "cancelled"}
         return self._end("cancelled", "response.incomplete")
 
     def add_approved(
@@ -398,7 +413,7 @@ class ResponseWriter:
     def _mcp_ended(self, item: OutputItem, result: ToolResult) -> list[StreamEvent]:
         wire = item.wire
         wire["output"] = None if result.is_error else result.text
-        wire["error"] = result.text if result.is_error else None
+        wire["error"] = write_error(result.text) if result.is_error else None
         name = "response.mcp_call.failed" if result.is_error else "response.mcp_call.completed"
         events = [] if self._is_open_responses else [self._item_event(item, name, {})]
         return [*events, *self._close(item, "failed" if result.is_error else "completed")]
@@ -413,9 +428,14 @@ class ResponseWriter:
             return ()
         item = self._new_item(offered.item, offered)
         item.messages = (pending.message,)
+        fields = call_fields(item.kind, pending.call)
+        if item.kind == "apply_patch_call":
+            # Clients read what is done to which file from the first event on; an empty operation is none.
+            operation = fields["operation"]
+            item.wire["operation"] = operation | ({"diff": ""} if "diff" in operation else {})
         added = self._added(item)
         self._has_call = True
-        item.wire |= call_fields(item.kind, pending.call)
+        item.wire |= fields
         events = [added]
         if item.kind == "custom_tool_call" and not self._is_open_responses:
             given = item.wire["input"]
@@ -487,12 +507,19 @@ class ResponseWriter:
     def _failed(self, problem: Problem) -> list[StreamEvent]:
         if self.is_over:
             return []
-        self.resource["error"] = {"code": problem.code, "message": problem.message}
+        self._note_reason(problem.code)
+        known = self._is_open_responses or problem.code in _OPENAI_CODES
+        self.resource["error"] = {"code": problem.code if known else "server_error", "message": problem.message}
         events = self._close_open()
         if self._is_open_responses:
             # Its readers expect the error first. OpenAI's own client would raise there, and lose what came.
             events.append(self._event("error", {"error": problem.to_dict()}))
         return [*events, *self._end("failed", "response.failed")]
+
+    def _note_reason(self, reason: str) -> None:
+        """Why it is not complete, in our words. The other dialect takes any, and has them in its own place."""
+        if not self._is_open_responses:
+            self.resource[_REASON] = reason
 
     def _close_open(self) -> list[StreamEvent]:
         """Close what was begun and not finished. It is incomplete."""
