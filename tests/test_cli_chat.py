@@ -502,3 +502,10 @@ def test_help_does_not_load_what_only_a_chat_needs() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def test_text_without_a_channel_is_hidden_with_a_reason_or_shown(state: Path) -> None:
+    hidden = chat(state, "--no-save", "/demo missing-channel")
+    assert (hidden.stdout, hidden.returncode) == ("", 1) and "guessed is shown" in hidden.stderr
+    shown = chat(state, "--no-save", "--guessed", "shown", "/demo missing-channel")
+    assert shown.stdout.strip() and shown.returncode == 0

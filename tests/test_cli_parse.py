@@ -479,3 +479,19 @@ def test_a_stop_token_that_the_engine_swallowed_is_no_fault() -> None:
 
 def test_an_unknown_role_is_wrong_usage() -> None:
     assert run("--role", "narrator", stdin=TEXT).exit_code == 2
+
+
+def test_text_without_a_channel_is_a_thought_or_the_answer() -> None:
+    bare = '{"name": "rm", "arguments": {}}'
+    (part,) = json.loads(run("-q", "-o", "parts", stdin=bare + "<|return|>").stdout)
+    assert part == {"type": "think", "text": bare}
+    (part,) = json.loads(run("-q", "-o", "parts", "--guessed", "shown", stdin=bare + "<|return|>").stdout)
+    assert part == {"type": "text", "text": bare}
+    value = parsed("-q", "--guessed", "shown", stdin="Hello.<|return|>")
+    assert contents(value) == [("final", "Hello.")]
+    events = [
+        json.loads(line)
+        for line in run("-q", "-o", "events", "--guessed", "shown", stdin="Hello.").stdout.split("\n")
+        if line
+    ]
+    assert [event["hidden_because"] for event in events if event["type"] == "turn_ended"] == [None]

@@ -43,7 +43,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     `header` reaches from `<|start|>` to `<|message|>`, `body` to the token that stopped it, which `stop` names.
     `faults` has the codes of the diagnostics about this message. `forged` marks a message of a role that a completion
-    may not have.
+    may not have. `shown` marks a text that is a guess and is shown all the same, because an operator said so.
     """
 
     source: Source
@@ -53,6 +53,7 @@ class Origin(msgspec.Struct, frozen=True):
     body: Span
     faults: tuple[ErrorCode, ...] = ()
     forged: bool = False
+    shown: bool = False
 
 
 class Sampled(msgspec.Struct, frozen=True):

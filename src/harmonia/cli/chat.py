@@ -23,7 +23,7 @@ from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.streams import echo_json_line
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Message, ReasoningEffort, Role
-from harmonia.parts import call_of, is_visible
+from harmonia.parts import Guessed, call_of, is_visible
 from harmonia.parts.inspection.descriptions import describe_diagnostic
 from harmonia.run.engines.engine import Sampling
 from harmonia.run.state_folder import state_folder
@@ -113,6 +113,14 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
 @click.option("--list", "lists", is_flag=True, help="List the saved chats, the last one last; with --json, too.")
 @click.option("--save/--no-save", "saves", default=True, help="Keep the chat, to continue it later.  [default: save]")
 @click.option("-R", "--reasoning", is_flag=True, help="Show the model's thoughts, on stderr.")
+@click.option(
+    "--guessed",
+    type=click.Choice(get_args(Guessed)),
+    default="hidden",
+    envvar="HARMONIA_GUESSED",
+    show_default=True,
+    help="Text that a damaged answer leaves without a known channel: hidden, or shown as the answer.",
+)
 @click.option("-u", "--usage", is_flag=True, help="Say what it cost, on stderr.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing but the answer, and what went wrong.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer, its calls and its costs as JSON.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, cast, get_args
 
 import click
 import msgspec
@@ -15,6 +15,7 @@ from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_op
 from harmonia.errors import StreamError
 from harmonia.events import Event
 from harmonia.parser import Mode, Parsed, Tools
+from harmonia.parts import Guessed
 from harmonia.parts.inspection import (
     As,
     Input,
@@ -41,6 +42,13 @@ _MALFORMED = 3
     show_default=True,
     help="messages and diagnostics; messages in the normalized form; parts for a user interface; events, one a line.",
 )
+@click.option(
+    "--guessed",
+    type=click.Choice(get_args(Guessed)),
+    default="hidden",
+    show_default=True,
+    help="Text without a known channel, such as bare text or JSON: hidden, or shown as the answer, on final.",
+)
 @click.option("--check", is_flag=True, help="Exit with 3 if there is a fault that --strict would stop at.")
 def command(
     file: BinaryIO,
@@ -55,6 +63,7 @@ def command(
     thought_opened: bool | None,
     strict: bool,
     output: str,
+    guessed: Guessed,
     check: bool,
 ) -> None:
     """Parse what a model sampled: text, token ids, text without its special tokens, or a saved stream. Prints JSON.
@@ -72,9 +81,18 @@ def command(
     except StreamError as error:
         _echo_error(error, output, file)
         sys.exit(_MALFORMED)
+    if guessed == "shown":
+        parsed = _with_guesses_shown(parsed)
     _echo_parsed(parsed, output, taken, tools, None if profile is None else profile.name)
     if check and is_malformed(parsed):
         sys.exit(_MALFORMED)
+
+
+def _with_guesses_shown(parsed: Parsed) -> Parsed:
+    from harmonia.parts import GuessedAsFinal, shown_message  # not needed without the option
+
+    messages = tuple(shown_message(message) for message in parsed.messages)
+    return msgspec.structs.replace(parsed, messages=messages, events=tuple(GuessedAsFinal().feed(parsed.events)))
 
 
 def _echo_parsed(parsed: Parsed, output: str, taken: Input, tools: Tools | None, profile: str | None) -> None:

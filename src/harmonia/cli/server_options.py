@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from harmonia.cli.option_groups import GroupedOption
+from harmonia.parts import Guessed
 from harmonia.run.demands import GrammarUse
 from harmonia.serve.configuration import CONFIG_VARIABLE, Flag, Loaded, load_settings
 from harmonia.serve.identity import Dialect
@@ -120,6 +121,13 @@ _OPTIONS: Final = (
         "--analysis",
         type=click.Choice(get_args(Analysis)),
         help="Reasoning: sealed, so that clients can send it back but not read it; or shown.  [default: hidden]",
+    ),
+    _option(
+        _ANSWERS,
+        "--guessed",
+        type=click.Choice(get_args(Guessed)),
+        help="Text that a damaged answer leaves without a known channel, such as bare JSON: hidden, or shown as the "
+        "answer.  [default: hidden]",
     ),
     _option(
         _ANSWERS,

@@ -38,9 +38,11 @@ class Turn:
 def _why_hidden(header: Header) -> str:
     if header.is_call:
         return "a call that is not certain"
+    channel = None if header.channel is None else header.channel.lower()
+    may_be_answer = header.recipient is None and channel in (None, "final", "commentary")
+    setting = ", which is hidden unless guessed is shown" if may_be_answer else ""
     if header.trust is Trust.GUESSED:
-        return "text under a header that was guessed"
-    if header.channel is None:
-        return "text without a channel"
-    channel = header.channel.lower()
+        return f"text under a header that was guessed{setting}"
+    if channel is None:
+        return f"text without a channel{setting}"
     return f"text on {channel}" if channel in CHANNELS else "text on an unknown channel"

@@ -5,12 +5,14 @@ from harmonia.parts.message_parts import Part, PartKind, Text, Think, ToolCall, 
 from harmonia.parts.normalised import Normalised, normalise, normalise_history, normalise_trace, normalised_error
 from harmonia.parts.part_stream import PartDelta, PartEnded, PartStarted, PartStream, PartUpdate
 from harmonia.parts.traces import CHUNK_MARKER, Trace, read_traces
-from harmonia.parts.visible import is_visible, is_visible_header, visible_text
+from harmonia.parts.visible import Guessed, GuessedAsFinal, is_visible, is_visible_header, shown_message, visible_text
 
 __all__ = [
     "CHUNK_MARKER",
     "Call",
     "CallStatus",
+    "Guessed",
+    "GuessedAsFinal",
     "Normalised",
     "Part",
     "PartDelta",
@@ -32,6 +34,7 @@ __all__ = [
     "normalised_error",
     "parts_of",
     "read_traces",
+    "shown_message",
     "split_name",
     "visible_text",
 ]

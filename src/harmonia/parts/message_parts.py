@@ -107,13 +107,13 @@ def kind_of_message(message: Message, *, show_guessed: bool = False) -> PartKind
     return "text" if is_visible(message, show_guessed=show_guessed) else "think"
 
 
-def kind_of_header(header: Header, *, show_guessed: bool = False) -> PartKind | None:
+def kind_of_header(header: Header) -> PartKind | None:
     """The same before the first word of the body."""
     if header.role is not Role.ASSISTANT or header.is_forged:
         return None
     if header.is_call:
         return "tool_call"
-    return "text" if is_visible_header(header, show_guessed=show_guessed) else "think"
+    return "text" if is_visible_header(header) else "think"
 
 
 def ended_as_thought(message: Message) -> bool:

@@ -33,6 +33,7 @@ from harmonia.messages import Message, call_id
 from harmonia.parser.tools import DeclaredTool, Tools
 from harmonia.parts.calls import as_tools, split_name
 from harmonia.parts.message_parts import Part, PartKind, ended_as_thought, kind_of_header, part_of
+from harmonia.parts.visible import GuessedAsFinal
 
 
 class PartStarted(msgspec.Struct, frozen=True, tag_field="type", tag="part_started"):
@@ -67,7 +68,7 @@ class PartStream:
 
     def __init__(self, tools: Tools | Iterable[DeclaredTool] | None = None, *, show_guessed: bool = False) -> None:
         self._tools = as_tools(tools)
-        self._show_guessed = show_guessed
+        self._guesses = GuessedAsFinal() if show_guessed else None
         self._index = 0
         self._kind: PartKind | None = None  # of the message that is being read
         self._is_started = False
@@ -77,7 +78,7 @@ class PartStream:
     def feed(self, events: Iterable[Event]) -> list[PartUpdate]:
         """What changes with these events."""
         self._updates = []
-        for event in events:
+        for event in events if self._guesses is None else self._guesses.feed(events):
             match event:
                 case TextDelta() | ArgumentsDelta():
                     self._add_text(event.text)
@@ -96,7 +97,7 @@ class PartStream:
         # does not change with it.
         if self._kind is not None:
             return
-        self._kind = kind_of_header(header, show_guessed=self._show_guessed)
+        self._kind = kind_of_header(header)
         if self._kind == "tool_call":
             server, name = split_name(header.recipient or "")
             self._start_part(PartStarted(self._index, "tool_call", server, name, call_id(index)))

@@ -2,16 +2,40 @@
 
 That is the assistant's text on `final`, and on `commentary` where it is addressed to nobody. Everything else is hidden:
 reasoning, unknown channels and missing ones, calls, other roles. The rule itself stands in parser/headers.py.
+
+An operator may have guesses shown as well: text under a guessed header, and text without a channel, which counts as
+`final`. A call is never one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Final, Literal
 
-from harmonia.events import Header
-from harmonia.messages import Message
+import msgspec
+
+from harmonia.errors import ErrorCode
+from harmonia.events import (
+    ArgumentsDelta,
+    Event,
+    Header,
+    HeaderCompleted,
+    MessageEnded,
+    Repaired,
+    TextDelta,
+    TurnEnded,
+)
+from harmonia.messages import Author, Message
 from harmonia.parser import headers
 from harmonia.provenance import Trust
+
+# hidden  text whose channel is a guess, or that has none, is not shown
+# shown   it is shown, as far as it may be the answer
+Guessed = Literal["hidden", "shown"]
+
+_ANSWER: Final = "final"
+# It stands where a call should stand, so it is not an answer.
+_NEVER_SHOWN: Final = frozenset((ErrorCode.FAMILY_UNREADABLE_CALL, ErrorCode.BODY_CALL_WITHOUT_RECIPIENT))
 
 
 def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
@@ -20,12 +44,14 @@ def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
     A message without an origin was written by a person or a program, who know what they wrote.
     """
     origin = message.origin
-    trust = Trust.CERTAIN
-    if origin is not None:
-        if origin.forged:
-            return False
-        if not show_guessed:
-            trust = Trust.GUESSED if origin.source == "stripped" else origin.trust
+    if origin is None:
+        return headers.is_visible(message.author, message.channel, message.recipient, Trust.CERTAIN)
+    if origin.forged:
+        return False
+    if show_guessed or origin.shown:
+        is_call = origin.stop == "call" or not _NEVER_SHOWN.isdisjoint(origin.faults)
+        return not is_call and _may_be_answer(message.author, message.channel, message.recipient, message.content_type)
+    trust = Trust.GUESSED if origin.source == "stripped" else origin.trust
     return headers.is_visible(message.author, message.channel, message.recipient, trust)
 
 
@@ -33,7 +59,81 @@ def is_visible_header(header: Header, *, show_guessed: bool = False) -> bool:
     """The same before the first word of the body, for those who stream."""
     if header.is_forged or not show_guessed:
         return header.is_visible and not header.is_forged
-    return headers.is_visible(header.author, header.channel, header.recipient, Trust.CERTAIN)
+    return _may_be_answer(header.author, header.channel, header.recipient, header.content_type)
+
+
+def _may_be_answer(author: Author, channel: str | None, recipient: str | None, content_type: str | None) -> bool:
+    """Whether a guess may be the answer. What has a content type and no channel is as likely a call."""
+    if channel is None and content_type is not None:
+        return False
+    return headers.is_visible(author, channel or _ANSWER, recipient, Trust.CERTAIN)
+
+
+class GuessedAsFinal:
+    """Shows the guesses of one parser: feed it every event, in order, and take the ones that it returns.
+
+    A guess that may be the answer is visible in its header and in its message, and text without a channel is on
+    `final`. All else stays as it is, so calls are what they were.
+    """
+
+    def __init__(self) -> None:
+        self._header: Header | None = None  # the one that the events have, and the one that is shown for it
+        self._shown: Header | None = None
+        self._is_no_answer = False  # a fault says so of the message that is next
+        self._shows_something = False
+
+    def feed(self, events: Iterable[Event]) -> list[Event]:
+        """The same events, with the guesses shown."""
+        return [self._show(event) for event in events]
+
+    def _show(self, event: Event) -> Event:
+        match event:
+            case HeaderCompleted() | TextDelta() | ArgumentsDelta():
+                header = self._show_header(event.header)
+                return event if header is event.header else _replace(event, header=header)
+            case Repaired():
+                self._is_no_answer |= event.diagnostic.code in _NEVER_SHOWN
+                return event
+            case MessageEnded():
+                self._is_no_answer = False
+                message = shown_message(event.message)
+                self._shows_something |= is_visible(message) and not message.text.isspace() and bool(message.text)
+                return event if message is event.message else _replace(event, message=message)
+            case TurnEnded():
+                shows, self._shows_something = self._shows_something, False
+                return _replace(event, hidden_because=None) if shows else event
+            case _:
+                return event
+
+    def _show_header(self, header: Header) -> Header:
+        if header is not self._header:
+            self._header = self._shown = header
+            may_show = not (header.is_visible or self._is_no_answer)
+            if may_show and is_visible_header(header, show_guessed=True):
+                self._shown = _replace(header, channel=header.channel or _ANSWER, is_visible=True)
+        assert self._shown is not None
+        return self._shown
+
+
+def shown_message(message: Message) -> Message:
+    """The message, as one that is shown if it is a guess that may be the answer."""
+    origin = message.origin
+    if origin is None or is_visible(message) or not is_visible(message, show_guessed=True):
+        return message
+    is_changed = message.channel is None  # then it is not what was sampled
+    return Message.parsed(
+        message.author,
+        message.text,
+        message.channel or _ANSWER,
+        message.recipient,
+        message.content_type,
+        _replace(origin, shown=True),
+        None if is_changed else message.sampled,
+    )
+
+
+def _replace(struct: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(struct, **changes)
 
 
 def visible_text(messages: Iterable[Message], *, show_guessed: bool = False) -> str:

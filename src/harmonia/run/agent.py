@@ -21,7 +21,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history import DOCUMENTED, Policy
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role
-from harmonia.parts import visible_text
+from harmonia.parts import Guessed, visible_text
 from harmonia.run.approval import Approver
 from harmonia.run.demands import GrammarUse
 from harmonia.run.engines.discovery import open_model
@@ -91,6 +91,7 @@ class Agent:
         policy: Policy = DOCUMENTED,
         grammar: GrammarUse = "demanded",
         retry_malformed: bool = False,
+        guessed: Guessed = "hidden",
         profile: ModelProfile | str | None = None,
         conversation: Conversation | Iterable[Message] = (),
     ) -> None:
@@ -109,6 +110,7 @@ class Agent:
             "policy": policy,
             "grammar": grammar,
             "retry_malformed": retry_malformed,
+            "guessed": guessed,
             "profile": profile,
         }
         self._asking = threading.Lock()

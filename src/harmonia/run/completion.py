@@ -22,7 +22,7 @@ from harmonia.events import Event, MessageEnded, Repaired, TurnEnded
 from harmonia.messages import Message, Role
 from harmonia.parser import Parser, Tools
 from harmonia.parser.tools import is_tool_address
-from harmonia.parts import visible_text
+from harmonia.parts import GuessedAsFinal, visible_text
 from harmonia.provenance import Sampled, Stop
 from harmonia.renderer import Renderer
 from harmonia.renderer.rendered import text_of
@@ -44,11 +44,13 @@ class Completion:
 
     `given` are the tokens of a message that the prompt began, behind `<|start|>assistant`: the message goes on, and the
     caller knows its beginning. An engine that gives text got them as text, too. `keeps` what the engine sends, for
-    `as_sampled`. A `reader` takes the parser's place where the model does not speak Harmony.
+    `as_sampled`. A `reader` takes the parser's place where the model does not speak Harmony. With `shows_guessed`, text
+    that is a guess, and may be the answer, is shown.
     """
 
     __slots__ = (
         "_given",
+        "_guesses",
         "_has_turn_ended",
         "_is_closed",
         "_is_upstream",
@@ -75,18 +77,20 @@ class Completion:
         one_call: bool = False,
         keeps: bool = False,
         reader: Reader | None = None,
+        shows_guessed: bool = False,
     ) -> None:
         self._parser = Parser(Role.ASSISTANT, tools=tools)
         self._reader = reader
         # The reader of another family takes text, and its engines give nothing else.
         read = self._parser.feed if reader is None else cast("Callable[[_Piece], list[Event]]", reader.feed)
         self._read: Final[Callable[[_Piece], list[Event]]] = read
+        self._guesses = GuessedAsFinal() if shows_guessed else None
         self._kept: list[_Piece] | None = [] if keeps and not is_upstream else None
         self._late: list[ErrorCode] = []
         self._is_closed = False
         self._has_turn_ended = False
         # The run calls it for every chunk, and hands the events on that `note` has to see.
-        feed = self._read if self._kept is None else self._feed_and_keep
+        feed = self._read if self._kept is None and self._guesses is None else self._feed_and_keep
         self.feed: Final[Callable[[_Piece], list[Event]]] = feed
         self.messages: list[Message] = []
         self.hidden_because: str | None = None
@@ -97,7 +101,7 @@ class Completion:
         # The events of what the prompt began, for a run that began it itself.
         self.opening: list[Event] = []
         if given:
-            self.opening = self._parser.feed(text_of(given, ambiguous="escape") if is_text else given)
+            self.opening = self._show(self._parser.feed(text_of(given, ambiguous="escape") if is_text else given))
 
     @property
     def sampled_tokens(self) -> int:
@@ -140,9 +144,12 @@ class Completion:
         self._late += [code for code in codes if code.value.startswith(_OUTSIDE_MESSAGES)]
 
     def _feed_and_keep(self, chunk: _Piece) -> list[Event]:
-        assert self._kept is not None
-        self._kept.append(chunk)
-        return self._read(chunk)
+        if self._kept is not None:
+            self._kept.append(chunk)
+        return self._show(self._read(chunk))
+
+    def _show(self, events: list[Event]) -> list[Event]:
+        return events if self._guesses is None else self._guesses.feed(events)
 
     def note(self, event: MessageEnded | TurnEnded) -> None:
         """Keep what is to be kept."""
@@ -184,7 +191,7 @@ class Completion:
             events += self.feed(stop if parser.reads_tokens else SPELLING_BY_ID[stop])
         # A text that was cut off may be gone on with, as the tokens that it was. A call that was cut off is none.
         begun = None if header is None or header.is_call else parser.sampled_so_far
-        events += parser.close()
+        events += self._show(parser.close())
         if begun is not None:
             events = [_as_begun(event, begun) if isinstance(event, MessageEnded) else event for event in events]
         for event in events:
@@ -198,7 +205,7 @@ class Completion:
         self._is_closed = True
         # What follows the one call that was asked for is no part of the answer.
         events: list[Event] = []
-        for event in [TurnEnded(None)] if self.is_over else reader.close():
+        for event in [TurnEnded(None)] if self.is_over else self._show(reader.close()):
             if isinstance(event, MessageEnded):
                 event = _as_ended(event) if reason == "stop" else event
                 self.note(event)

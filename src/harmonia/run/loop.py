@@ -27,7 +27,7 @@ from harmonia.events import Event, MessageEnded, TurnEnded
 from harmonia.grammar import WrittenGrammar
 from harmonia.history import DOCUMENTED, Policy, call_id, shared_prefix
 from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFormat
-from harmonia.parts import call_of, visible_text
+from harmonia.parts import Guessed, call_of, visible_text
 from harmonia.renderer import Renderer
 from harmonia.run.approval import Approver
 from harmonia.run.attempts import Attempts
@@ -45,6 +45,7 @@ from harmonia.run.option_checks import (
     check_text_forms,
     chosen_tools,
     known_format,
+    known_guessed,
     known_use,
 )
 from harmonia.run.prompt import Prompt, compose, declared_namespaces, known_effort, take_last
@@ -109,6 +110,7 @@ class Run:
         checks_form: bool = True,
         grammar: GrammarUse = "demanded",
         retry_malformed: bool = False,
+        guessed: Guessed = "hidden",
         renderer: Renderer | None = None,
         profile: ModelProfile | str | None = None,
     ) -> None:
@@ -132,6 +134,7 @@ class Run:
             renderer=renderer,
             one_call=not parallel_calls,
             keeps_sampled=keeps_sampled,
+            shows_guessed=known_guessed(guessed) == "shown",
         )
         if begun is not None and self._source.why_not_begun is not None:
             raise InputError(ErrorCode.RUN_INVALID_OPTION, self._source.why_not_begun)
@@ -593,6 +596,7 @@ class RunOptions(TypedDict, total=False):
     parallel_calls: bool
     grammar: GrammarUse
     retry_malformed: bool
+    guessed: Guessed
     renderer: Renderer | None
     profile: ModelProfile | str | None
 

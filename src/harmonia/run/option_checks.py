@@ -10,6 +10,7 @@ from harmonia.grammar import TextForm
 from harmonia.grammar.demand import Syntax
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.messages import Json, ResponseFormat
+from harmonia.parts import Guessed
 from harmonia.run.custom_inputs import find_fault
 from harmonia.run.demands import GrammarUse
 from harmonia.run.engines.engine import Sampling, ToolChoice
@@ -27,6 +28,14 @@ def known_use(use: GrammarUse) -> GrammarUse:
         expected = ", ".join(get_args(GrammarUse))
         raise InputError(ErrorCode.RUN_INVALID_OPTION, f"grammar is {use!r}; expected one of {expected}")
     return use
+
+
+def known_guessed(guessed: Guessed) -> Guessed:
+    """What becomes of text that is a guess, if it is one of the words for that."""
+    if guessed not in get_args(Guessed):
+        expected = ", ".join(get_args(Guessed))
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"guessed is {guessed!r}; expected one of {expected}")
+    return guessed
 
 
 def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:

@@ -49,6 +49,7 @@ class Source:
         renderer: Renderer | None,
         one_call: bool,
         keeps_sampled: bool,
+        shows_guessed: bool = False,
     ) -> None:
         self._model = model
         self._upstream = cast("Upstream", model) if hasattr(model, "respond") else None
@@ -57,6 +58,7 @@ class Source:
         self._policy = policy
         self._one_call = one_call
         self._keeps_sampled = keeps_sampled
+        self._shows_guessed = shows_guessed
         self.tools = tools if self._route is None else self._route.tools
         self.declared = self.tools.declared if len(self.tools) else _NO_TOOLS
         # What a model of another family said is written as text again.
@@ -109,7 +111,13 @@ class Source:
             return completion, self._upstream.respond(prompt.conversation, request)
         if self._route is not None:
             reader = self._route.reader(prompt)
-            completion = Completion(self.declared, reader=reader, one_call=self._one_call, keeps=self._keeps_sampled)
+            completion = Completion(
+                self.declared,
+                reader=reader,
+                one_call=self._one_call,
+                keeps=self._keeps_sampled,
+                shows_guessed=self._shows_guessed,
+            )
             return completion, self._route.generate(prompt, request)
         engine = cast("Engine", self._model)
         completion = Completion(
@@ -118,6 +126,7 @@ class Source:
             is_text=not engine.traits.gives_tokens,
             one_call=self._one_call,
             keeps=self._keeps_sampled,
+            shows_guessed=self._shows_guessed,
         )
         return completion, engine.generate(prompt.tokens, request)
 

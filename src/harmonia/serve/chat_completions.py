@@ -171,6 +171,7 @@ class StartedCompletion:
             checks_form=False,  # a client's was looked at, within bounds
             grammar=service.settings.grammar,
             retry_malformed=service.settings.retry_malformed,
+            guessed=service.settings.guessed,
             renderer=service.renderer,
         )
         return _Running(run, aiter(run))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from harmonia.parts import Guessed
 from harmonia.run.demands import GrammarUse
 from harmonia.serve.identity import Dialect
 
@@ -66,6 +67,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str | None = None  # sqlite:///PATH; None is a file in the user's state folder
     dialect: Dialect = "openai"
     analysis: Analysis = "hidden"
+    guessed: Guessed = "hidden"
     calls: Calls = "certain"
     grammar: GrammarUse = "demanded"  # when an engine that takes a grammar is held to one
     retry_malformed: bool = True  # an answer of which nothing can be shown or run is sampled again, once

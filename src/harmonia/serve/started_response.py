@@ -293,6 +293,7 @@ class StartedResponse:
             checks_form=False,  # a client's was looked at, within bounds
             grammar=service.settings.grammar,
             retry_malformed=service.settings.retry_malformed,
+            guessed=service.settings.guessed,
             renderer=service.renderer,
         )
         if self._is_cancelled:

@@ -100,6 +100,7 @@ def test_the_server_says_what_a_client_must_know(tmp_path: Path) -> None:
             "context_tokens": engine.traits.context_tokens,
             "speaks_tokens": True,
             "analysis": "shown",
+            "guessed": "hidden",
             "calls": "certain",
             "mcp_servers": [
                 {

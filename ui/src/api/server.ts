@@ -28,6 +28,7 @@ export interface ServerInfo {
   context_tokens: number | null;
   speaks_tokens: boolean;
   analysis: "hidden" | "shown";
+  guessed: "hidden" | "shown";
   calls: "certain" | "unverified";
   mcp_servers: McpServer[];
 }

@@ -18,6 +18,7 @@ from harmonia.cli.display import readable, show
 from harmonia.cli.tools import import_functions
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
+from harmonia.parts import Guessed
 from harmonia.run.engines.discovery import discover, open_model
 from harmonia.run.engines.engine import Engine, Sampling
 from harmonia.run.engines.probes import is_gpt_oss
@@ -83,6 +84,7 @@ class Options(msgspec.Struct, frozen=True):
     mcp: Path | None
     mcp_policy: McpPolicy
     approval: Approval | None
+    guessed: Guessed
     files: tuple[Path, ...]
     chat_id: str | None
     continues: bool
@@ -143,6 +145,7 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
         options.sampling,
         RunLimits(time_s=options.time_s),
         allow_unverified=approval == "all",
+        guessed=options.guessed,
         profile=_profile_of(model, options),
         chat_id=None if options.forks else chat_id,
         engine=name_to_keep(engine),

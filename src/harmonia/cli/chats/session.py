@@ -14,6 +14,7 @@ from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, Role
+from harmonia.parts import Guessed
 from harmonia.run.approval import Approver
 from harmonia.run.engines.engine import Sampling, Usage
 from harmonia.run.limits import RunLimits
@@ -39,6 +40,7 @@ class Session:
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approver | None = None
     allow_unverified: bool = False
+    guessed: Guessed = "hidden"
     profile: ModelProfile | str | None = None  # of a model that does not speak Harmony
     chat_id: str | None = None
     engine: str | None = None  # the name by which the model is found again
@@ -101,6 +103,7 @@ class Session:
             limits=self.limits,
             approve=self.approve,
             allow_unverified=self.allow_unverified,
+            guessed=self.guessed,
             resume=resume,
             profile=self.profile,
         )

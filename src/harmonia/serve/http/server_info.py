@@ -32,6 +32,7 @@ def server_info_routes(service: HttpService, settings: Settings) -> list[Route]:
             "context_tokens": None if traits is None else traits.context_tokens,
             "speaks_tokens": traits is not None and traits.takes_tokens and traits.gives_tokens,
             "analysis": settings.analysis,
+            "guessed": settings.guessed,
             "calls": settings.calls,
             "mcp_servers": service.describe_mcp_servers(),
         }

@@ -53,7 +53,7 @@ export function incompleteWords(reason: string | undefined): string {
     case "time_limit":
       return "Cut off: the server's time limit was reached. Continue to let it go on.";
     case "no_visible_output":
-      return "The model ended without an answer. Continue it, or regenerate.";
+      return "The model ended without an answer that can be shown. Continue it, or regenerate.";
     case "uncertain_call":
       return "A tool call was damaged on its way, so it was not made. Regenerate to try again.";
     case "content_filter":

@@ -355,6 +355,8 @@ def why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
     for message in messages:
         if is_call(message):
             found["a call that was cut off" if is_cut else "a call that was not handed over"] = None
+        elif message.text.strip() and is_visible(message, show_guessed=True) and not is_visible(message):
+            found["text without a known channel, which is hidden unless guessed is shown"] = None
         elif message.text.strip() and not is_visible(message):
             channel = (message.channel or "").lower()
             found[f"text on {channel}" if channel in _CHANNELS else "text on no channel that is shown"] = None

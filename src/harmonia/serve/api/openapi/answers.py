@@ -446,6 +446,7 @@ ANSWERS: Final[dict[str, Json]] = {
             "context_tokens": or_null(COUNT),
             "speaks_tokens": described(BOOLEAN, "Whether prompts and answers are token ids, not text."),
             "analysis": described(one_of("hidden", "shown"), "Whether reasoning is part of answers."),
+            "guessed": described(one_of("hidden", "shown"), "Whether text without a known channel is."),
             "calls": described(one_of("certain", "unverified"), "Whether calls that were read from text are run."),
             "mcp_servers": listed(
                 record(

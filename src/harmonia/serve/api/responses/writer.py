@@ -466,6 +466,7 @@ class ResponseWriter:
             case "silent":
                 if self._has_call or any(item.kind == "message" for item in self.items):
                     return [*events, *self._end("completed", "response.completed")]
+                self._warn((f"nothing in the answer is visible: {event.hidden_because}",))
                 return [*events, *self.end_incomplete("no_visible_output")]
             case "length":
                 return [*events, *self.end_incomplete("max_output_tokens")]
