@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,53 @@ def test_a_file_that_vanishes_or_is_replaced_shows_in_the_check(tmp_path: Path) 
         path.unlink()
         (tmp_path / "moved.db").rename(path)
         await store.check()
+
+    with_store(path, use)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    copy = path.with_name("copy.db")
+    copy.write_bytes(path.read_bytes())
+    copy.rename(path)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"something else" * 1000)
+
+
+def remove_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").unlink()
+
+
+@pytest.mark.parametrize("damage", [remove, replace, truncate, cut_short, overwrite, remove_log])
+def test_a_file_that_is_damaged_while_it_is_open_is_noticed_before_anything_is_acknowledged(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "store.db"
+    with_store(path, SqliteStore.check)
+
+    async def use(store: SqliteStore) -> None:
+        await store.begin(a_response("resp_1"), ())
+        damage(path)
+        with pytest.raises(StoreError) as caught:
+            await store.finish("resp_1", "completed", b"{}")
+        assert caught.value.code == ErrorCode.STORE_UNAVAILABLE
+        with pytest.raises(StoreError) as caught:
+            await store.check()
+        assert caught.value.code == ErrorCode.STORE_UNAVAILABLE
 
     with_store(path, use)
 

@@ -5,6 +5,8 @@
 2. A commit is on the disk when it returns (`synchronous=FULL` in WAL mode), so that a power cut loses nothing either.
    The writer joins waiting writes in one commit, which wins back what that costs.
 3. A file that is refused (newer, damaged, something else's) is left as it was.
+4. A file that is removed, replaced, cut short or written over while it is open is noticed before the next commit.
+   SQLite would go on with what it has in memory, and what was acknowledged would be gone with the process.
 
 Everything here blocks; it runs in threads of the store's own.
 """
@@ -16,8 +18,9 @@ import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
+from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.liveness import Lifeline
 from harmonia.serve.store.migrations import check_version, migrate
 
@@ -27,6 +30,11 @@ READERS: Final = 2
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 _RETRY_S: Final = 0.01
+# The header of a SQLite file (sqlite.org/fileformat.html): its first bytes never change while the file is open.
+_HEADER_BYTES: Final = 100
+_FORM_BYTES: Final = 24  # magic, page size, format versions, fractions
+_PAGE_BYTES_AT: Final = 16
+_PAGE_COUNT_AT: Final = 28
 
 
 class Database:
@@ -43,8 +51,10 @@ class Database:
             migrate(self.writer)
             return
         _make_private(self._path)
-        status = os.stat(self._path)
-        self._identity = (status.st_dev, status.st_ino)
+        self._log_identity: tuple[int, int] | None = None
+        # It stays open until SQLite has closed the file: to close it earlier would drop SQLite's locks (POSIX).
+        self._file: BinaryIO = cast("BinaryIO", open(self._path, "rb", buffering=0))  # noqa: SIM115 -- closed with the database
+        self._identity = _identity_of(os.fstat(self._file.fileno()))
         # The mode rw makes SQLite open what is there: a file that vanishes now is an error, and not an empty store.
         address = f"{self._path.as_uri()}?mode=rw"
         self.writer = _connect(address, self.busy_timeout_ms)
@@ -56,6 +66,7 @@ class Database:
             for _ in range(READERS):
                 self.readers.append(_connect(address, self.busy_timeout_ms))
                 self.readers[-1].execute("PRAGMA query_only = ON")
+            self._form = self._read_header()[:_FORM_BYTES]
             self._lifeline = Lifeline(self._path.with_name(f"{self._path.name}-servers"))
         except BaseException:
             self.close()
@@ -69,21 +80,55 @@ class Database:
         """Those of these servers that certainly run no more."""
         return self._lifeline.dead_among(server_ids) if self._lifeline else set()
 
-    def is_in_place(self) -> bool:
-        """Whether the file that is open is still the one under its name."""
+    def check_file(self) -> None:
+        """Raises a StoreError where the file that is open is not the one under its name any more, or not whole."""
         if self._path is None:
-            return True
-        try:
-            status = os.stat(self._path)
-        except FileNotFoundError:
+            return
+        if _identity_at(self._path) != self._identity:
+            raise _lost("removed or replaced")
+        log_identity = _identity_at(self._path.with_name(f"{self._path.name}-wal"))
+        if self._log_identity is not None and log_identity != self._log_identity:
+            raise _lost("separated from its log, which was removed or replaced")
+        self._log_identity = log_identity
+        if not self._is_whole():
+            time.sleep(_RETRY_S)  # another server may be writing the log into it, beginning with the header
+            if not self._is_whole():
+                raise _lost("cut short or written over")
+
+    def _is_whole(self) -> bool:
+        header = self._read_header()
+        if header[:_FORM_BYTES] != self._form:
             return False
-        return (status.st_dev, status.st_ino) == self._identity
+        pages = int.from_bytes(header[_PAGE_COUNT_AT : _PAGE_COUNT_AT + 4], "big")
+        page_bytes = int.from_bytes(header[_PAGE_BYTES_AT : _PAGE_BYTES_AT + 2], "big")
+        return os.fstat(self._file.fileno()).st_size >= pages * (65536 if page_bytes == 1 else page_bytes)
+
+    def _read_header(self) -> bytes:
+        self._file.seek(0)
+        return self._file.read(_HEADER_BYTES)
 
     def close(self) -> None:
         for connection in (*self.readers, self.writer):
             connection.close()
+        if self._path is not None:
+            self._file.close()
         if self._lifeline:
             self._lifeline.close()
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _identity_at(path: Path) -> tuple[int, int] | None:
+    try:
+        return _identity_of(os.stat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _lost(how: str) -> StoreError:
+    return StoreError(ErrorCode.STORE_UNAVAILABLE, f"the store's file was {how} since the server opened it")
 
 
 def _connect(address: str, busy_timeout_ms: int) -> sqlite3.Connection:

@@ -79,7 +79,7 @@ class SqliteStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._writer = Writer(database.writer, database.busy_timeout_ms)
+        self._writer = Writer(database.writer, database.busy_timeout_ms, database.check_file)
         self._free_readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for connection in database.readers:
             self._free_readers.put(connection)
@@ -173,14 +173,7 @@ class SqliteStore:
 
     async def check(self) -> None:
         # A real write: a full disk or a file that became read-only shows only then.
-        def work(connection: sqlite3.Connection) -> None:
-            if not self._database.is_in_place():
-                raise StoreError(
-                    ErrorCode.STORE_UNAVAILABLE, "the store's file was removed or replaced since the server opened it"
-                )
-            statements.check(connection)
-
-        await self._write(work)
+        await self._write(statements.check)
 
     # ── chats ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -44,8 +44,11 @@ class Writer:
     """`submit` may be called from any thread; the work runs inside a transaction and may be run again after a failure
     of others, so it has no effects but those in the database. Work that deletes returns whether it did."""
 
-    def __init__(self, connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, busy_timeout_ms: int, check_file: Callable[[], None] = lambda: None
+    ) -> None:
         self._connection = connection
+        self._check_file = check_file
         self._busy_timeout_ms = busy_timeout_ms
         self._waiting: deque[_Job] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="harmonia-store-writer")
@@ -91,8 +94,10 @@ class Writer:
     def _commit(self, jobs: Sequence[_Job]) -> list[Any]:
         connection = self._connection
         try:
+            # What is not in the file is not kept, whatever SQLite says.
+            self._check_file()
             connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, StoreError) as error:
             return [_Failed(error)] * len(jobs)
         try:
             results: list[Any] = [job.work(connection) for job in jobs]
