@@ -219,3 +219,31 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatc
     result = CliRunner().invoke(main, ["serve", "--engine", "demo", "--port", "0"])
     assert result.exit_code == 1
     assert "pip install 'harmonia[server]'" in result.stderr and "[serve.missing_extra]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "vlm:http://ann:hushed@127.0.0.1:1",
+        "http//ann:hushed@127.0.0.1:1",
+        "http://ann:hush/ed@127.0.0.1:1",
+        "responses:http://ann:hushed@127.0.0.1:1",
+        "chat:http://ann:hush/ed@127.0.0.1:1",
+        "htp://ann:hushed@127.0.0.1:1",
+        "vllm:ann:hushed@127.0.0.1:1",
+        "http://ann:hushed@127.0.0.1:1?key=hushed",
+    ],
+)
+def test_no_command_prints_the_password_of_a_url(url: str, tmp_path: Path) -> None:
+    for verb in (
+        ("serve", "--port", "0", "--engine", url),
+        ("serve", "--print-config", "--engine", url),
+        ("doctor", "--engine", url),
+        ("doctor", "--server", url),
+        ("chat", "Hi", "--model", "m", "--engine", url),
+        ("record", "Hi", "--model", "m", "--engine", url, "-o", str(tmp_path / "capture.jsonl")),
+        ("check", url, "--model", "m"),
+    ):
+        result = CliRunner().invoke(main, verb, env={"XDG_STATE_HOME": str(tmp_path)})
+        assert result.output, verb
+        assert "hush" not in result.output, (verb, result.output)

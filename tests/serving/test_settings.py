@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines.discovery import USUAL_PORTS
+from harmonia.run.engines.urls import redact
 from harmonia.serve.configuration import Flag, Loaded, is_loopback, load_settings
-from harmonia.serve.described import describe, engine_for_people, to_toml
+from harmonia.serve.described import describe, to_toml
 from harmonia.serve.setting_table import SETTINGS
 from harmonia.serve.settings import Limits, Settings
 
@@ -248,10 +249,16 @@ def test_no_secret_is_shown_in_a_description_a_repr_or_an_error(tmp_path: Path) 
         ("transformers:/a@b", "transformers:/a@b"),
         ("http://h:1/v1", "http://h:1/v1"),
         ("vllm:https://u:p@h/a@b?k=v", "vllm:https://…@h/a@b?…"),
+        ("http://h:1?key=k", "http://h:1?…"),
+        ("http://u:p/q@h:1/v1", "http://…@h:1/v1"),
+        ("http//u:p@h", "…@h"),
+        ("vllm:u:p@h:80", "…@h:80"),
+        ("htp://u:p@q@h", "htp://…@h"),
+        ("http://[::1]:8000/a@b", "http://[::1]:8000/a@b"),
     ],
 )
 def test_an_engine_is_shown_without_its_password(engine: str, shown: str) -> None:
-    assert engine_for_people(engine) == shown
+    assert redact(engine) == shown
 
 
 # ── notes ───────────────────────────────────────────────────────────────────────────────────────────────────────────

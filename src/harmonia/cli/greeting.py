@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from harmonia.run.engines.urls import redact
 from harmonia.serve.configuration import Loaded, is_loopback
-from harmonia.serve.described import engine_for_people
 from harmonia.serve.engine_choice import Chosen
 from harmonia.serve.page_files import HOW_TO_BUILD, is_built
 from harmonia.serve.places import store_address
@@ -73,7 +73,7 @@ def _notes(loaded: Loaded, chosen: Chosen) -> list[str]:
 def _facts(loaded: Loaded, chosen: Chosen, url: str) -> dict[str, str]:
     settings, model = loaded.settings, chosen.model
     facts = {
-        "engine": f"{engine_for_people(model.name)} ({chosen.why})",
+        "engine": f"{redact(model.name)} ({chosen.why})",
         "model": ", also as ".join([model.model, *([", ".join(settings.aliases)] if settings.aliases else [])]),
         "store": store_address(settings),
         "reasoning": _on_reasoning(settings),

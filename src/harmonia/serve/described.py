@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from harmonia.run.engines.urls import redact
 from harmonia.serve.configuration import Loaded
 from harmonia.serve.setting_table import NONE, SETTINGS
 
@@ -38,18 +39,6 @@ def describe(loaded: Loaded) -> tuple[Described, ...]:
         shown = _without_secrets(name, value)
         described.append(Described(name, shown, str(loaded.sources[name]), hides=shown != value))
     return tuple(described)
-
-
-def engine_for_people(engine: str) -> str:
-    """The name of an engine without the password that its address may have."""
-    kind, found, rest = engine.partition("://")
-    host, slash, path = rest.partition("/")
-    if not found:
-        return engine
-    host = f"{_HIDDEN}@{host.rpartition('@')[2]}" if "@" in host else host
-    # A query may have a key.
-    path, query, _ = path.partition("?")
-    return f"{kind}://{host}{slash}{path}{'?' + _HIDDEN if query else ''}"
 
 
 def to_toml(described: Iterable[Described]) -> str:
@@ -80,7 +69,7 @@ def _without_secrets(name: str, value: Any) -> Any:
         case "engine_api_key":
             return None if value is None else _HIDDEN
         case "engine":
-            return engine_for_people(value)
+            return redact(value)
         case "engine_options":
             options = cast("dict[str, Any]", value)
             return {key: each if _is_harmless(key, each) else _HIDDEN for key, each in options.items()}

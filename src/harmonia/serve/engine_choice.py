@@ -19,10 +19,10 @@ from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
 from harmonia.run.engines.discovery import USUAL_HOST, USUAL_PORTS, discover, open_model
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.probes import QUICK, Kind, Seen, is_gpt_oss, probe
+from harmonia.run.engines.urls import redact
 from harmonia.run.profiled import ProfiledEngine, with_profile
 from harmonia.run.sources import Model
 from harmonia.run.upstreams.addresses import api_address
-from harmonia.serve.described import engine_for_people
 from harmonia.serve.settings import Settings
 
 OWNER: Final = "harmonia"  # who owns the models that a Harmonia lists
@@ -65,7 +65,7 @@ async def choose_model(
             error.add_note("it wants a key: put it into HARMONIA_ENGINE_API_KEY")
         raise
     model = with_profile(model, settings.profile, settings.profiles)
-    named = engine_for_people(settings.engine)
+    named = redact(settings.engine)
     return Chosen(model, f"{named} was named", tuple(_notes_on(model, settings, seen)))
 
 

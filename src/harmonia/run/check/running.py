@@ -177,7 +177,7 @@ def _outcome(name: str, found: Found) -> Outcome:
 
 def _with_scheme(url: str) -> str:
     """The address as people mean it. A key goes into the open only where they name a port, or a host without a dot."""
-    if "://" in url:
+    if "//" in url:
         return url
     host = url.partition("/")[0]
     is_public = "." in host and ":" not in host and not host.replace(".", "").isdigit()

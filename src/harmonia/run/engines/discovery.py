@@ -33,6 +33,7 @@ from harmonia.run.engines.http import Patience
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
 from harmonia.run.engines.ollama import OllamaEngine
 from harmonia.run.engines.probes import QUICK, Kind, Seen, probe
+from harmonia.run.engines.urls import redact
 from harmonia.run.engines.vllm import VllmEngine
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ async def open_engine(name: str, model: str | None = None, **options: Any) -> En
             return await _open_kind(kind, rest, model, options)
         case _:
             raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"{name!r} names no engine; there are {', '.join(_NAMES)}"
+                ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} names no engine; there are {', '.join(_NAMES)}"
             )
 
 
@@ -149,7 +150,7 @@ async def open_model(name: str, model: str | None = None, **options: Any) -> Eng
         return await open_engine(name, model, **options)
     if not url or not model:
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{kind}:URL needs an address and a model; got {name!r}, {model!r}"
+            ErrorCode.ENGINE_INVALID_OPTION, f"{kind}:URL needs an address and a model; got {redact(name)!r}, {model!r}"
         )
     if kind == "responses":
         from harmonia.run.upstreams.responses import ResponsesUpstream

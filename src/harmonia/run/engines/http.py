@@ -29,6 +29,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.run.engines.urls import redact
 
 if TYPE_CHECKING:
     import httpx2
@@ -365,11 +366,13 @@ def _read_address(url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"the address is none: {error}") from None
+    except ValueError:
+        # Python's words would repeat a password that has a slash or a bracket in it.
+        message = f"{redact(url)!r} is not a valid URL; expected http://host:port"
+        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, message) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{shown!r} is no address; expected http://host:port")
+        message = f"{redact(url)!r} is not a valid URL; expected http://host:port"
+        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, message)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     clean = urlunsplit((parts.scheme, host + (f":{port}" if port else ""), parts.path.rstrip("/"), "", ""))
     login = "" if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"

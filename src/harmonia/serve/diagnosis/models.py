@@ -15,8 +15,8 @@ from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.messages import Message
 from harmonia.renderer import render
 from harmonia.run.engines.engine import Chunk, Engine, Request, Sampling
+from harmonia.run.engines.urls import redact
 from harmonia.run.sources import Model
-from harmonia.serve.described import engine_for_people
 from harmonia.serve.diagnosis.findings import Finding, failure
 from harmonia.serve.engine_choice import HOW_TO_SERVE_A_MODEL, choose_model
 from harmonia.serve.settings import Settings
@@ -42,7 +42,7 @@ async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Fi
         if settings.engine == "auto" and model.name == "demo":
             yield Finding("engine", "warn", *chosen.notes)
             return
-        yield Finding("engine", "ok", f"{engine_for_people(model.name)}, {model.model}: {chosen.why}")
+        yield Finding("engine", "ok", f"{redact(model.name)}, {model.model}: {chosen.why}")
         for note in chosen.notes:
             yield Finding("engine", "warn", note)
         if hasattr(model, "respond"):

@@ -49,7 +49,7 @@ class _Event(msgspec.Struct):
 
 async def check_server(url: str, api_key: str | None, timeout_s: float) -> AsyncGenerator[Finding]:
     """The server at a URL. Nothing of what it is asked is kept there."""
-    root = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
+    root = (url if "//" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
     patience = Patience(connect_s=5.0, first_s=timeout_s, idle_s=timeout_s, attempts=1)
     try:
         server = Server(root, api_key=api_key, patience=patience)
