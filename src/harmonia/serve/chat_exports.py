@@ -31,6 +31,7 @@ from harmonia.serve.harmony_bodies import too_large
 from harmonia.serve.markdown_titles import write_title
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
+from harmonia.serve.shown_items import without_text
 from harmonia.serve.store import StoredChat, StoredChatTurn
 
 ENDINGS: Final[dict[ExportFormat, str]] = {
@@ -56,7 +57,6 @@ _UNFINISHED: Final = ("in_progress", "incomplete", "calling")
 _SEAL: Final = "encrypted_content"
 # What an item has for the API alone.
 _NOT_FOR_PEOPLE: Final = ("id", "status", _SEAL, "approval_request_id")
-_WITHOUT_TEXT: Final = ("type", "id", "status", "harmonia_continues", _SEAL)
 _REFUSED: Final = "The user refused this call"
 
 
@@ -99,23 +99,13 @@ def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn
         # Most turns tell by their bytes that there is none, which is many times faster than to read them.
         if f'{REASONING}"'.encode() in turn.body:
             said: Json = json.loads(turn.body)  # with integers of any size
-            bare = [_without_text(item) if is_reasoning(item) else item for item in said["items"]]
+            bare = [without_text(item) if is_reasoning(item) else item for item in said["items"]]
             texts = sum(item != before for item, before in zip(bare, said["items"], strict=True))
             if texts:
                 hidden += texts
                 turn = msgspec.structs.replace(turn, body=encode({**said, "items": bare}))
         shown.append(turn)
     return shown, hidden
-
-
-def _without_text(item: Json) -> Json:
-    """The item, as it would be if the server had never shown more of it."""
-    bare = {name: value for name, value in item.items() if name in _WITHOUT_TEXT}
-    if "summary" in item:
-        bare["summary"] = []
-    if "content" in item and not item["content"]:
-        bare["content"] = item["content"]
-    return bare
 
 
 def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:

@@ -16,6 +16,8 @@ from harmonia.serve.api.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.api.responses.request import read_request
 from harmonia.serve.asked import Asked
 from harmonia.serve.identity import Caller
+from harmonia.serve.settings import Settings
+from harmonia.serve.shown_items import shown_item
 from harmonia.serve.started_response import StartedResponse
 from harmonia.serve.store import StoredTurn
 
@@ -67,7 +69,7 @@ class Responses:
         turn = await self._service.store.load(caller.owner, response_id)
         if turn is None:
             raise _no_response(response_id)
-        return _encode_turn(turn)
+        return _encode_turn(turn, self._service.settings)
 
     async def delete(self, response_id: str, caller: Caller) -> bytes:
         """Delete a response and everything in it. One that is running is cancelled first."""
@@ -105,7 +107,7 @@ class Responses:
         )
         if page is None:
             raise _no_response(response_id)
-        items = [item.wire for item in page.items]
+        items = [shown_item(item.wire, self._service.settings) for item in page.items]
         ids = [item.id for item in page.items]
         head = encode(
             {
@@ -135,9 +137,9 @@ class Responses:
             running.cancel()
 
 
-def _encode_turn(turn: StoredTurn) -> bytes:
+def _encode_turn(turn: StoredTurn, settings: Settings) -> bytes:
     body: Json = json.loads(turn.response.body)
-    body["output"] = [json.loads(item.wire) for item in turn.outputs]
+    body["output"] = [json.loads(shown_item(item.wire, settings)) for item in turn.outputs]
     return encode(body)
 
 
