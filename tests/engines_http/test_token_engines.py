@@ -99,6 +99,13 @@ def test_more_parameters_go_to_the_engine_as_they_are() -> None:
     assert asked.body["priority"] == 3 and asked.body["stop_token_ids"] == [END]
 
 
+def test_the_cache_of_vllm_is_separated_by_the_salt() -> None:
+    _, asked = converse(VLLM, VLLM.finish(0))
+    assert "cache_salt" not in asked.body
+    _, asked = converse(VLLM, VLLM.finish(0), Request(cache_salt="of this key"))
+    assert asked.body["cache_salt"] == "of this key"
+
+
 def test_vllm_counts_what_was_cached() -> None:
     heard, _ = converse(VLLM, [*VLLM.say(encode("Hi")), *VLLM.finish(1)])
     assert heard.finish is not None

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from types import AsyncGeneratorType
@@ -71,6 +71,8 @@ SomeTools = ToolSet | Iterable[ToolLike]
 # Also as OpenAI's APIs have them.
 SomeChoice = ToolChoice | Mapping[str, Any]
 SomeFormat = ResponseFormat | Mapping[str, Any]
+# How many cached tokens may be reported of a prompt, given the message that was begun and those that were sampled.
+MostCached = Callable[[Prompt, Message | None, Sequence[Message]], int]
 
 _ENDS = frozenset((MessageEnded, TurnEnded))
 _SEED_STEP = 1_000_003
@@ -113,6 +115,8 @@ class Run:
         guessed: Guessed = "hidden",
         renderer: Renderer | None = None,
         profile: ModelProfile | str | None = None,
+        most_cached: MostCached | None = None,
+        cache_salt: str | None = None,
     ) -> None:
         check_kinds(model, sampling, limits, approve, tools)
         if isinstance(conversation, str):
@@ -158,7 +162,9 @@ class Run:
             None if effort is None else known_effort(effort),
             allowed=self._tools.allowed,
             parallel_calls=parallel_calls,
+            cache_salt=cache_salt,
         )
+        self._most_cached = most_cached
         # An engine that constrains nothing lets the model call all the same; then the call is not run.
         self._runnable = self._tools.allow([]) if self._request.tool_choice == "none" else self._tools
         self._limits = limits or RunLimits()
@@ -419,7 +425,7 @@ class Run:
         reason = finish.reason if finish is not None else "unknown"
         is_cut = finish is None or finish.reason == "length"
         kept, left_out = self._add(completion.messages, is_cut=is_cut)
-        usage = self._count(completion, prompt, finish)
+        usage = self._count(completion, prompt, finish, kept)
         self._open_calls = self._pending(kept)
         interrupt = self._interruption.reason
         return SamplingEnded(
@@ -443,7 +449,7 @@ class Run:
         given_up = SamplingGivenUp(
             unmet,
             finish.reason,
-            self._count(completion, prompt, finish),
+            self._count(completion, prompt, finish, kept),
             kept,
             (*left_out, *held),
             0 if start is None else max(completion.sampled_tokens - start, 0),
@@ -459,10 +465,13 @@ class Run:
         self.conversation = self.conversation.add(*kept)
         return kept, left_out
 
-    def _count(self, completion: Completion, prompt: Prompt, finish: Finish | None) -> Usage:
+    def _count(self, completion: Completion, prompt: Prompt, finish: Finish | None, kept: Sequence[Message]) -> Usage:
         usage = finish.usage if finish is not None else None
         if usage is None:
             usage = Usage(len(prompt.tokens), completion.sampled_tokens)
+        if self._most_cached is not None:
+            most = self._most_cached(prompt, self._begun, kept)
+            usage = msgspec.structs.replace(usage, cached_tokens=min(usage.cached_tokens, most))
         self.usage += usage
         return usage
 

@@ -18,7 +18,7 @@ from harmonia.messages import (
     SystemContent,
     ToolNamespace,
 )
-from harmonia.renderer import Renderer, freeze
+from harmonia.renderer import Rendered, Renderer, freeze
 from harmonia.run.tools import ToolSet
 from harmonia.vocabulary import START
 
@@ -31,13 +31,15 @@ _HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
 class Prompt(msgspec.Struct, frozen=True):
     """`tokens` are what the engine continues. `given` are the last of them, where they begin its message: what stands
     behind `<|start|>assistant`. For a model that does not speak Harmony
-    there are none, and the prompt is `written` as text."""
+    there are none, and the prompt is `written` as text. `ends` says where each message of `conversation` ends among
+    the tokens."""
 
     conversation: Conversation
     tokens: list[int]
     given: list[int]
     dropped: tuple[Dropped, ...]
     written: PromptText | None = None
+    ends: tuple[int, ...] = ()
 
 
 def compose(
@@ -114,15 +116,25 @@ def build(conversation: Conversation, begun: Message | None, policy: Policy, ren
     if renderer is None:
         return Prompt(prepared.conversation, [], [], prepared.dropped)
     if begun is None:
-        tokens = renderer.render(prepared.conversation).tokens
-        return Prompt(prepared.conversation, tokens, [], prepared.dropped)
-    before = renderer.render(prepared.conversation, None).tokens
+        rendered = renderer.render(prepared.conversation)
+        return Prompt(prepared.conversation, rendered.tokens, [], prepared.dropped, ends=_ends_of(rendered))
+    rendered = renderer.render(prepared.conversation, None)
     begun_tokens = renderer.render([begun], None).tokens[:-1]
     opening = renderer.render([]).tokens  # <|start|>assistant
     if begun_tokens[: len(opening)] != opening:
         raise InputError(ErrorCode.RUN_INVALID_OPTION, "only a message of the assistant, without a name, can be begun")
     assert opening[0] == START
-    return Prompt(prepared.conversation, before + begun_tokens, begun_tokens[len(opening) :], prepared.dropped)
+    return Prompt(
+        prepared.conversation,
+        rendered.tokens + begun_tokens,
+        begun_tokens[len(opening) :],
+        prepared.dropped,
+        ends=_ends_of(rendered),
+    )
+
+
+def _ends_of(rendered: Rendered) -> tuple[int, ...]:
+    return tuple(span.end_token for span in rendered.spans)
 
 
 def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]:

@@ -82,6 +82,7 @@ class Asked:
         self.hosted = hosted
         self.chosen: Chosen = read_choice(request.tool_choice, offer)
         self.waiting: list[Waiting] = []
+        self.written: Mapping[int, Message] = {}  # messages that the client wrote itself, by their identities
         self._service = service
         self._seals = _CallersSeals(service, caller.owner)
         self._entries = [*past, *fresh]
@@ -141,6 +142,7 @@ class Asked:
     def _converse(self, approved: Mapping[str, ToolResult]) -> Reading:
         reading = self._read(self._entries, approved)
         self.waiting = reading.waiting
+        self.written = reading.written
         conversation = reading.finish(self._instructions)
         if self.request.harmonia_continue:
             self.begun = self._begun_by(reading)

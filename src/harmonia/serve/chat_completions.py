@@ -17,11 +17,12 @@ from typing import Final, Protocol
 
 from harmonia.errors import InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
-from harmonia.messages import Conversation, Json
+from harmonia.messages import Conversation, Json, Message
 from harmonia.renderer import Renderer
 from harmonia.run.engines.engine import Traits
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
+from harmonia.run.prompt import Prompt
 from harmonia.run.sources import Model
 from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
 from harmonia.serve.api.chat.choice import Choice, Finished, Sink, Terms
@@ -37,6 +38,7 @@ from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.identity import Caller, new_id
 from harmonia.serve.problems import problem_of
+from harmonia.serve.sent_prompts import SentPrompts, cache_salt
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Settings
 
@@ -59,6 +61,8 @@ class ChatService(Protocol):
     @property
     def renderer(self) -> Renderer: ...
     @property
+    def sent_prompts(self) -> SentPrompts: ...
+    @property
     def tools(self) -> Sequence[ServerTool]: ...
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -75,7 +79,7 @@ class ChatCompletions:
 
     async def create(self, value: object, caller: Caller) -> StartedCompletion:
         """Begin an answer. Raises where the request is wrong; afterwards everything is told by events."""
-        started = StartedCompletion(self._service, read_request(value))
+        started = StartedCompletion(self._service, read_request(value), caller)
         await started.begin()
         return started
 
@@ -92,10 +96,11 @@ class _Running:
 class StartedCompletion:
     """An answer that was begun; see serve/http/contract.py."""
 
-    def __init__(self, service: ChatService, request: CreateCompletion) -> None:
+    def __init__(self, service: ChatService, request: CreateCompletion, caller: Caller) -> None:
         settings = service.settings
         limits = settings.limits
         self._request = request
+        self._owner = caller.owner
         self._failure: Exception | None = None
         model = service.known_model(request.model)
         if request.choices > limits.choices:
@@ -156,6 +161,11 @@ class StartedCompletion:
         self, service: ChatService, conversation: Conversation, chosen: Chosen, limits: RunLimits, choice: int
     ) -> _Running:
         request = self._request
+        written = {id(message): message for message in conversation}
+
+        def most_cached(prompt: Prompt, begun: Message | None, sampled: Sequence[Message]) -> int:
+            return service.sent_prompts.explain(self._owner, prompt, begun, sampled, written)
+
         run = Run(
             service.model,
             conversation,
@@ -173,6 +183,8 @@ class StartedCompletion:
             retry_malformed=service.settings.retry_malformed,
             guessed=service.settings.guessed,
             renderer=service.renderer,
+            most_cached=most_cached,
+            cache_salt=cache_salt(self._owner),
         )
         return _Running(run, aiter(run))
 

@@ -29,6 +29,7 @@ from harmonia.serve.keys import ApiKeys
 from harmonia.serve.places import seal_key_path, store_address
 from harmonia.serve.responses import Responses
 from harmonia.serve.seals import Seals
+from harmonia.serve.sent_prompts import SentPrompts
 from harmonia.serve.server_tools import ServerTool, describe_servers, server_tools
 from harmonia.serve.settings import Settings
 from harmonia.serve.store import Store, open_store
@@ -68,6 +69,7 @@ class Service:
         self.mcp = mcp
         self.clock = clock
         self.renderer = Renderer()
+        self.sent_prompts = SentPrompts(self.renderer)
         self.responses = Responses(self)
         self.chat = ChatCompletions(self)
         self.chats = Chats(self)

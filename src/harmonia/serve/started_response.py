@@ -23,6 +23,7 @@ from harmonia.run.calls import may_run
 from harmonia.run.engines.engine import Sampling
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
+from harmonia.run.prompt import Prompt
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
 from harmonia.run.turn_events import AsSampled, TurnEvent
@@ -38,6 +39,7 @@ from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.asked import Asked
 from harmonia.serve.identity import new_id
+from harmonia.serve.sent_prompts import cache_salt
 from harmonia.serve.store import Decision, StoredItem, StoredResponse
 from harmonia.serve.vouched import write_messages
 
@@ -295,6 +297,8 @@ class StartedResponse:
             retry_malformed=service.settings.retry_malformed,
             guessed=service.settings.guessed,
             renderer=service.renderer,
+            most_cached=self._most_cached,
+            cache_salt=cache_salt(self.owner),
         )
         if self._is_cancelled:
             run.stop()
@@ -413,6 +417,9 @@ class StartedResponse:
 
     def _seal_sampled(self, sampled: AsSampled) -> str:
         return self._service.seals.seal_sampled(sampled, owner=self.owner, model=self._service.model_names[0])
+
+    def _most_cached(self, prompt: Prompt, begun: Message | None, sampled: Sequence[Message]) -> int:
+        return self._service.sent_prompts.explain(self.owner, prompt, begun, sampled, self._asked.written)
 
     def _count_messages(self) -> int:
         assert self._run is not None

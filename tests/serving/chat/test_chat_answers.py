@@ -484,21 +484,24 @@ def test_log_probabilities_belong_to_the_token_whose_id_they_have(damage: str) -
 
 
 def test_usage_counts_what_is_hidden_too() -> None:
-    script: list[Line] = [say(think("Hm.") + final("Yes.")), Finish("stop", Usage(100, 9, 80))]
+    script: list[Line] = [say(think("Hm.") + final("Yes.")), Finish("stop", Usage(100, 9, 60))]
     asked = body(stream_options={"include_usage": True})
     expected = {
         "prompt_tokens": 100,
         "completion_tokens": 9,
         "total_tokens": 109,
-        "prompt_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 0},
     }
-    *before, last = stream(FakeService(ScriptedEngine(script)), asked)
+    service = FakeService(ScriptedEngine(script))
+    first = ask(service, body())["usage"]
+    assert first["prompt_tokens_details"]["cached_tokens"] == 0  # this key never sent any of it
+    *before, last = stream(service, asked)
     assert last["choices"] == []
     usage = last["usage"]
     assert 2 < usage["completion_tokens_details"]["reasoning_tokens"] <= 9
     assert {name: usage[name] for name in expected} == expected
     assert all(chunk["usage"] is None for chunk in before)
-    assert ask(FakeService(ScriptedEngine(script)), body())["usage"] == usage
+    assert ask(service, body())["usage"] == usage
     assert all("usage" not in chunk for chunk in stream(FakeService(ScriptedEngine(script)), body()))
 
 

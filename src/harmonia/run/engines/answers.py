@@ -15,7 +15,7 @@ from typing import Any
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.renderer.rendered import Ambiguous, text_of
-from harmonia.run.engines.engine import Chunk, Finish, FinishReason, Sampling, TokenLogprob, Usage
+from harmonia.run.engines.engine import Chunk, Finish, FinishReason, Request, Sampling, TokenLogprob, Usage
 from harmonia.run.engines.http import Framing, Server, ServerError, excerpt, words_of
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID, VOCABULARY_SIZE
 
@@ -147,6 +147,11 @@ def name_parameters(
     given = {name: value for name in sampling.__struct_fields__ if (value := getattr(sampling, name)) is not None}
     notes = [f"{engine} has no {name}; {value} was not sent" for name, value in given.items() if name not in names]
     return {names[name]: value for name, value in given.items() if name in names}, notes
+
+
+def salt_of(request: Request) -> dict[str, str]:
+    """The field that separates the cache, as vLLM and SGLang have it."""
+    return {} if request.cache_salt is None else {"cache_salt": request.cache_salt}
 
 
 def safe_text(prompt: Sequence[int], ambiguous: Ambiguous) -> tuple[str, list[str]]:

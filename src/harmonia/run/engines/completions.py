@@ -15,7 +15,14 @@ from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.rendered import Ambiguous
-from harmonia.run.engines.answers import STOP_SPELLINGS, check_ambiguous, name_parameters, safe_text, sample
+from harmonia.run.engines.answers import (
+    STOP_SPELLINGS,
+    check_ambiguous,
+    name_parameters,
+    safe_text,
+    salt_of,
+    sample,
+)
 from harmonia.run.engines.completion_wire import TextAnswer
 from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
 from harmonia.run.engines.http import Patience, Server, ServerError
@@ -95,7 +102,7 @@ class CompletionsEngine:
                 "max_tokens": self._max_tokens,
                 "stop": list(stop),
                 **parameters,
-                **({"stream_options": {"include_usage": True}, **more} if self._knows_more else {}),
+                **({"stream_options": {"include_usage": True}, **more, **salt_of(request)} if self._knows_more else {}),
                 **self._extra,
             }
             answer = TextAnswer(self.server, [*prompt_notes, *notes], self.name)
@@ -115,4 +122,4 @@ class CompletionsEngine:
 
 def _is_about_words(words: str) -> bool:
     """Whether an error is about a field that the server does not know."""
-    return any(name in words for name in (*_KEEP_SPECIAL, *_BEYOND, "stream_options"))
+    return any(name in words for name in (*_KEEP_SPECIAL, *_BEYOND, "stream_options", "cache_salt"))

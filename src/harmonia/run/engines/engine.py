@@ -56,7 +56,8 @@ class Request(msgspec.Struct, frozen=True):
     The prompt says all of this to the model; an engine that only plays a model needs it as values too. `allowed` are
     the whole names of the tools that may be called now; None are all of them. `grammar` is given to engines whose
     traits name its kind, and then nothing is sampled that it does not admit. Without `parallel_calls` the run takes the
-    first call of a completion, and no other.
+    first call of a completion, and no other. What is asked with one `cache_salt` shares no cache with what is asked
+    with another, where the engine can do that.
     """
 
     sampling: Sampling = Sampling()
@@ -67,6 +68,7 @@ class Request(msgspec.Struct, frozen=True):
     grammar: WrittenGrammar | None = None
     allowed: tuple[str, ...] | None = None
     parallel_calls: bool = True
+    cache_salt: str | None = None
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):

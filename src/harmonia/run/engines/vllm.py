@@ -3,6 +3,8 @@
 It takes the prompt as ids, returns each sampled id (`return_token_ids`, since 0.10.2), and keeps the stop token among
 them; where a version leaves it out, `stop_reason` names it.
 
+Its prefix cache is separated by `cache_salt`, which the server derives from the API key of whoever asks.
+
 A grammar is a structural tag of xgrammar's, which vLLM takes as `structured_outputs`. It ends before the stop token;
 vLLM lets the model sample any stop token behind its end, which is not passed on: Finish says that it stopped.
 
@@ -17,7 +19,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.answers import STOP_TOKENS, name_parameters, sample
+from harmonia.run.engines.answers import STOP_TOKENS, name_parameters, salt_of, sample
 from harmonia.run.engines.completion_wire import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
 from harmonia.run.engines.grammars import ENDS_OF_GENERATION, grammar_of
@@ -80,6 +82,7 @@ class VllmEngine:
             "skip_special_tokens": False,
             "include_stop_str_in_output": True,
             **parameters,
+            **salt_of(request),
             **self._extra,
         }
         if request.sampling.logprobs is not None:
@@ -103,6 +106,7 @@ class VllmEngine:
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
             **parameters,
+            **salt_of(request),
             **self._extra,
         }
         return sample(TextAnswer(self.server, notes, "vLLM"), "/v1/completions", body, "sse")

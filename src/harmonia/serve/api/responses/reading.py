@@ -121,6 +121,8 @@ class Reading:
         self.unsealed: dict[str, tuple[Message, ...]] = {}
         self.handed: dict[int, Message] = {}
         self.paths: dict[int, str] = {}
+        # By their identities, messages that the client wrote, and neither the store nor a seal vouches for.
+        self.written: dict[int, Message] = {}
         self.unfinished: Message | None = None
         self.passed = PassedOver()
         self._joined = 0
@@ -153,8 +155,13 @@ class Reading:
             self._read_entry(entry)
             # What goes on with the message before has taken its place.
             fresh = count - 1 if count and messages[count - 1] is not last else count
+            is_written = entry.messages is None and entry.path not in self.unsealed
+            if fresh < count:
+                is_written = is_written and id(last) in self.written  # it has the text of that one, too
             for message in messages[fresh:]:
                 self.paths[id(message)] = entry.path
+                if is_written:
+                    self.written[id(message)] = message
 
     def finish(self, instructions: Sequence[str] = ()) -> Conversation:
         """The conversation, with the instructions and all developer messages at its head as one message."""
