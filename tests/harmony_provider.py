@@ -155,6 +155,7 @@ class HarmonyProvider:
             ("refuses_names", ".now" in names),
             ("refuses_schema", "schema" in json.dumps(body) and "tools" not in body),
             ("refuses_everything", True),
+            ("refuses_reasoning_effort", "reasoning" in body or "reasoning_effort" in body),
         ):
             if fault in self._faults and applies:
                 return fault

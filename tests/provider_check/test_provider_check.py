@@ -116,6 +116,67 @@ def test_an_api_that_is_not_there_is_skipped(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_a_field_that_is_refused_by_name_is_left_out_and_reported(api: str) -> None:
+    report = examine("refuses_reasoning_effort", only=[api])
+    assert not_ok(report) == {f"{api}.answers": "warn"}
+    assert "reasoning" in report[f"{api}.answers"].seen
+
+
+def test_an_endpoint_that_is_not_there_is_asked_once() -> None:
+    """A proxy may count each such request as a fault, and then turn everybody away for a while."""
+    asked: list[str] = []
+    provider = HarmonyProvider(["has_no_completions"])
+
+    async def handle(question: Asked, wire: Wire) -> None:
+        asked.append(question.path)
+        await provider.handle(question, wire)
+
+    async def run() -> Report:
+        async with serving(handle) as served:
+            return await check(served.url, patience=SHORT)
+
+    report = asyncio.run(run())
+    assert asked.count("/v1/completions") == 1
+    assert {name: verdict for name, verdict in not_ok(report).items() if verdict != "skip"} == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "only"),
+    [
+        ("/v1/completions", "tokens"),
+        *((f"/v1/{p}", a) for p, a in (("chat/completions", "chat"), ("responses", "responses"))),
+    ],
+)
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_a_provider_that_is_busy_has_no_fault(path: str, only: str, answered: int) -> None:
+    """It answers the first requests, and then says that there were too many."""
+    asked: list[str] = []
+    provider = HarmonyProvider()
+
+    async def handle(question: Asked, wire: Wire) -> None:
+        asked.append(question.path)
+        if question.path == path and asked.count(path) > answered:
+            await wire.answer(429, {"error": {"message": "no deployments available, try again in 5 seconds"}})
+        else:
+            await provider.handle(question, wire)
+
+    async def run() -> Report:
+        async with serving(handle) as served:
+            return await check(served.url, patience=SHORT, only=[only])
+
+    assert asyncio.run(run()).is_good
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_harmonia_server_shows_that_it_stops(api: str, tmp_path: Path) -> None:
+    async def run() -> Report:
+        async with real_server(ScriptedEngine(*[final("Hello there, how are you?")] * 9), tmp_path) as server:
+            return await check(f"http://127.0.0.1:{server.port}", only=[f"{api}.cancel"], patience=SHORT)
+
+    assert asyncio.run(run())[f"{api}.cancel"].verdict == "ok"
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_where_nothing_is_answered_one_check_fails_and_the_others_are_skipped(api: str) -> None:
     found = not_ok(examine("refuses_everything", only=[api]))
     assert found.pop(f"{api}.answers") == "fail"

@@ -20,7 +20,7 @@ from harmonia.messages import (
 )
 from harmonia.run.check.observing import wait_until_idle
 from harmonia.run.check.outcomes import Found
-from harmonia.run.check.session import LEAK, PATHS, REQUEST, SAMPLING, Api, Heard, Session
+from harmonia.run.check.session import LEAK, PATHS, REQUEST, SAMPLING, Api, Heard, Session, is_throttled
 from harmonia.run.engines.answers import is_about_context
 from harmonia.run.engines.engine import Request, Sampling
 from harmonia.vocabulary import SPELLING_BY_ID, encode
@@ -57,7 +57,7 @@ _FEW_TOKENS: Final = 16  # the fewest that OpenAI's Responses API allows
 
 async def plain(session: Session, api: Api) -> Heard:
     conversation = Conversation([Message.user(_QUESTION)])
-    return await session.once((api, "plain"), lambda: session.ask(api, conversation))
+    return await session.once((api, "plain"), lambda: session.ask_first(api, conversation))
 
 
 async def streamed(session: Session, api: Api) -> Heard:
@@ -91,11 +91,15 @@ async def check_answers(session: Session, api: Api) -> Found:
     if heard.is_absent:
         return Found("skip", f"there is no {session.base}{PATHS[api]}")
     if heard.error is not None:
-        return Found("fail", session.explain(heard.error))
+        return Found("unknown" if is_throttled(heard.error) else "fail", session.explain(heard.error))
     if not heard.messages:
         return Found("fail", f"{_QUESTION!r} was answered with nothing at all")
     if not heard.text.strip():
         return Found("unknown", "an answer without a text for the user")
+    if refused := session.refused_fields(api):
+        return Found(
+            "warn", f"it refuses {' and '.join(refused)}, and is asked without; it says {_shorten(heard.text)}"
+        )
     return Found("ok", f"{_QUESTION!r} was answered with {_shorten(heard.text)}")
 
 
@@ -310,7 +314,7 @@ async def check_unicode(session: Session, api: Api) -> Found:
     question = Conversation([Message.user(f"Repeat this line exactly as it is, and nothing else:\n{_UNICODE}")])
     heard = await session.ask(api, question, stream=True)
     if heard.error is not None:
-        return Found("fail", heard.error.message)
+        return _refused_or_failed(heard, "a line of rare characters")
     said = heard.reasoning + heard.text
     if "\N{REPLACEMENT CHARACTER}" in said:
         return Found("fail", f"characters were torn apart: {_shorten(said)}")
@@ -368,6 +372,8 @@ def _more_tokens(one: Heard, other: Heard) -> int | None:
 
 def _refused_or_failed(heard: Heard, what: str) -> Found:
     assert heard.error is not None
+    if is_throttled(heard.error):
+        return Found("unknown", heard.error.message)
     if is_about_context(heard.error.message):
         return Found("unknown", f"there is no room for {what}: {heard.error.message}")
     if heard.is_refused:

@@ -1,4 +1,4 @@
-"""Whether an engine is at work, for those that tell: llama.cpp in `/slots`, vLLM and SGLang in `/metrics`."""
+"""Whether an engine is at work, for those that report it: llama.cpp in `/slots`, others in `/metrics`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from harmonia.errors import EngineError
 from harmonia.run.check.session import Session
 from harmonia.run.upstreams.wire import objects_of
 
-_RUNNING: Final = re.compile(rb"(?:vllm|sglang):num_(?:requests_running|running_reqs)\S* ([\d.e+]+)$")
+_RUNNING: Final = re.compile(
+    rb"(?:(?:vllm|sglang):num_(?:requests_running|running_reqs)\S*|harmonia_requests_in_flight) ([\d.e+]+)$"
+)
 _LOOKS: Final = 40
 _BETWEEN_S: Final = 0.05
 
@@ -31,11 +33,12 @@ async def _count_running(session: Session) -> float | None:
         if session.identity.kind == "llama.cpp":
             slots = objects_of(await session.root.fetch("/slots", list[Any]))
             return sum(bool(slot.get("is_processing")) for slot in slots) if slots else None
-        if session.identity.kind in ("vllm", "sglang"):
+        if session.identity.kind in ("vllm", "sglang", "harmonia"):
             async with aclosing(session.root.lines("/metrics", None, "ndjson")) as reads:
                 lines = [line async for read in reads for line in read]
             counts = [float(match[1]) for line in lines if (match := _RUNNING.match(line))]
-            return sum(counts) if counts else None
+            own = session.identity.kind == "harmonia"  # it counts the request for its metrics, too
+            return sum(counts) - own if counts else None
     except EngineError:
         pass
     return None

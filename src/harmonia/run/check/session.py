@@ -24,6 +24,12 @@ T = TypeVar("T")
 Api = Literal["chat", "responses"]
 PATHS: Final[Mapping[Api, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 
+# Fields of a first question that a provider need not take.
+_OPTIONAL: Final[Mapping[Api, tuple[str, ...]]] = {
+    "chat": ("reasoning_effort", "temperature", "seed"),
+    "responses": ("reasoning", "temperature"),
+}
+
 # Greedy, with room to think and to answer.
 SAMPLING: Final = Sampling(max_tokens=512, temperature=0.0, seed=1)
 REQUEST: Final = Request(SAMPLING, reasoning_effort=ReasoningEffort.LOW)
@@ -43,6 +49,11 @@ def is_absent(error: EngineError | None) -> bool:
 def is_denied(error: EngineError | None) -> bool:
     """Whether a server wants a key, or another one."""
     return isinstance(error, ServerError) and error.status in (401, 403)
+
+
+def is_throttled(error: EngineError | None) -> bool:
+    """Whether a server had too many requests, perhaps ours: that says nothing about what it can do."""
+    return isinstance(error, ServerError) and error.status == 429
 
 
 def is_there(error: EngineError | None, *, has_said: bool) -> bool:
@@ -103,6 +114,7 @@ class Session:
     model: str
     has_key: bool = False
     _heard: dict[object, Any] = field(default_factory=dict[object, Any])
+    _refused_fields: dict[Api, tuple[str, ...]] = field(default_factory=dict[Api, tuple[str, ...]])
 
     @property
     def base(self) -> str:
@@ -131,12 +143,33 @@ class Session:
         stream: bool = False,
         edit: Callable[[Json], Json] = lambda body: body,
     ) -> Heard:
-        """Ask at one of the two APIs of messages."""
+        """Ask at one of the two APIs of messages, without the fields that it has refused."""
         body = (chat_body if api == "chat" else responses_body)(conversation, request, self.model, {})
         value = edit({**body.value, "stream": stream})
         if not stream:
             value.pop("stream_options", None)
+        for name in self.refused_fields(api):
+            value.pop(name, None)
         return await self._exchange(api, body, value)
+
+    def refused_fields(self, api: Api) -> tuple[str, ...]:
+        return self._refused_fields.get(api, ())
+
+    async def ask_first(self, api: Api, conversation: Conversation) -> Heard:
+        """Ask the first question at an API. If it refuses optional fields by name, ask once more without them, and
+        leave them out from then on."""
+        heard = await self.ask(api, conversation)
+        if not heard.is_refused or not isinstance(heard.error, ServerError):
+            return heard
+        named = tuple(name for name in _OPTIONAL[api] if name in heard.error.words)
+        if not named:
+            return heard
+        self._refused_fields[api] = named
+        again = await self.ask(api, conversation)
+        if again.error is None:
+            return again
+        del self._refused_fields[api]
+        return heard
 
     async def break_off(self, api: Api, conversation: Conversation, request: Request) -> None:
         """Ask for a stream, and leave after its first line."""

@@ -14,7 +14,7 @@ from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import Json, Message, ReasoningEffort, SystemContent
 from harmonia.renderer import render
 from harmonia.run.check.outcomes import Found
-from harmonia.run.check.session import Session, is_absent, is_denied, is_there
+from harmonia.run.check.session import Session, is_absent, is_denied, is_there, is_throttled
 from harmonia.run.engines.answers import STOP_SPELLINGS, STOP_TOKENS
 from harmonia.run.engines.http import ServerError
 from harmonia.run.upstreams.exchange import decode_line
@@ -90,6 +90,8 @@ async def check_in(session: Session) -> Found:
     if sampled.is_absent:
         return Found("skip", "there is no endpoint that continues a prompt")
     if sampled.error is not None:
+        if is_throttled(sampled.error):
+            return _failed(sampled.error)
         if isinstance(sampled.error, ServerError) and not is_denied(sampled.error):
             return Found("warn", f"it takes no token ids: {sampled.error.message}")
         return Found("fail", session.explain(sampled.error))
@@ -102,8 +104,8 @@ async def check_in(session: Session) -> Found:
 
 async def check_out(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if (missing := await _missing(session, sampled)) is not None:
-        return missing
+    if sampled.error is not None:
+        return _failed(sampled.error)
     if sampled.tokens is None:
         return Found("warn", "it gives text only, where an echo of typed control tokens looks like the real ones")
     if unknown := [token for token in sampled.tokens if not 0 <= token < VOCABULARY_SIZE]:
@@ -113,8 +115,8 @@ async def check_out(session: Session) -> Found:
 
 async def check_special(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if (missing := await _missing(session, sampled)) is not None:
-        return missing
+    if sampled.error is not None:
+        return _failed(sampled.error)
     kept = [SPELLING_BY_ID[token] for token in sampled.tokens or () if token in _STRUCTURE]
     spelled = [spelling for spelling in _SPELLED if spelling in sampled.text]
     if kept or spelled:
@@ -127,8 +129,8 @@ async def check_special(session: Session) -> Found:
 
 async def check_stop(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if (missing := await _missing(session, sampled)) is not None:
-        return missing
+    if sampled.error is not None:
+        return _failed(sampled.error)
     if sampled.reason == "length":
         return Found("unknown", f"the model did not end within {_MAX_TOKENS} tokens")
     if (sampled.tokens and sampled.tokens[-1] in STOP_TOKENS) or sampled.text.endswith(STOP_SPELLINGS):
@@ -143,8 +145,8 @@ async def check_stop(session: Session) -> Found:
 async def check_length(session: Session) -> Found:
     prompt = prompt_tokens() if (await with_ids(session)).error is None else _prompt_text()
     sampled = await _sample(session, prompt, 2, stream=False)
-    if (missing := await _missing(session, sampled)) is not None:
-        return missing
+    if sampled.error is not None:
+        return _failed(sampled.error)
     if sampled.reason == "length":
         return Found("ok", "an answer that is cut off says so")
     if sampled.tokens and sampled.tokens[-1] in STOP_TOKENS:
@@ -156,8 +158,8 @@ async def check_length(session: Session) -> Found:
 
 async def check_stream(session: Session) -> Found:
     whole, sampled = await _with_what_it_takes(session), await _streamed(session)
-    if (missing := await _missing(session, sampled)) is not None:
-        return missing
+    if sampled.error is not None:
+        return _failed(sampled.error)
     if sampled.pieces < 2:
         return Found("warn", "what is sampled comes in one piece")
     if whole.tokens is not None and not sampled.tokens:
@@ -165,11 +167,8 @@ async def check_stream(session: Session) -> Found:
     return Found("ok", f"what is sampled came in {sampled.pieces} pieces")
 
 
-async def _missing(session: Session, sampled: Sampled) -> Found | None:
-    """Why nothing can be said of an answer: there is none. One that `tokens.in` tells of is not told of again."""
-    if not sampled.is_there and not (await with_ids(session)).is_there:
-        return Found("skip", "see tokens.in")
-    return None if sampled.error is None else Found("fail", sampled.error.message)
+def _failed(error: EngineError) -> Found:
+    return Found("unknown" if is_throttled(error) else "fail", error.message)
 
 
 # ── the wire ────────────────────────────────────────────────────────────────────────────────────────────────────────
