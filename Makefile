@@ -8,8 +8,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SERVER := $(VENV)/.server-installed
 ENGINES := $(VENV)/.engines-installed
-CLIENTS := $(VENV)/.clients-installed
-LITELLM := $(VENV)/clients/litellm
+CLIENTS := $(patsubst tests/clients/locks/%.txt,$(VENV)/clients/%/.installed,$(wildcard tests/clients/locks/*.txt))
 JAVASCRIPT := tests/clients/javascript/node_modules/.package-lock.json
 TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 PAGE_TOOLS := ui/node_modules/.package-lock.json
@@ -22,7 +21,7 @@ BROWSER := $(VENV)/.browser-looked-for
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page wheel demo test test-page test-page-logic test-page-browser screenshots test-exhaustive test-engines test-clients fuzz fuzz-server lint format bench bench-server docs clean
+.PHONY: help serve page wheel demo test test-page test-page-logic test-page-browser screenshots test-exhaustive test-engines test-clients client-locks fuzz fuzz-server lint format bench bench-server docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,8 +77,11 @@ test-exhaustive: $(INSTALLED) $(PAGE) $(BROWSER)  ## Every code point, the large
 test-engines: $(ENGINES)  ## A tiny gpt-oss in transformers and in llama.cpp, for real
 	$(BIN)/pytest -m engines
 
-test-clients: $(CLIENTS) $(LITELLM)/.installed $(JAVASCRIPT)  ## Codex, and SDKs too large for `make test`, against the server
-	$(BIN)/pytest -m clients tests/clients
+test-clients: $(INSTALLED) $(CLIENTS) $(JAVASCRIPT)  ## SDKs, agent frameworks and coding agents, against the server
+	$(BIN)/pytest -n auto -m clients tests/clients
+
+client-locks: $(INSTALLED)  ## Lock the clients anew, after a version in tests/clients/clients.toml has changed
+	$(BIN)/python tools/lock_clients.py
 
 fuzz: $(INSTALLED)  ## Fuzz the parser (FUZZ_SECONDS=600); what it finds is written to .fuzz
 	@mkdir -p .fuzz/corpus
@@ -136,19 +138,16 @@ $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --no-deps 'xgrammar>=0.2.8' apache-tvm-ffi
 	@touch $@
 
-$(CLIENTS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --group clients
+$(VENV)/clients/%/.installed: tests/clients/locks/%.txt | $(INSTALLED)
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --no-deps --requirement $<
 	@touch $@
 
-$(LITELLM)/.installed: tests/clients/litellm-requirements.txt | $(INSTALLED)
-	$(BIN)/python -m venv --clear $(LITELLM)
-	$(LITELLM)/bin/python -m pip install --quiet --requirement $<
-	@touch $@
-
-# Codex and the SDKs in JavaScript: half a gigabyte.
+# Codex, opencode and the SDKs in JavaScript: a gigabyte. Not `npm ci`: it wants every platform's build of opencode in the
+# lock, and a registry need not have them all.
 $(JAVASCRIPT): tests/clients/javascript/package-lock.json
 	@command -v npm >/dev/null || scripts/install_system_packages nodejs npm || true
-	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix $(<D) && touch $@; \
+	@if command -v npm >/dev/null; then npm install --no-save --silent --no-audit --no-fund --prefix $(<D) && touch $@; \
 	else echo "left out: Codex and the clients in JavaScript (no npm), so their tests are skipped" >&2; fi
 
 $(PAGE_TOOLS): ui/package-lock.json

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from serving_process import environment
+from serving_process import WATCHDOG_S, ServingProcess, environment
 
 CLIENTS = Path(__file__).parent / "clients"
 JAVASCRIPT = CLIENTS / "javascript"
@@ -28,6 +32,31 @@ def offline(folder: Path, **more: str) -> dict[str, str]:
     )
 
 
+def run_program(server: ServingProcess, folder: Path, *command: str | Path) -> Any:
+    """Run a client's program to its end: the JSON of the last line that it printed. The server must not have reported
+    an error."""
+    ended = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=offline(folder, BASE_URL=server.base_url),
+        capture_output=True,
+        text=True,
+        timeout=WATCHDOG_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert not [line for line in server.said if " ERROR " in line]
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def environment_of(name: str) -> Path:
+    """Where the programs of an environment of clients.toml are; without it the test is skipped."""
+    folder = Path(sys.prefix) / "clients" / name / "bin"
+    if not folder.exists():
+        pytest.skip(f"the environment {name} does not exist; make test-clients makes it")
+    return folder
+
+
 def node() -> str:
     """The program that runs JavaScript; without it, or without the packages, the test is skipped."""
     found = shutil.which("node")
@@ -43,3 +72,12 @@ def codex() -> Path:
     if not program.exists():
         pytest.skip("Codex is not installed; make test-clients does it")
     return program
+
+
+def opencode() -> Path:
+    """opencode's program for this machine. npm installs several builds of it; any of them runs."""
+    node()
+    found = sorted((JAVASCRIPT / "node_modules").glob("opencode-*/bin/opencode"))
+    if not found:
+        pytest.skip("opencode is not installed; make test-clients does it")
+    return found[0]

@@ -120,6 +120,15 @@ def test_lists_and_optional_objects_are_filled() -> None:
     assert value == {"tasks": [{"city": "Paris"}], "best": {"of": {"city": "Rome"}}}
 
 
+def test_the_only_property_is_filled_if_it_is_a_list() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"tasks": {"type": "array", "items": {"type": "string"}}},
+        "required": [],
+    }
+    assert make_instance(schema, Hints("in Paris")).value == {"tasks": ["Paris"]}
+
+
 def test_each_word_serves_once() -> None:
     schema = {
         "type": "object",

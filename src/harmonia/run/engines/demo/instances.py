@@ -273,6 +273,9 @@ class _Search:
         declared = as_object(schema.get("properties"))
         required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
         offered = [name for name in declared if name not in required and self._is_offered(name, declared[name])]
+        if not required and len(declared) == 1:
+            # An object around one list is about that list, though its author did not say that it is required.
+            offered = [name for name, each in declared.items() if types_of(as_object(each)) == ["array"]] or offered
         yield from self._with_properties(schema, [*required, *offered], declared, depth)
         if offered:
             yield from self._with_properties(schema, required, declared, depth)

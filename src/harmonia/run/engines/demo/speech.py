@@ -124,10 +124,11 @@ def _reasoning(prompt: Prompt, request: Request, calls: list[Wanted]) -> str:
 
 def _answer(prompt: Prompt, request: Request) -> tuple[str, str | None]:
     if request.response_format is not None:
-        schema = request.response_format.schema
+        schema, words = request.response_format.schema, prompt.words
         if schema == {"type": "object"}:
-            schema = _schema_in(f"{prompt.instructions}\n{prompt.user}") or _ANY_OBJECT
-        instance = make_instance(schema, Hints(prompt.words))
+            schema, written = _form_in(f"{prompt.instructions}\n{prompt.user}")
+            words = words.replace(written, "") if written else words
+        instance = make_instance(schema, Hints(words))
         note = None if instance.fits else f"found no answer that fits the schema of {request.response_format.name}"
         return as_json(instance.value), note
     opening = _OPENINGS[(request.sampling.seed or 0) % len(_OPENINGS)]
@@ -138,9 +139,9 @@ def _answer(prompt: Prompt, request: Request) -> tuple[str, str | None]:
     return f"{opening} {said}", None
 
 
-def _schema_in(text: str) -> dict[str, Any] | None:
-    """The form of a JSON object as the text shows it: as a JSON Schema, or else by an example."""
-    example: dict[str, Any] | None = None
+def _form_in(text: str) -> tuple[dict[str, Any], str]:
+    """The form of a JSON object as a text shows it, by a JSON Schema or else by an example, and how it is written."""
+    shown: tuple[dict[str, Any], str] | None = None
     at = -1
     for _ in range(_MOST_BRACES):
         if (at := text.find("{", at + 1)) < 0:
@@ -150,9 +151,11 @@ def _schema_in(text: str) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             continue
         if isinstance(found.get("properties"), dict) or "$ref" in found:
-            return found
-        example, at = example or found, end - 1
-    return {"const": example} if example else None
+            return found, text[at:end]
+        if found and shown is None:
+            shown = {"const": found}, text[at:end]
+        at = end - 1
+    return shown or (_ANY_OBJECT, "")
 
 
 def _quote(text: str, most: int = _QUOTED_CHARS) -> str:
