@@ -87,6 +87,12 @@ function requestWords(failure: Failure, said: string): FailureWords {
         what: `${said} An approval can be given only for a while, and with the same key. Regenerate the answer.`,
         action: "none",
       };
+    case "approval_used":
+      return {
+        title: "This call was decided before",
+        what: "An approval works once, and so does a refusal. Regenerate the answer before it: the model may make the call again.",
+        action: "none",
+      };
     default:
       return {
         title: REQUEST,

@@ -23,6 +23,12 @@ describe("a failure in words", () => {
     expect(words.what).toMatch(/\.$/);
   });
 
+  it("offers nothing to press where an approval was used: the same would fail again", () => {
+    const words = failureWords(new Failure("request", "decided before", "approval_used", "input[2].approval_request_id", 400));
+    expect(words.action).toBe("none");
+    expect(words.title).not.toBe(failureWords(new Failure("request", "x", "invalid_value", null, 400)).title);
+  });
+
   it("has the server's own words as a sentence, and the place", () => {
     expect(failureWords(new Failure("engine", "the engine behind this server broke off")).what).toMatch(/^The engine behind this server broke off\. /);
     expect(failureWords(new Failure("request", "temperature is 9", "invalid_value", "temperature", 400)).what).toBe("Temperature is 9. (at temperature)");
