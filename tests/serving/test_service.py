@@ -129,7 +129,7 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
     async def run(url: str) -> None:
         tool = {"type": "mcp", "server_label": "sums", "server_url": url, "require_approval": "never"}
         engine = ScriptedEngine(ADD, final("Five."))
-        async with served(engine, tmp_path, allow_client_mcp=True) as service:
+        async with served(engine, tmp_path, allow_client_mcp=True, client_mcp_hosts=("127.0.0.1",)) as service:
             response = await create(service, input="2 + 3?", tools=[{**tool, "authorization": "secret"}])
             assert response["output"][0]["output"] == "5"
             async with AsyncExitStack() as stack:

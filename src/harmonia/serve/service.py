@@ -42,6 +42,7 @@ _LOG: Final = logging.getLogger("harmonia.serve")
 _DAY_S: Final = 86_400
 _MUCH_TEXT: Final = "Some words, as many as it takes. " * 1000
 _PURGE_EVERY_S: Final = 3600.0
+_MOST_REMOTE_SERVERS: Final = 8
 _GPT_OSS: Final = re.compile(r"gpt-?oss[-:_]?(20b|120b)?")
 
 
@@ -156,12 +157,19 @@ class Service:
                 "client names them by server_label",
                 Position(path=servers[0].path),
             )
+        if len(servers) > _MOST_REMOTE_SERVERS:
+            raise InputError(
+                ErrorCode.SERVE_INVALID_FIELD,
+                f"a request may name at most {_MOST_REMOTE_SERVERS} MCP servers by their URL",
+                Position(path=servers[_MOST_REMOTE_SERVERS].path),
+            )
         from harmonia.run.tools.mcp import HttpServer, connect
 
+        private_hosts = frozenset(self.settings.client_mcp_hosts)
         offered: list[ServerTool] = []
         for server in servers:
             names = None if server.allowed_tools is None else frozenset(server.allowed_tools)
-            remote = HttpServer(server.label, server.url, server.headers, names)
+            remote = HttpServer(server.label, server.url, server.headers, names, private_hosts=private_hosts)
             tools = await stack.enter_async_context(connect([remote], policy="trust_first", strict=True))
             approval = "ask" if server.asks else "run"
             # Such a server checks its arguments itself. Its schemas are a stranger's, and a pattern in one that never

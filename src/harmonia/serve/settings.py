@@ -80,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp: str | None = None  # a file of MCP servers
     mcp_approval: dict[str, Any] = {}  # by server, or server.tool: run, ask, refuse
     allow_client_mcp: bool = False
+    client_mcp_hosts: tuple[str, ...] = ()  # hosts without a public address that clients may name
     page: bool = True  # the chat and the inspector, at `/`
     page_folder: str | None = None  # a page that was built elsewhere; None is the package's own
     log_content: bool = False

@@ -82,13 +82,15 @@ class StdioServer:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that is reached over streamable HTTP. `headers` are sent with every request."""
+    """A server that is reached over streamable HTTP. `headers` are sent with every request. Where a stranger named it,
+    `private_hosts` are the only hosts that it may have without a public address; None trusts every address."""
 
     name: str
     url: str = field(repr=False)  # its query may have a key
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     allowed_tools: frozenset[str] | None = None
     timeouts: Timeouts = Timeouts()
+    private_hosts: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)

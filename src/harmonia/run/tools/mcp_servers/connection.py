@@ -340,7 +340,14 @@ class _Life:
             # Reading has no limit of its own: a call may take its time, and every request has a limit here.
             limits = httpx2.Timeout(server.timeouts.connect_s, read=None)
             hooks = {"request": [_limit_farewell], "response": [self._note_status]}
-            client = httpx2.AsyncClient(headers=dict(server.headers), timeout=limits, event_hooks=hooks)
+            is_trusted = server.private_hosts is None
+            client = httpx2.AsyncClient(
+                headers=dict(server.headers),
+                timeout=limits,
+                event_hooks=hooks,
+                transport=None if server.private_hosts is None else _public_transport(server.private_hosts),
+                trust_env=is_trusted,
+            )
             http = await stack.enter_async_context(client)
             return streamable_http_client(server.url, http_client=http)
         from mcp import StdioServerParameters
@@ -423,6 +430,12 @@ async def _limit_farewell(request: httpx2.Request) -> None:
     # The SDK ends a session with a DELETE and waits for the answer. A server that gives none must not keep us.
     if request.method == "DELETE":
         request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), FAREWELL_S)
+
+
+def _public_transport(private_hosts: frozenset[str]) -> httpx2.AsyncBaseTransport:
+    from harmonia.run.tools.mcp_servers.public_http import PublicTransport
+
+    return PublicTransport(private_hosts)
 
 
 def _message_of(error: BaseException) -> str:
