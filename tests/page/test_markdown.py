@@ -42,6 +42,19 @@ def _answered(start_server: StartServer, open_page: OpenPage, answer: str, **opt
     return visit
 
 
+def test_a_few_tags_without_attributes_are_read_in_cells_of_tables_above_all(
+    start_server: StartServer, open_page: OpenPage
+) -> None:
+    answer = "| step | keys |\n|---|---|\n| one<br>H<sub>2</sub>O x<sup>2</sup> | <kbd>Ctrl</kbd> |\n\n<br class=x>"
+    visit = _answered(start_server, open_page, answer)
+    cells = visit.page.locator(".markdown td")
+    expect(cells.first).to_have_text("one\nH2O x2", use_inner_text=True)
+    expect(cells.first.locator("br")).to_have_count(1)
+    expect(cells.first.locator("sub")).to_have_text("2")
+    expect(cells.nth(1).locator("kbd")).to_have_text("Ctrl")
+    expect(visit.page.locator(".markdown > p")).to_have_text("<br class=x>")
+
+
 def test_an_answer_is_rich_text(start_server: StartServer, open_page: OpenPage) -> None:
     visit = _answered(start_server, open_page, _ANSWER)
     shown = visit.page.locator(".markdown")

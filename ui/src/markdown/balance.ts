@@ -1,15 +1,20 @@
 /**
- * Where a long paragraph may be cut so that no inline construct is torn: outside code, brackets, emphasis and formulas.
+ * Where a long paragraph may be cut so that no inline construct is torn: outside code, brackets, emphasis, tags and formulas.
  *
  * Looks at each character once. A piece is full when it has many characters or many marks: the inline parser looks for
  * the other end of each mark, so that marks cost more than letters. A full piece is cut at the next place where nothing
  * is open, and soon after that anywhere.
  */
 
+import { PAIRED_TAGS } from "./tags";
+
 export const CUT_FROM = 1500;
 export const CUT_AT = 4000;
 const MARKS_FROM = 120;
 const MARKS_AT = 200;
+
+const TAG = new RegExp(`^<(/?)(?:${PAIRED_TAGS})>$`, "i");
+const LONGEST_TAG = "</sub>".length;
 
 type Sign = "*" | "_" | "~" | "$";
 
@@ -21,6 +26,9 @@ export class Balance {
   private run = 0;
   private brackets = 0;
   private formulas = 0;
+  /** The tag that is being written, from its `<` on, and how many are open. */
+  private tag = "";
+  private tags = 0;
   private isOdd: Record<Sign, boolean> = { "*": false, _: false, "~": false, $: false };
   /** `**` is open until the next `**`. */
   private isPairOpen: Record<Sign, boolean> = { "*": false, _: false, "~": false, $: false };
@@ -51,14 +59,25 @@ export class Balance {
       else if (character === ")" || character === "]") this.formulas = Math.max(0, this.formulas - 1);
     } else if (character === "[" || character === "【") this.brackets++;
     else if (character === "]" || character === "】") this.brackets = Math.max(0, this.brackets - 1);
+    else if (character === "<") this.tag = "<";
+    else if (this.tag !== "") this.letter(character);
     else if (character === "*" || character === "_" || character === "~" || character === "$") {
       this.isOdd[character] = !this.isOdd[character];
       if (before === character) this.isPairOpen[character] = !this.isPairOpen[character];
     }
   }
 
+  private letter(character: string): void {
+    this.tag += character;
+    if (character === ">") {
+      const tag = TAG.exec(this.tag);
+      if (tag !== null) this.tags = Math.max(0, this.tags + (tag[1] === "" ? 1 : -1));
+    }
+    if (character === ">" || this.tag.length > LONGEST_TAG) this.tag = "";
+  }
+
   private isEven(): boolean {
-    if (this.codeRun > 0 || this.brackets > 0 || this.formulas > 0) return false;
+    if (this.codeRun > 0 || this.tags > 0 || this.brackets > 0 || this.formulas > 0) return false;
     return !Object.values(this.isOdd).includes(true) && !Object.values(this.isPairOpen).includes(true);
   }
 }

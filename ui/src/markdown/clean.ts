@@ -11,7 +11,7 @@ import { markerLabel, type Source } from "./citations";
 import { CITATION_CLASS, DISPLAY_CLASS, inlineHtml, isPlain, MATH_CLASS } from "./inline";
 
 const INLINE: Config = {
-  ALLOWED_TAGS: ["a", "strong", "em", "del", "code", "br", "span"],
+  ALLOWED_TAGS: ["a", "strong", "em", "del", "code", "br", "sub", "sup", "kbd", "span"],
   ALLOWED_ATTR: ["href", "class"],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,

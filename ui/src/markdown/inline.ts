@@ -1,19 +1,30 @@
 /**
  * Inline Markdown as HTML: emphasis, code, links, formulas, citations. The HTML goes through `clean.ts` and nowhere else.
  *
- * HTML in the text is text. Images are links that say so: nothing is loaded. A link that may not be followed is its text
+ * HTML in the text is text, but for a few tags without attributes that models write for what Markdown has no sign for:
+ * `<br>`, and pairs of `<sub>`, `<sup>` and `<kbd>`. Images are links that say so: nothing is loaded. A link that may not be followed is its text
  * with the address behind it. Reference links and footnotes stay as they were written.
  */
 
-import { Marked, type Tokens } from "marked";
+import { Marked, type Token, type Tokens } from "marked";
 import { safeAddress } from "./address";
 import { MARKER } from "./citations";
 import { formulaAt, formulaStart } from "./formulas";
+import { PAIRED_TAGS } from "./tags";
 import { markdownWork } from "./work";
 
 export const MATH_CLASS = "math";
 export const DISPLAY_CLASS = "math-display";
 export const CITATION_CLASS = "citation";
+
+const BREAK = /^<br *\/?>/i;
+const PAIR = new RegExp(`^<(${PAIRED_TAGS})>([^]*?)</\\1>`, "i");
+const START = new RegExp(`<(?:br *\\/?|${PAIRED_TAGS})>`, "i");
+
+interface PairToken extends Tokens.Generic {
+  tag: string;
+  tokens: Token[];
+}
 
 interface FormulaToken extends Tokens.Generic {
   tex: string;
@@ -35,6 +46,25 @@ const marked = new Marked({
     image: ({ href, text }) => linked(href, `image: ${escaped(text || "no description")}`),
   },
   extensions: [
+    {
+      name: "tag",
+      level: "inline",
+      start: (source) => {
+        const at = source.search(START);
+        return at < 0 ? undefined : at;
+      },
+      tokenizer(source) {
+        const line = BREAK.exec(source);
+        if (line !== null) return { type: "tag", raw: line[0], tag: "br", tokens: [] };
+        const pair = PAIR.exec(source);
+        if (pair === null) return undefined;
+        return { type: "tag", raw: pair[0], tag: (pair[1] ?? "").toLowerCase(), tokens: this.lexer.inlineTokens(pair[2] ?? "") };
+      },
+      renderer(token) {
+        const { tag, tokens } = token as PairToken;
+        return tag === "br" ? "<br>" : `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`;
+      },
+    },
     {
       name: "formula",
       level: "inline",

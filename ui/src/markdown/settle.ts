@@ -1,15 +1,22 @@
 /**
  * The text of an unfinished paragraph as it most likely goes on, so that it does not flicker while it is written.
  *
- * What is open is closed (`**bold` is bold at once, `` `code `` is code), half a link is its text, and half a marker is
- * not shown yet. Pure; it only ever looks at one piece of a paragraph.
+ * What is open is closed (`**bold` is bold at once, `` `code `` is code), half a link is its text, and half a marker or
+ * half a tag is not shown yet. Pure; it only ever looks at one piece of a paragraph.
  */
+
+import { PAIRED_TAGS } from "./tags";
+
+const TAG = new RegExp(`<(/?)(${PAIRED_TAGS})>`, "iy");
+/** What may become one of the tags: `<`, `</su`, `<br /`. */
+const HALF_TAG = /<(?:\/?(?:s|su|sub|sup|k|kb|kbd)?|b|br *\/?)$/i;
 
 export function settle(text: string): string {
   let shown = text;
   // Half a citation, and a mark at the very end that may open or close anything.
   const marker = shown.lastIndexOf("【");
   if (marker >= 0 && shown.length - marker < 200 && !shown.includes("】", marker)) shown = shown.slice(0, marker);
+  shown = shown.replace(HALF_TAG, "");
   shown = shown.replace(/(?:!?\[|!|\\|[*_~]+)$/, "");
   shown = shown.replace(/!?\[([^[\]\n]*)\](?:\([^()\s]*(?:\s[^()\n]*)?)?$/, (whole: string, label: string) =>
     whole.includes("](") ? label : whole,
@@ -35,6 +42,15 @@ function closersOf(text: string): string {
       const end = endOfCode(text, at + run.length, run);
       if (end < 0) return (/[^`\s]/.test(text.slice(at)) ? run : "") + closing(open);
       at = end - 1;
+    } else if (character === "<") {
+      TAG.lastIndex = at;
+      const tag = TAG.exec(text);
+      if (tag === null) continue;
+      at += tag[0].length - 1;
+      const closer = `</${(tag[2] ?? "").toLowerCase()}>`;
+      const place = open.lastIndexOf(closer);
+      if (tag[1] === "") open.push(closer);
+      else if (place >= 0) open.length = place;
     } else if (character === "*" || character === "_" || character === "~") {
       const run = runAt(text, at);
       const before = text[at - 1] ?? " ";

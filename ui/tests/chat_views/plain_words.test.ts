@@ -16,6 +16,7 @@ describe("Markdown, read aloud", () => {
     ["one\n\n---\n\ntwo", "one two"],
     ["2 * 3 * 4 and snake_case_name and 5 - 3", "2 * 3 * 4 and snake_case_name and 5 - 3"],
     ["\\*not bold\\*", "*not bold*"],
+    ["one<br>two H<sub>2</sub>O <kbd>Ctrl</kbd>", "one two H2O Ctrl"],
     ["", ""],
   ])("%j", (markdown, words) => {
     expect(plainWords(markdown)).toBe(words);

@@ -56,6 +56,11 @@ describe("inline HTML", () => {
     ["so $x_1 < y_1$ is", 'so <span class="math">x_1 &#60; y_1</span> is'],
     ["see 【3†L1-L4】", 'see <span class="citation">【3†L1-L4】</span>'],
     ["$5 and $10", "$5 and $10"],
+    ["a<br>b<BR/>c<br />d", "a<br>b<br>c<br>d"],
+    ["H<sub>2</sub>O, x<sup>**2**</sup>, <KBD>Ctrl</KBD>", "H<sub>2</sub>O, x<sup><strong>2</strong></sup>, <kbd>Ctrl</kbd>"],
+    ["**a<br>b** and `<br>` and \\<br>", "<strong>a<br>b</strong> and <code>&lt;br&gt;</code> and &lt;br&gt;"],
+    ["<br onclick=x> <sub class=x>a</sub> <sub>a</sup> </kbd>", "&lt;br onclick=x&gt; &lt;sub class=x&gt;a&lt;/sub&gt; &lt;sub&gt;a&lt;/sup&gt; &lt;/kbd&gt;"],
+    ["<sub><script>x</script></sub>", "<sub>&lt;script&gt;x&lt;/script&gt;</sub>"],
     ["`$x$ 【1】`", "<code>$x$ 【1】</code>"],
   ])("%j", (text, html) => expect(inlineHtml(text)).toBe(html));
 
@@ -92,6 +97,12 @@ describe("unfinished text", () => {
     ["as 【3†L1", "as "],
     ["as 【3†L1】 so", "as 【3†L1】 so"],
     ["~~gone", "~~gone~~"],
+    ["H<sub>2", "H<sub>2</sub>"],
+    ["H<sub>2</su", "H<sub>2</sub>"],
+    ["x<sup>**a", "x<sup>**a**</sup>"],
+    ["one<b", "one"],
+    ["one<br /", "one"],
+    ["1 < 2", "1 < 2"],
   ])("%j is shown as %j", (text, shown) => expect(settle(text)).toBe(shown));
 });
 

@@ -51,6 +51,28 @@ describe("the nodes", () => {
     expect([...node.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent))).toEqual([["a", "b"], ["1", "2"], ["3", ""]]);
     expect(node.querySelector("td.align-right strong")?.textContent).toBe("2");
   });
+  test("a few tags without attributes are read, in cells of tables above all, however they come", () => {
+    const text = "| a |\n|---|\n| one<br>H<sub>2</sub>O<br><kbd>C</kbd> |";
+    whole(text);
+    const cell = node.querySelector("td");
+    expect(cell?.querySelectorAll("br").length).toBe(2);
+    expect([cell?.querySelector("sub")?.textContent, cell?.querySelector("kbd")?.textContent]).toEqual(["2", "C"]);
+    const shown = node.innerHTML;
+    for (let size = 1; size < 6; size++) {
+      node.replaceChildren();
+      view = new MarkdownView(node);
+      for (let end = size; end < text.length; end += size) {
+        view.show({ text: text.slice(0, end), isLive: true });
+        expect(node.textContent).not.toContain("<");
+      }
+      view.show({ text, isLive: false });
+      expect(node.innerHTML).toBe(shown);
+    }
+  });
+  test("a long paragraph is not cut inside a pair of tags", () => {
+    whole(`${"word ".repeat(299)}<sup>${"small ".repeat(20)}</sup> end`);
+    expect(node.querySelector("sup")?.textContent).toBe("small ".repeat(20));
+  });
   test("lists, tasks and quotes nest", () => {
     whole("3. a\n   - [x] b\n   - [ ] c\n\n> d");
     expect(node.querySelector("ol")?.getAttribute("start")).toBe("3");

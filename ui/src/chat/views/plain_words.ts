@@ -6,6 +6,8 @@ export function plainWords(markdown: string): string {
     .replace(/^ {0,3}(```|~~~)[^\n]*\n[\s\S]*?(?:^ {0,3}\1[^\n]*$|$(?![\s\S]))/gm, " (code) ")
     .replace(/^ {0,3}\|?[ :|-]*-[ :|-]*\|[ :|-]*$/gm, " ") // the line below the head of a table
     .replace(/^ {0,3}(?:[-*_] *){3,}$/gm, " ")
+    .replace(/<br *\/?>/gi, " ")
+    .replace(/<\/?(?:sub|sup|kbd)>/gi, "")
     .replace(/^ {0,3}#{1,6} +/gm, "")
     .replace(/^[ \t]*(?:> ?)+/gm, "")
     .replace(/^[ \t]*[-*+] +/gm, "")
