@@ -138,15 +138,47 @@ def test_harmony_text_brings_back_instructions_and_settings() -> None:
     conversation = Conversation([system, Message.developer("Be kind.\n\n# Tools"), Message.user("Hi")])
     written = write_harmony(conversation)
     assert (written.losses, read_harmony(written.text).conversation) == ((), conversation)
-    tools = Conversation([Message.developer("Be kind.", functions=[ToolDescription("f")])])
-    assert [(loss.message, loss.what) for loss in write_tokens(tools).losses][:1] == [(0, "instructions")]
 
 
-def test_tools_in_harmony_text_are_said_to_stay_text() -> None:
-    tools = Conversation([Message.user("Hi"), Message.developer("Be kind.", functions=[ToolDescription("f")])])
-    imported = read_tokens(write_tokens(tools).value)
+def test_harmony_text_brings_back_tools_and_the_system_message_that_speaks_of_them() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "city": {
+                "type": "string",
+                "description": "Which one.\nA name.",
+                "enum": ["Rome", "Paris"],
+                "default": "Rome",
+            },
+            "days": {"type": "integer", "default": 3},
+            "places": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"a-b": {"type": ["string", "null"]}}},
+            },
+            "odd": {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "boolean"}]},
+        },
+        "required": ["city"],
+    }
+    functions = [ToolDescription("f", "Does it.\nTwice.", schema), ToolDescription("g")]
+    system = Message.system(SystemContent("You are two\nlines.", conversation_start_date="2026-11-15"))
+    for developer in (Message.developer("Be kind.", functions=functions), Message.developer(functions=functions)):
+        conversation = Conversation([system, developer, Message.user("Hi")])
+        imported = read_tokens(write_tokens(conversation).value)
+        assert imported.losses == ()
+        assert imported.conversation[0] == system
+        content = imported.conversation[1].content
+        assert isinstance(content, DeveloperContent) and content.tools is not None
+        assert [tool.name for tool in content.tools["functions"].tools] == ["f", "g"]
+        assert render(imported.conversation).tokens == render(conversation).tokens
+        # What the model reads of a schema is less than the schema.
+        assert "integer" not in str(content.tools) and "number" in str(content.tools)
+
+
+def test_declarations_that_nobody_prints_stay_text_and_it_is_said() -> None:
+    text = "# Tools\n\n## functions\n\nnamespace functions {\n\ntype f = (_: Something) => any;\n\n}"
+    imported = read_harmony(f"<|start|>user<|message|>Hi<|end|><|start|>developer<|message|>{text}<|end|>")
     assert [(loss.message, loss.what) for loss in imported.losses] == [(1, "tools")]
-    assert render(imported.conversation).tokens == render(tools).tokens
+    assert imported.conversation[1].text == text
 
 
 def test_harmony_text_refuses_what_would_become_a_token() -> None:

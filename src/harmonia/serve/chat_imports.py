@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -44,6 +45,7 @@ from harmonia.serve.api.json_bodies import read_json
 from harmonia.serve.harmony_bodies import MOST_CHARACTERS, MOST_SPECIALS, too_large
 from harmonia.serve.identity import new_id
 from harmonia.serve.markdown_titles import split_title
+from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
 from harmonia.serve.store import StoredChatTurn
 from harmonia.vocabulary import FIRST_SPECIAL, find_spellings
@@ -79,8 +81,8 @@ class ImportedFile:
         return ", ".join(dict.fromkeys(self.formats))
 
 
-def read_file(text: str, name: str, limits: Limits, now: float) -> ImportedFile:
-    """Everything that is in a file. Takes its time: for a thread."""
+def read_file(text: str, name: str, limits: Limits, now: float, tools: Sequence[ServerTool] = ()) -> ImportedFile:
+    """Everything that is in a file. Takes its time: for a thread. `tools` are those that the server offers itself."""
     if len(text) > MOST_IMPORTED_CHARACTERS:
         too_large(f"the file has {len(text)} characters, and {MOST_IMPORTED_CHARACTERS} are allowed", _TEXT)
     text = text.removeprefix("\ufeff")
@@ -91,7 +93,7 @@ def read_file(text: str, name: str, limits: Limits, now: float) -> ImportedFile:
     losses: list[str] = []
     for where, document in documents:
         try:
-            losses += (f"{where}{loss}" for loss in _read(document, text, name, limits, now, file))
+            losses += (f"{where}{loss}" for loss in _read(document, text, name, limits, now, file, tools))
             if sum(len(draft.turns) for draft in file.chats) > MOST_IMPORTED_TURNS:
                 too_large(f"the file has more than {MOST_IMPORTED_TURNS} turns", _TEXT)
         except InputError as error:
@@ -159,7 +161,15 @@ def _is_conversation(value: Any) -> bool:
     return entry.get("format") == FORMAT or isinstance(entry.get("messages"), list)
 
 
-def _read(document: Any, text: str, name: str, limits: Limits, now: float, file: ImportedFile) -> list[str]:
+def _read(
+    document: Any,
+    text: str,
+    name: str,
+    limits: Limits,
+    now: float,
+    file: ImportedFile,
+    tools: Sequence[ServerTool],
+) -> list[str]:
     """One conversation. Gives what is lost of it."""
     if isinstance(document, dict) and cast("Json", document).get("format") == FORMAT:
         file.formats.append(FORMAT)
@@ -176,7 +186,9 @@ def _read(document: Any, text: str, name: str, limits: Limits, now: float, file:
     if len(imported.conversation) > limits.items:
         too_large(f"the conversation has {len(imported.conversation)} messages, and {limits.items} are allowed", _TEXT)
     file.formats.append(format_name)
-    draft, losses = _draft(imported, title, name, now)
+    # A prompt says which tools the model had; other formats say only which were declared.
+    offered = tools if format_name in _SAMPLED else ()
+    draft, losses = _draft(imported, title, name, now, offered)
     file.chats.append(draft)
     return [_sentence(loss) for loss in (*imported.losses, *losses) if _is_lost(loss)]
 
@@ -275,7 +287,9 @@ def _stored(turn: Json) -> StoredChatTurn:
 # ── others ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _draft(imported: Imported, title: str, name: str, now: float) -> tuple[Draft, list[Lossy]]:
+def _draft(
+    imported: Imported, title: str, name: str, now: float, offered: Sequence[ServerTool]
+) -> tuple[Draft, list[Lossy]]:
     conversation, identity = _split_identity(imported.conversation)
     written = to_responses_body(conversation, call_ids=imported.call_ids)
     body: Json = written.value
@@ -285,8 +299,13 @@ def _draft(imported: Imported, title: str, name: str, now: float) -> tuple[Draft
     if items and items[0].get("role") in ("developer", "system"):
         settings["instructions"] = "\n\n".join(part["text"] for part in items.pop(0)["content"])
     functions = [tool for tool in body.get("tools", ()) if tool.get("type") == "function"]
-    if functions:
-        settings["functions"] = functions
+    # Those that this server offers are its own: they are not declared a second time, and what is missing is off.
+    names = {tool.get("name") for tool in functions}
+    own = [tool for tool in functions if tool.get("name") not in {each.tool.name for each in offered}]
+    if own:
+        settings["functions"] = own
+    if off := [f"{each.server}.{each.name}" for each in offered if each.tool.name not in names]:
+        settings["tools_off"] = off
     if len(functions) < len(body.get("tools", ())):
         losses.append(Lossy("$.tools", "tools", "a chat declares functions only; other tools are left out"))
     if "reasoning" in body:
@@ -333,7 +352,7 @@ def _turns_of(items: list[Json], now: float) -> list[StoredChatTurn]:
             "items": items[start:end],
             "status": "completed",
             "created_at": int(now),
-            "details": {},
+            "details": {"imported": True},
         }
         read_turn(turn)
         turns.append(_stored(turn))

@@ -237,7 +237,8 @@ class Chats:
         service = self._service
         now = int(service.clock())
         async with self._import_turn.pass_():
-            file = await asyncio.to_thread(read_file, asked.text, asked.name, service.settings.limits, now)
+            limits = service.settings.limits
+            file = await asyncio.to_thread(read_file, asked.text, asked.name, limits, now, service.tools)
         chats = [
             (
                 StoredChat(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import tracemalloc
 import unicodedata
 from collections.abc import Callable, Coroutine
@@ -16,6 +17,7 @@ import pytest
 from harmonia import Conversation, render
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Message, SystemContent
+from harmonia.run.tools import Tool
 from harmonia.serve.api.chats import MOST_IMPORTED, MOST_IMPORTED_TURNS
 from harmonia.serve.api.json_bodies import MOST_VALUES
 from harmonia.serve.chat_exports import branch_of, request_for, sendable_items, split_branch, write_chat_markdown
@@ -152,6 +154,85 @@ def test_typed_control_tokens_stay_text_in_every_file_and_back(tmp_path: Path) -
                 assert whole["title"] == typed
 
     serving(tmp_path, work)
+
+
+_SCHEMAS: list[Json] = [
+    {"type": "object", "properties": {}},
+    {"type": "object", "properties": {"city": {"type": "string", "description": "Which.\nOne."}}, "required": ["city"]},
+    {
+        "type": "object",
+        "properties": {
+            "unit": {"type": "string", "enum": ["C", "F"], "default": "C"},
+            "days": {"type": "integer", "default": 3, "minimum": 1},
+            "odd-name": {"type": ["number", "null"]},
+            "places": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "boolean"}}}},
+        },
+    },
+]
+_WORDS = ("Hello", "Wie geht’s?", "# Tools\n\n## functions", "Reasoning: high", "a\nb\n\nc", "🦜", '{"a": 1}', "“x”  y")
+
+
+def _some_chat(seed: int) -> tuple[Json, list[Json]]:
+    """The settings and the turns of a chat: texts, calls with results, functions, tools that are switched off."""
+    chance = random.Random(seed)
+    settings: Json = {"effort": chance.choice(("low", "medium", "high"))}
+    if chance.random() < 0.5:
+        settings["identity"] = chance.choice(("You are Ada.", "You are Ada.\nAnd kind."))
+    if chance.random() < 0.6:
+        settings["instructions"] = chance.choice(_WORDS)
+    names = chance.sample(["get_weather", "look_up", "f"], chance.randint(0, 3))
+    if names:
+        settings["functions"] = [
+            {
+                "type": "function",
+                "name": name,
+                "description": chance.choice(("Does it.", "One.\nTwo.")),
+                "parameters": schema,
+            }
+            for name, schema in zip(names, chance.choices(_SCHEMAS, k=len(names)), strict=True)
+        ]
+    if chance.random() < 0.4:
+        settings["tools_off"] = chance.choice((["sky.moon"], ["sky.moon", "sky.weather"]))
+    turns: list[Json] = []
+    for number in range(chance.randint(1, 4)):
+        asked = a_turn(f"turn_q{number}", turns[-1]["id"] if turns else None, said(chance.choice(_WORDS)))
+        turns.append(asked)
+        if names and chance.random() < 0.5:
+            call: Json = {"type": "function_call", "call_id": f"c{number}", "name": names[0], "arguments": '{"a": 1}'}
+            turns.append(a_turn(f"turn_c{number}", turns[-1]["id"], call))
+            result = {"type": "function_call_output", "call_id": f"c{number}", "output": chance.choice(_WORDS)}
+            turns.append(a_turn(f"turn_r{number}", turns[-1]["id"], result))
+        turns.append(a_turn(f"turn_a{number}", turns[-1]["id"], answered(chance.choice(_WORDS))))
+    return settings, turns
+
+
+@pytest.mark.parametrize("format_", ["json", "markdown", "harmony", "tokens"])
+def test_what_is_exported_comes_back_and_is_exported_as_the_same(tmp_path: Path, format_: str) -> None:
+    tools = [
+        ServerTool("sky", name, Tool(f"sky___{name}", f"The {name}.", _SCHEMAS[1], lambda arguments: "it"), "run")
+        for name in ("weather", "moon")
+    ]
+
+    async def work(server: RealServer) -> None:
+        for seed in range(25):
+            settings, turns = _some_chat(seed)
+            chat_id = (await server.ask("POST", "/v1/chats", {"title": "A title", "settings": settings})).json["id"]
+            for turn in turns:
+                assert (await server.ask("PUT", f"/v1/chats/{chat_id}/turns/{turn['id']}", turn)).status == 200
+            file = await server.ask("GET", f"/v1/chats/{chat_id}/export?format={format_}")
+            asked = {"text": file.body.decode(), "name": "x"}
+            back = (await server.ask("POST", "/v1/chats/import", asked)).json
+            assert (back["losses"], len(back["chats"])) == ([], 1), seed
+            again = await server.ask("GET", f"/v1/chats/{back['chats'][0]['id']}/export?format={format_}")
+            if format_ == "json":
+                one, other = file.json, again.json
+                assert one["settings"] == other["settings"], seed
+                said_ = [[turn["items"] for turn in each["turns"]] for each in (one, other)]
+                assert said_[0] == said_[1], seed
+            else:
+                assert again.body == file.body, seed
+
+    serving(tmp_path, work, analysis="shown", tools=tools)
 
 
 def test_our_own_json_comes_back_whole_with_new_ids(tmp_path: Path) -> None:
