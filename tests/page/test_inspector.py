@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -429,3 +430,25 @@ def test_a_whole_walk_by_keyboard_alone(visit: Visit) -> None:
     expect(page.locator(".token-detail")).to_contain_text("200006")
     keyboard.press("ArrowRight")
     expect(page.locator(".token-detail")).to_contain_text("1428")
+
+
+def test_counts_agree_between_the_tabs_and_filters_count_messages(
+    start_server: StartServer, open_page: OpenPage
+) -> None:
+    text = BROKEN.rstrip("\n")
+    number = len(encode(text, special="all"))
+    visit = open_page(start_server(), "#/inspect")
+    visit.inspect(text)
+    page = visit.page
+    expect(page.locator(".input-line")).to_contain_text(f"about {number} tokens")
+    expect(visit.open_tab("Overview").locator(".totals")).to_contain_text(f"Tokens{number}")
+    panel = visit.open_tab("Tokens")
+    expect(panel).to_contain_text(f"about {number} tokens")
+    expect(panel.locator("[data-token]")).to_have_count(number)
+    # The stray word is drawn as the tokens that it is.
+    stray = panel.locator(".token.outside")
+    expect(stray.first).to_have_text("comment")
+    expect(stray.nth(1)).to_have_text("ary")
+    expect(visit.open_tab("Replay")).to_contain_text(f"of {number}")
+    visit.open_tab("Messages").get_by_label("Channel").select_option("analysis")
+    expect(page.get_by_text(re.compile(r"^1 of 4 messages shown$"))).to_be_visible()

@@ -23,6 +23,9 @@ from harmonia.parts.inspection import (
     Input,
     OptionWords,
     Trace,
+    TracedMessage,
+    TracedText,
+    TracedTurn,
     describe_diagnostic,
     describe_event,
     describe_message,
@@ -172,12 +175,15 @@ def describe(taken: Taken, traced: Trace, include: Collection[Includable]) -> Js
     notes: list[str] = list(answer["notes"])
     answer |= describe_pasted(taken.pasted)
     if "token_table" in include:
-        used = {
-            token
-            for item in traced.messages
-            for ids in (item.header_ids, item.body_ids, item.stop_ids)
-            for token in ids
-        }
+        used: set[int] = set()
+        for item in traced.items:
+            match item:
+                case TracedMessage():
+                    used.update(item.header_ids, item.body_ids, item.stop_ids)
+                case TracedText():
+                    used.update(item.ids)
+                case TracedTurn():
+                    pass
         answer["token_table"] = {str(token): _describe_any_token(token, vocabulary) for token in sorted(used)}
     if "text" in include:
         answer["text"] = traced.text

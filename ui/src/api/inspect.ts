@@ -6,6 +6,15 @@ import type { Item, ResponseRequest, SampledEntry } from "./wire";
 export type InputKind = "auto" | "tokens" | "text" | "stripped" | "sse" | "harmony-json" | "chat" | "responses" | "markdown";
 export type Role = "system" | "developer" | "user" | "assistant" | "tool";
 
+/** Text that is part of no message. */
+export interface OutsideText {
+  text: string;
+  start_char: number;
+  tokens: number;
+  /** Where they were asked for. */
+  ids?: number[];
+}
+
 export interface InspectInput {
   text?: string;
   tokens?: number[];
@@ -123,7 +132,7 @@ export interface Inspection {
   tokens: number;
   counts_are_exact: boolean;
   messages: InspectedMessage[];
-  outside: { text: string; start_char: number; tokens: number }[];
+  outside: OutsideText[];
   /** The ends of turns, each with how many messages and pieces outside of messages stand before it. */
   turns: { stop: string | null; hidden_because: string | null; messages: number; outside: number }[];
   channels: ChannelCount[];

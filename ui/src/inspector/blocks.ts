@@ -4,7 +4,7 @@
  * A block lies in one message (or in one text outside of messages) and never cuts a character that several tokens share.
  */
 
-import type { InspectedMessage, Inspection } from "../api/inspect";
+import type { InspectedMessage, Inspection, OutsideText } from "../api/inspect";
 import type { Hit } from "./search";
 import { type Group, type TokenTable, groupTokens } from "./spelled";
 import { type Piece, type Row, idsOf, piecesOf } from "./trace";
@@ -25,12 +25,12 @@ export interface Block {
 
 export const TOKENS_PER_BLOCK = 96;
 
-const grouped = new WeakMap<InspectedMessage, Group[]>();
+const grouped = new WeakMap<InspectedMessage | OutsideText, Group[]>();
 
-/** The groups of a message's tokens. They are found once. */
-export function groupsOf(message: InspectedMessage, table: TokenTable): Group[] {
-  let found = grouped.get(message);
-  if (found === undefined) grouped.set(message, (found = groupTokens(idsOf(message), table)));
+/** The groups of the tokens of a message, or of a text outside of messages. They are found once. */
+export function groupsOf(piece: InspectedMessage | OutsideText, table: TokenTable): Group[] {
+  let found = grouped.get(piece);
+  if (found === undefined) grouped.set(piece, (found = groupTokens("role" in piece ? idsOf(piece) : (piece.ids ?? []), table)));
   return found;
 }
 
@@ -60,16 +60,13 @@ export function blocksOf(inspection: Inspection, shown: readonly Row[]): Block[]
     if (row.kind !== "message" && row.kind !== "outside") continue;
     const piece = pieces.get(row.kind === "message" ? `m${row.message}` : `o${row.outside}`);
     if (piece === undefined) continue;
-    const { message, outside, start, count } = piece;
-    const whole = message === null ? undefined : inspection.messages[message];
-    if (whole === undefined) {
-      blocks.push({ key: `o${outside}`, message, outside, groups: [], start, count, base: start, isFirst: true });
-      continue;
-    }
+    const { message, outside, start } = piece;
+    const whole = message === null ? inspection.outside[outside ?? -1] : inspection.messages[message];
+    if (whole === undefined) continue;
     for (const groups of chunks(groupsOf(whole, inspection.token_table ?? {}))) {
       const from = groups[0]?.start ?? 0;
       const size = groups.reduce((sum, group) => sum + group.ids.length, 0);
-      blocks.push({ key: `m${message}-${from}`, message, outside, groups, start: start + from, count: size, base: start, isFirst: from === 0 });
+      blocks.push({ key: `${message === null ? `o${outside}` : `m${message}`}-${from}`, message, outside, groups, start: start + from, count: size, base: start, isFirst: from === 0 });
     }
   }
   return blocks;

@@ -47,8 +47,19 @@ export function toneOfChannel(channel: string): Tone {
 export const countOf = (message: InspectedMessage): number =>
   message.tokens.header + message.tokens.body + message.tokens.stop;
 
-/** Messages and what is outside of them, in order, with their places among the tokens. */
-export function piecesOf(inspection: Inspection): Piece[] {
+/** `60 tokens`; of a text it is what it would be encoded to. */
+export const tokensOf = ({ tokens, counts_are_exact }: Inspection): string => `${counts_are_exact ? "" : "about "}${counted(tokens, "token")}`;
+
+const listed = new WeakMap<Inspection, readonly Piece[]>();
+
+/** Messages and what is outside of them, in order, with their places among the tokens. They are found once. */
+export function piecesOf(inspection: Inspection): readonly Piece[] {
+  let pieces = listed.get(inspection);
+  if (pieces === undefined) listed.set(inspection, (pieces = findPieces(inspection)));
+  return pieces;
+}
+
+function findPieces(inspection: Inspection): Piece[] {
   const pieces: Piece[] = [];
   let next = 0;
   let outside = 0;
@@ -121,6 +132,8 @@ export function rowsOf(inspection: Inspection): Row[] {
   addTurns();
   return rows;
 }
+
+export const messagesIn = (rows: readonly Row[]): number => rows.filter((row) => row.kind === "message").length;
 
 export const rowKey = (row: Row): string => {
   switch (row.kind) {

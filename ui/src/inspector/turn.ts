@@ -29,5 +29,17 @@ export async function traceOf(chatId: string, turnId: string, signal: AbortSigna
   });
   const sampled = cut.turn.role === "assistant" ? cut.turn.details.sampled : undefined;
   const asked = { request, output: cut.output, ...(sampled === undefined ? {} : { sampled }) };
-  return { trace: await traceTurn(asked, INCLUDE, signal), title: chat.title };
+  const trace = await traceTurn(asked, INCLUDE, signal);
+  return { trace: { ...trace, notes: [...trace.notes, ...changedArguments([...cut.branch, cut.turn])] }, title: chat.title };
+}
+
+/** The tokens have the arguments that a tool was run with; here is what the model asked for where a person changed them. */
+export function changedArguments(path: readonly Turn[]): string[] {
+  const items = path.flatMap((turn) => turn.items);
+  return items.flatMap((item) => {
+    if (item.type !== "mcp_approval_response" || item.harmonia_arguments == null) return [];
+    const request = items.find((one) => one.type === "mcp_approval_request" && one.id === item.approval_request_id);
+    if (request?.type !== "mcp_approval_request") return [];
+    return [`you changed the arguments of ${request.server_label}.${request.name}: the model asked for ${request.arguments}, and it was run with ${item.harmonia_arguments}`];
+  });
 }

@@ -60,7 +60,7 @@ describe("tokens", () => {
 describe("blocks", () => {
   it("are bounded, cover every token once, and never cut a character", () => {
     const body = Array.from({ length: 200 }, () => [12194, 9552, 99, 250]).flat();
-    const inspection = inspectionOf([message(0, { body }), message(1)], { outside: [{ text: "x", start_char: 90, tokens: 1 }] });
+    const inspection = inspectionOf([message(0, { body }), message(1)], { outside: [{ text: "x", start_char: 90, tokens: 1, ids: [12194] }] });
     const blocks = blocksOf(inspection, rowsOf(inspection));
     expect(blocks.every((block) => block.groups.length <= TOKENS_PER_BLOCK)).toBe(true);
     let next = 0;

@@ -13,7 +13,7 @@ from harmonia.parts.inspection.replays import Replayed, ReplayStep, replay
 from harmonia.parts.inspection.report import describe_raised, describe_trace
 from harmonia.parts.inspection.schema_costs import SchemaCost, find_schema_costs
 from harmonia.parts.inspection.spellings import TypedSpelling, find_typed_spellings
-from harmonia.parts.inspection.traced import OptionWords, Trace, TracedMessage, TracedText, hint_for, trace
+from harmonia.parts.inspection.traced import OptionWords, Trace, TracedMessage, TracedText, TracedTurn, hint_for, trace
 
 __all__ = [
     "As",
@@ -26,6 +26,7 @@ __all__ = [
     "Trace",
     "TracedMessage",
     "TracedText",
+    "TracedTurn",
     "TypedSpelling",
     "describe_diagnostic",
     "describe_event",

@@ -28,7 +28,7 @@ def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) ->
         "tokens": traced.tokens,
         "counts_are_exact": traced.has_ids,
         "messages": [_describe_message(item, ids=ids) for item in traced.messages],
-        "outside": [{"text": item.text, "start_char": item.start_char, "tokens": len(item.ids)} for item in outside],
+        "outside": [_describe_outside(item, ids=ids) for item in outside],
         "turns": _describe_turns(traced),
         "channels": [msgspec.structs.asdict(count) for count in traced.channels],
         "diagnostics": [
@@ -70,6 +70,11 @@ def _describe_turns(traced: Trace) -> list[dict[str, Any]]:
 def _excerpt(diagnostic: Diagnostic, text: str) -> dict[str, str] | None:
     at = diagnostic.at.character
     return None if at is None else excerpt(text, at, marked_length(diagnostic, text), _EXCERPT_CELLS)._asdict()
+
+
+def _describe_outside(item: TracedText, *, ids: bool) -> dict[str, Any]:
+    described = {"text": item.text, "start_char": item.start_char, "tokens": len(item.ids)}
+    return {**described, "ids": item.ids} if ids else described
 
 
 def _describe_message(item: TracedMessage, *, ids: bool) -> dict[str, Any]:

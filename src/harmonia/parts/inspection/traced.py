@@ -7,6 +7,7 @@ not certain.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
@@ -148,10 +149,14 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
     tokens = taken.tokens
     text = taken.text if tokens is None else spell_out(tokens, vocabulary)
 
+    # All of a text is encoded at once: encoded piece by piece it would have more tokens than it has.
+    encoded = vocabulary.encode(text, special="all") if tokens is None else []
+    starts = _char_starts(encoded, vocabulary)
+
     def ids_of(start: _Place, end: _Place) -> list[int]:
         if tokens is not None:
             return tokens[start[0] : end[0]]
-        return vocabulary.encode(text[start[1] : end[1]], special="all")
+        return encoded[bisect_left(starts, start[1]) : bisect_left(starts, end[1])]
 
     numbers: dict[int | None, list[int]] = {}  # of the diagnostics, by message
     for number, diagnostic in enumerate(parsed.diagnostics, 1):
@@ -224,6 +229,18 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
         taken.lacks_what_was_parsed,
         taken.took_for,
     )
+
+
+def _char_starts(tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
+    """The character in which each token begins; several may share one. A token belongs to the part it begins in."""
+    starts: list[int] = []
+    characters = 0
+    for token in tokens:
+        data = vocabulary.token_bytes[token]
+        begun = sum(byte & 0xC0 != 0x80 for byte in data)
+        starts.append(characters - (data[0] & 0xC0 == 0x80))
+        characters += begun
+    return starts
 
 
 def _behind_white_space(started: MessageStarted, text: str, tokens: Sequence[int] | None) -> _Place:

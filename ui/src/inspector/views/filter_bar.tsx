@@ -7,7 +7,7 @@ import { coverRef } from "../covered";
 import { type Filters, NO_FILTERS, choicesOf, isFiltered } from "../filters";
 import { MOST_HITS, type SearchPlace } from "../search";
 import { filters, hitAt, hits, inspection, look, rows, search, selected, shown, stepHit, stepProblem } from "../state";
-import { counted, number } from "../trace";
+import { counted, messagesIn, number } from "../trace";
 
 const PLACES: [SearchPlace, string][] = [
   ["all", "Text and headers"],
@@ -56,7 +56,7 @@ export function FilterBar({ children }: { children?: ComponentChildren }) {
       {isFiltered(filters.value) && (
         <>
           <button onClick={() => (filters.value = NO_FILTERS)}>All</button>
-          <span class="quiet" role="status">{`${number(shown.value.length)} of ${number(rows.value.length)} shown`}</span>
+          <span class="quiet" role="status">{`${number(messagesIn(shown.value))} of ${counted(messagesIn(rows.value), "message")} shown`}</span>
         </>
       )}
       <Problems />

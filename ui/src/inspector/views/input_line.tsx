@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { InspectIcon } from "../../parts/icons";
 import { hashOf } from "../../route";
 import { input, inspectInput, inspection, isInputOpen, origin, turnTrace } from "../state";
-import { counted } from "../trace";
+import { counted, tokensOf } from "../trace";
 
 export function InputLine() {
   const section = useRef<HTMLElement>(null);
@@ -28,10 +28,10 @@ export function InputLine() {
           </span>
         ) : (
           <span>
-            Taken for <strong>{found.taken_for}</strong>
+            Read as <strong>{found.taken_for}</strong>
           </span>
         )}
-        <span class="quiet">{`${counted(found.tokens, "token")}, ${counted(found.messages.length, "message")}, ${counted(found.diagnostics_total, "problem")}`}</span>
+        <span class="quiet">{`${tokensOf(found)}, ${counted(found.messages.length, "message")}, ${counted(found.diagnostics_total, "problem")}`}</span>
         <button id="change-input" onClick={() => (isInputOpen.value = true)}>
           {from.kind === "turn" ? "Inspect something else" : "Change"}
         </button>
@@ -46,7 +46,7 @@ export function InputLine() {
       )}
       {losses.length > 0 && (
         <details>
-          <summary>{`${counted(losses.length, "thing")} had no place in the format`}</summary>
+          <summary>{`${counted(losses.length, "thing")} could not be converted`}</summary>
           <ul>
             {losses.map((loss) => (
               <li key={loss}>{loss}</li>

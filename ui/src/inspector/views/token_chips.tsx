@@ -8,7 +8,8 @@ import { partAt } from "../trace";
 export type Mode = "text" | "ids" | "both";
 
 interface Props {
-  message: InspectedMessage;
+  /** Null for text outside of messages. */
+  message: InspectedMessage | null;
   groups: readonly Group[];
   table: TokenTable;
   /** The position of the message's first token in the trace. */
@@ -28,7 +29,7 @@ function Chips({ message, groups, table, base, mode, cursor, scope, boundary }: 
       {groups.map((group) => {
         const chips = group.ids.map((id, offset) => {
           const at = base + group.start + offset;
-          const part = partAt(message, group.start + offset);
+          const part = message === null ? "outside" : partAt(message, group.start + offset);
           const info = table[String(id)];
           const isSplit = group.ids.length > 1;
           const text = isSplit ? hexOf(info) : visible(group.text);

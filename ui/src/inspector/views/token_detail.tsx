@@ -2,19 +2,22 @@
 
 import { groupsOf } from "../blocks";
 import { hexOf, visible } from "../spelled";
-import { inspection, messageOf, starts, turnTrace } from "../state";
-import { countOf, number, partAt } from "../trace";
+import { inspection, turnTrace } from "../state";
+import { number, partAt, piecesOf } from "../trace";
 
 export function TokenDetail({ at }: { at: number | null }) {
   const found = inspection.value;
   if (found === null || at === null) return <p class="token-detail quiet">Point at a token, or walk with the arrow keys.</p>;
-  const index = messageOf({ kind: "token", token: at });
-  const message = index === null ? undefined : found.messages[index];
-  const offset = at - (starts.value[index ?? 0] ?? 0);
-  if (index === null || message === undefined || offset >= countOf(message)) {
-    return <p class="token-detail">{`Token ${number(at)}: part of no message.`}</p>;
-  }
-  const group = groupsOf(message, found.token_table ?? {}).find((one) => one.start <= offset && offset < one.start + one.ids.length);
+  const piece = piecesOf(found).findLast((one) => one.start <= at && at < one.start + one.count);
+  const message = piece?.message == null ? null : (found.messages[piece.message] ?? null);
+  const whole = piece === undefined ? undefined : (message ?? found.outside[piece.outside ?? -1]);
+  if (piece === undefined || whole === undefined) return <p class="token-detail">{`Token ${number(at)}: part of no message.`}</p>;
+  const offset = at - piece.start;
+  const group = groupsOf(whole, found.token_table ?? {}).find((one) => one.start <= offset && offset < one.start + one.ids.length);
+  const where =
+    message === null
+      ? "text that is part of no message"
+      : `${partAt(message, offset)} of message ${(piece.message ?? 0) + 1}, ${message.role}${message.channel === null ? "" : `, ${message.channel}`}`;
   const id = group?.ids[offset - group.start];
   const info = found.token_table?.[String(id)];
   return (
@@ -26,7 +29,7 @@ export function TokenDetail({ at }: { at: number | null }) {
       <Fact name="Bytes" value={info?.bytes == null ? "none" : hexOf(info)} />
       <Fact name="Kind" value={group?.isSpecial ? "special token" : "text"} />
       {turnTrace.value?.prompt_tokens === at && <Fact name="First token" value="of the answer" />}
-      <Fact name="In" value={`${partAt(message, offset)} of message ${index + 1}, ${message.role}${message.channel === null ? "" : `, ${message.channel}`}`} />
+      <Fact name="In" value={where} />
     </dl>
   );
 }

@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import { type Block, blocksOf, tokenOfHit } from "../blocks";
 import { coveredTop } from "../covered";
 import { arrive, currentHit, inspection, jumps, messageOf, select, selected, shown, starts, turnTrace } from "../state";
-import { counted, lastNotAbove, number, toneOf } from "../trace";
+import { lastNotAbove, number, tokensOf, toneOf } from "../trace";
 import { isPrinting, useWindow } from "../use_window";
 import { FilterBar } from "./filter_bar";
 import { ModeChoice, mode } from "./mode_choice";
@@ -67,7 +67,7 @@ export function TokensView() {
         <ModeChoice name="mode" />
       </FilterBar>
       <p class="quiet">
-        {`${counted(inspection.value.tokens, "token")}. Special tokens have a double frame, tokens of headers a line below; a frame around several tokens is one character whose bytes they share. · is a space, ↵ a line's end.`}
+        {`${tokensOf(inspection.value)}. Special tokens have a double frame, tokens of headers a line below; a frame around several tokens is one character whose bytes they share. · is a space, ↵ a line's end.`}
       </p>
       <div
         ref={list.listRef}
@@ -111,28 +111,18 @@ export function TokensView() {
 
 function BlockTokens({ block }: { block: Block }) {
   const found = inspection.value;
-  const message = block.message === null ? undefined : found?.messages[block.message];
   if (found === null) return null;
+  const message = block.message === null ? null : (found.messages[block.message] ?? null);
+  const tone = message === null ? "unknown" : toneOf(message);
   const at = cursor.value;
-  const isHere = at !== null && at >= block.start && at < block.start + block.count;
-  if (message === undefined) {
-    const outside = found.outside[block.outside ?? -1];
-    return (
-      <div class="block-tokens tone-unknown">
-        <span class="block-name" aria-hidden="true">{`Outside · ${number(block.start)}`}</span>
-        <span role="option" class={isHere ? "token outside current" : "token outside"} id={`${SCOPE}-${isHere ? at : block.start}`} data-token={block.start} aria-selected={isHere}>
-          {outside?.text}
-        </span>
-      </div>
-    );
-  }
-  const here = isHere ? at : null;
+  const here = at !== null && at >= block.start && at < block.start + block.count ? at : null;
   const end = turnTrace.value?.prompt_tokens ?? null;
+  const name = message === null ? "Outside" : `${(block.message ?? 0) + 1} ${message.role}${message.channel === null ? "" : ` · ${message.channel}`}`;
   return (
-    <div class={`block-tokens tone-${toneOf(message)}`}>
+    <div class={`block-tokens tone-${tone}`}>
       <span class="block-name" aria-hidden="true">
-        {block.isFirst && <ToneBadge tone={toneOf(message)} />}
-        {block.isFirst ? `${(block.message ?? 0) + 1} ${message.role}${message.channel === null ? "" : ` · ${message.channel}`}` : ""}
+        {block.isFirst && message !== null && <ToneBadge tone={tone} />}
+        {block.isFirst ? name : ""}
         <span class="block-start">{number(block.start)}</span>
       </span>
       <TokenChips

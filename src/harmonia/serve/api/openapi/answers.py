@@ -291,7 +291,10 @@ ANSWERS: Final[dict[str, Json]] = {
                     ]
                 }
             ),
-            "outside": listed(record({"text": STRING, "start_char": COUNT, "tokens": COUNT}), "Part of no message."),
+            "outside": listed(
+                record({"text": STRING, "start_char": COUNT, "tokens": COUNT, "ids": listed(INTEGER)}, ("ids",)),
+                "Part of no message.",
+            ),
             "turns": listed(
                 record(
                     {"stop": or_null(STRING), "hidden_because": or_null(STRING), "messages": COUNT, "outside": COUNT}
