@@ -101,7 +101,7 @@ def test_the_dialogs(start_server: StartServer, open_page: OpenPage) -> None:
         expect(visit.page.get_by_role("dialog")).to_be_visible()
         check(visit, action)
         visit.page.keyboard.press("Escape")
-    visit.page.get_by_role("button", name="Keys and help").click()
+    visit.page.get_by_role("button", name="Shortcuts and help").click()
     expect(visit.page.get_by_role("dialog")).to_be_visible()
     check(visit, "help")
 

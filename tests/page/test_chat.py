@@ -116,9 +116,15 @@ def test_tokens_speed_and_context_are_told(start_server: StartServer, open_page:
     visit.type("How much?")
     expect(visit.page.locator(".prompt-count")).to_have_text(re.compile(r"^about \d+ tokens, \d+ % of the context$"))
     visit.ask("How much?")
-    facts = visit.last_answer.locator("details.facts")
-    expect(facts.locator("summary")).to_have_text(re.compile(rf"^{len(engine.sampled[0])} tokens"))
-    inside = visit.open(facts)
+    line = visit.last_answer.locator("button.facts-line")
+    expect(line).to_have_text(re.compile(rf"^{len(engine.sampled[0])} tokens"))
+    before = line.bounding_box()
+    line.click()
+    inside = visit.last_answer.locator("dl.facts")
+    expect(inside).to_be_visible()
+    # What opens it stays where it is: a second click closes it.
+    after = line.bounding_box()
+    assert before is not None and after is not None and (before["x"], before["width"]) == (after["x"], after["width"])
     expect(inside).to_contain_text(re.compile(r"reasoning \d+, answer \d+"))
     expect(inside).to_contain_text(f"{len(engine.prompts[0])} tokens")
     expect(inside).to_contain_text(re.compile(r"first token .* s, all .* s"))
@@ -127,16 +133,44 @@ def test_tokens_speed_and_context_are_told(start_server: StartServer, open_page:
     expect(inside.get_by_role("meter")).to_have_count(1)
 
 
+def test_a_full_context_is_said_before_anything_is_sent(start_server: StartServer, open_page: OpenPage) -> None:
+    engine = ScriptedEngine(final("Some words to say."), final("More."))
+    engine.traits = Traits(context_tokens=150)
+    visit = open_page(start_server(engine))
+    send = visit.page.get_by_role("button", name="Send")
+    visit.ask("Hello")
+    # Between messages it says how full it is.
+    used = len(engine.prompts[0]) + len(engine.sampled[0])
+    count = visit.page.locator(".prompt-count")
+    expect(count).to_have_text(f"{used} tokens, {round(used / 1.5)} % of the context")
+    expect(count.get_by_role("meter")).to_have_count(1)
+    visit.type("word " * 300)
+    warning = visit.page.locator(".composer [role=alert]", has_text="The context is full")
+    expect(warning).to_contain_text("the model reads 150")
+    expect(count).to_have_text(re.compile(r"^about \d+ tokens, [2-9]\d\d % of the context$"))
+    assert count.evaluate("(node) => getComputedStyle(node).color") == warning.evaluate(
+        "(node) => getComputedStyle(node).color"
+    )
+    expect(send).to_be_disabled()
+    visit.page.keyboard.press("Enter")
+    expect(visit.messages).to_have_count(1)
+    visit.composer.fill("short")
+    expect(send).to_be_enabled()
+    visit.ask("short")
+    assert len(engine.prompts) == 2
+
+
 def test_speed_is_told_where_it_can_be_measured(start_server: StartServer, open_page: OpenPage) -> None:
     rest = asyncio.Event()
     spoken = " and one more" * 30
     visit = open_page(start_server(ScriptedEngine([_FINAL + f"One{spoken}", rest, " four.<|return|>"])))
     answer = visit.begin_to_ask("How fast?")
     # It is counted anew each second also where nothing comes.
-    expect(answer.locator(".progress")).to_have_text(re.compile(r"about \d+ tokens, \d+ per second"))
+    expect(answer.locator(".progress")).to_have_text(re.compile(r"about \d+ tokens, \d+ tokens/s"))
     visit.server.set(rest)
     visit.wait_until_idle()
-    expect(visit.open(answer.locator("details.facts"))).to_contain_text(re.compile(r"\d+ tokens per second"))
+    answer.locator("button.facts-line").click()
+    expect(answer.locator("dl.facts")).to_contain_text(re.compile(r"\d+ tokens/s"))
 
 
 # ── stopped, and gone on with ──
@@ -402,3 +436,33 @@ def test_an_answer_goes_on_while_another_chat_is_open(start_server: StartServer,
     expect(visit.answers).to_contain_text("It begins so")
     visit.server.set(rest)
     expect(visit.answers).to_contain_text("It begins so and ends.")
+
+
+def test_each_branch_has_an_address(start_server: StartServer, open_page: OpenPage) -> None:
+    engine = ScriptedEngine(final("One."), final("Two."))
+    visit = open_page(start_server(engine))
+    page = visit.page
+    visit.ask("Hello")
+    visit.act(visit.last_answer, "Regenerate")
+    expect(visit.last_answer).to_contain_text("Two.")
+    visit.wait_until_saved()
+    visit.act(visit.last_answer, "Version before this")
+    expect(visit.last_answer).to_contain_text("One.")
+    first = page.url
+    visit.act(visit.last_answer, "Version after this")
+    expect(visit.last_answer).to_contain_text("Two.")
+    second = page.url
+    assert re.search("#/chat/chat_[^/]+/turn_", first) and first != second
+    # The link of the menu is that of the branch that is shown.
+    visit.sidebar.get_by_role("button", name="Actions for Hello").click()
+    page.get_by_role("menuitem", name="Copy link").click()
+    expect(page.get_by_text("The link was copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == second
+    visit.wait_until_saved()
+    other = open_page(visit.server, first.partition("/#")[2].join(["#", ""]))
+    expect(other.last_answer).to_contain_text("One.")
+    # An address that names another branch than the one that is shown would lead astray.
+    visit.act(visit.last_answer, "Delete")
+    visit.last_answer.get_by_role("group", name="Delete").get_by_role("button", name="Delete").click()
+    expect(visit.last_answer).to_contain_text("One.")
+    expect(page).to_have_url(first)

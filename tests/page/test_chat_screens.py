@@ -48,8 +48,10 @@ def overflow(visit: Visit) -> int:
 def test_nothing_is_wider_than_a_narrow_screen(start_server: StartServer, open_page: OpenPage) -> None:
     visit = talk(start_server, open_page, width=320, height=640)
     assert overflow(visit) <= 0
-    for accordion in visit.page.locator(".turns details.accordion, .turns details.facts").all():
+    for accordion in visit.page.locator(".turns details.accordion").all():
         visit.open(accordion)
+    for line in visit.page.locator("button.facts-line").all():
+        line.click()
     assert overflow(visit) <= 0
     visit.act(visit.messages.last, "Edit and ask anew")
     visit.act(visit.last_answer, "Delete")

@@ -218,7 +218,56 @@ def test_the_arguments_are_edited(start_server: StartServer, open_page: OpenPage
     run.click()
     expect(visit.last_answer).to_contain_text("In Rome it is 21.")
     assert sky.called == [{"city": "Rome"}] and "Rome" in prompt_of(engine)
-    expect(visit.answers.first.locator("details.of-tool summary")).to_contain_text("with other arguments")
+    call = visit.answers.first.locator("details.of-tool")
+    expect(call.locator("summary")).to_contain_text("with other arguments")
+    # What the model asked for stays: with the call, in the chat as it is stored, and in the inspector.
+    visit.wait_until_saved()
+    visit.page.reload()
+    inside = visit.open(call)
+    asked, ran = inside.locator(".call-part", has_text="Asked for"), inside.locator(".call-part", has_text="Run with")
+    expect(asked.locator("pre")).to_contain_text("Paris")
+    expect(ran.locator("pre")).to_contain_text("Rome")
+    asked.get_by_label("Raw").check()
+    expect(asked.locator("pre")).to_have_text(_PARIS)
+    visit.last_answer.get_by_role("link", name="Inspect").click()
+    note = visit.page.locator(".input-note", has_text="you changed the arguments of sky.weather")
+    expect(note).to_contain_text(f"the model asked for {_PARIS}, and it was run with")
+
+
+def test_behind_the_last_decision_what_is_typed_goes_into_the_text_field(
+    start_server: StartServer, open_page: OpenPage
+) -> None:
+    visit, _ = ask_for_approval(start_server, open_page, Sky("ask"), final("21 degrees."))
+    visit.page.get_by_role("button", name="Run once").press("Enter")
+    expect(visit.last_answer).to_contain_text("21 degrees.")
+    expect(visit.composer).to_be_focused()
+    visit.page.keyboard.type("And tomorrow?")
+    expect(visit.composer).to_have_value("And tomorrow?")
+
+
+def test_between_a_call_and_the_answer_under_it_is_a_gap(start_server: StartServer, open_page: OpenPage) -> None:
+    visit, _ = ask_for_approval(start_server, open_page, Sky("ask"), final("21 degrees."))
+    visit.page.get_by_role("button", name="Run once").click()
+    expect(visit.last_answer).to_contain_text("21 degrees.")
+    call = visit.answers.first.locator("details.of-tool").bounding_box()
+    answer = visit.last_answer.locator(".markdown").bounding_box()
+    assert call is not None and answer is not None and answer["y"] - (call["y"] + call["height"]) >= 8
+
+
+def test_nothing_covers_the_buttons_of_a_card(start_server: StartServer, open_page: OpenPage) -> None:
+    engine = ScriptedEngine(think("Paris.") + _CALL, final("21 degrees."))
+    visit = open_page(start_server(engine, tools=Sky("ask").tools), width=700, height=420)
+    visit.begin_to_ask("What is the weather?\n" * 30)
+    visit.page.get_by_role("button", name="Edit the arguments").click()
+    back = visit.page.get_by_role("button", name="Back")
+    visit.page.locator(".chat-scroll").evaluate("(place) => { place.scrollTop -= 60; }")
+    jump = visit.page.get_by_role("button", name="Jump to the newest")
+    expect(jump).to_be_visible()
+    column, over = visit.page.locator(".chat-scroll").bounding_box(), jump.bounding_box()
+    assert column is not None and over is not None and over["y"] >= column["y"] + column["height"]
+    back.click()  # which fails where something else would get the click
+    jump.click()
+    expect(jump).to_have_count(0)
 
 
 def test_a_call_is_answered_by_hand_and_not_run(start_server: StartServer, open_page: OpenPage) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from harmonia import parse
 from harmonia.serve.keys import new_api_key
 from page_views import OpenPage, StartServer, Visit
+from scripted import ScriptedEngine, final
 
 
 @pytest.fixture
@@ -195,6 +196,138 @@ def test_what_cannot_be_imported_is_refused_in_words(visit: Visit) -> None:
     assert httpx2.get(f"{visit.server.url}/v1/chats").json()["data"] == []
 
 
+def test_a_search_leads_to_the_words(start_server: StartServer, open_page: OpenPage) -> None:
+    text = "\n\n".join(f"## Chapter {number}\n\n{'Long is the way. ' * 60}" for number in range(1, 21))
+    visit = open_page(start_server(ScriptedEngine(final(text), chunk=50)))
+    visit.ask("Tell me all of it")
+    visit.wait_until_saved()
+    visit.sidebar.get_by_role("button", name="New chat").click()
+    expect(visit.page.get_by_text("What would you like to ask?")).to_be_visible()
+    visit.page.keyboard.press("Control+k")
+    dialog = visit.page.get_by_role("dialog", name="Search the chats")
+    dialog.get_by_role("combobox").fill("chapter 13")
+    expect(dialog.get_by_role("option")).to_contain_text("Chapter 13")
+    visit.page.keyboard.press("Enter")
+    heading = visit.page.get_by_role("heading", name="Chapter 13")
+    expect(heading).to_be_in_viewport()
+    assert "/turn_" in visit.page.url
+    marked = "[...CSS.highlights.get('sought') ?? []].map(String)"
+    visit.wait_until(lambda: visit.page.evaluate(marked) == ["Chapter 13"])
+    expect(visit.page.get_by_role("heading", name="Chapter 20")).not_to_be_in_viewport()
+
+
+def test_an_address_of_a_turn_shows_its_beginning(start_server: StartServer, open_page: OpenPage) -> None:
+    text = "\n\n".join(f"Paragraph {number}." for number in range(100))
+    visit = open_page(start_server(ScriptedEngine(final(text), chunk=50)))
+    visit.ask("Talk")
+    visit.wait_until_saved()
+    turn = visit.last_answer.get_attribute("id")
+    chat = visit.page.url.split("#")[1]
+    other = open_page(visit.server, f"#{chat}/{turn}")
+    expect(other.page.get_by_text("Paragraph 0.")).to_be_in_viewport()
+
+
+def test_another_name_does_not_move_a_chat(visit: Visit) -> None:
+    for name in ("The old one", "The new one"):
+        visit.sidebar.get_by_role("button", name="New chat").click()
+        visit.ask(name)
+    links = visit.sidebar.locator(".chat-row > a")
+    act(visit, "The old one", "Rename")
+    dialog = visit.page.get_by_role("dialog", name="Rename the chat")
+    dialog.get_by_label("Title").fill("Another name")
+    dialog.get_by_role("button", name="Rename").click()
+    expect(links).to_have_text(["The new one", "Another name"])
+    visit.wait_until_saved()
+    visit.page.reload()
+    expect(links).to_have_text(["The new one", "Another name"])
+
+
+def test_the_times_of_chats_with_one_long_title_are_not_cut_off(visit: Visit) -> None:
+    for _ in range(2):
+        visit.sidebar.get_by_role("button", name="New chat").click()
+        visit.ask("Write a long text about everything that there is")
+    times = visit.sidebar.locator(".chat-time")
+    expect(times).to_have_count(2)
+    for time in times.all():
+        row, box = time.locator("xpath=..").bounding_box(), time.bounding_box()
+        assert row is not None and box is not None
+        assert box["width"] > 0 and box["x"] + box["width"] <= row["x"] + row["width"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_open_chat_is_seen_in_the_list(start_server: StartServer, open_page: OpenPage, dark: bool) -> None:
+    visit = open_page(start_server(), dark=dark)
+    visit.ask("Hello")
+    row = visit.sidebar.locator(".chat-row[data-open=true]")
+    expect(row).to_be_visible()
+    visit.composer.click()
+    ratio = """([one, other]) => {
+      const light = (colour) => {
+        const canvas = document.createElement("canvas").getContext("2d");
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255)
+          .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+      };
+      const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+      return (high + 0.05) / (low + 0.05);
+    }"""
+    style = "(node, name) => getComputedStyle(node)[name]"
+    ground = row.evaluate(style, "backgroundColor")
+    around = visit.page.locator("body").evaluate(style, "backgroundColor")
+    ink = row.locator("a").evaluate(style, "color")
+    assert visit.page.evaluate(ratio, [ground, around]) >= 1.3
+    assert visit.page.evaluate(ratio, [ground, ink]) >= 4.5
+    assert "inset" in row.evaluate(style, "boxShadow")  # the bar: not by a shade alone
+
+
+def test_an_imported_result_of_a_tool_is_not_said_to_be_ours(visit: Visit) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city":"Paris"}'}}
+    messages = [
+        {"role": "user", "content": "What is the weather?"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "Rain"},
+        {"role": "assistant", "content": "It rains."},
+    ]
+    visit.sidebar.get_by_role("button", name="Import").click()
+    dialog = visit.page.get_by_role("dialog", name="Import chats")
+    dialog.get_by_label("Or paste it here").fill(json.dumps({"messages": messages}))
+    dialog.get_by_role("button", name="Import", exact=True).click()
+    summary = visit.page.locator("details.of-tool > summary")
+    expect(summary).to_contain_text("done")
+    expect(summary).not_to_contain_text("by you")
+
+
+def test_a_key_that_is_accepted_sends_what_was_typed(
+    start_server: StartServer, open_page: OpenPage, tmp_path: Path
+) -> None:
+    made = new_api_key(tmp_path / "keys.txt", "ann")
+    visit = open_page(start_server(api_key_file=str(tmp_path / "keys.txt")))
+    dialog = visit.page.get_by_role("dialog", name="API key")
+    dialog.wait_for()
+    visit.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    visit.type("Hello there")
+    visit.page.keyboard.press("Enter")
+    dialog.get_by_label("Key").fill(made)
+    dialog.get_by_role("button", name="Use this key").click()
+    expect(visit.answers).to_contain_text("demo engine")
+    expect(visit.page.locator(".trouble")).to_have_count(0)
+    expect(visit.messages).to_contain_text("Hello there")
+    expect(visit.composer).to_have_value("")
+    visit.wait_until_saved()
+    visit.page.reload()
+    expect(visit.composer).to_have_value("")
+    # A browser sends no key with a link, so the reference is fetched with it.
+    visit.page.get_by_role("button", name="Shortcuts and help").click()
+    help_dialog = visit.page.get_by_role("dialog", name="Shortcuts and help")
+    expect(help_dialog.get_by_role("link")).to_have_count(0)
+    with visit.page.expect_download() as saved:
+        help_dialog.get_by_role("button", name="Save the API reference").click()
+    assert "/v1/responses" in saved.value.path().read_text()
+
+
 def test_a_server_with_keys_asks_for_one_and_nothing_typed_is_lost(
     start_server: StartServer, open_page: OpenPage, tmp_path: Path
 ) -> None:
@@ -203,7 +336,7 @@ def test_a_server_with_keys_asks_for_one_and_nothing_typed_is_lost(
     dialog = visit.page.get_by_role("dialog", name="API key")
     dialog.get_by_label("Key").fill("wrong")
     dialog.get_by_role("button", name="Use this key").click()
-    expect(dialog.get_by_text("does not know this key")).to_be_visible()
+    expect(dialog.get_by_role("alert")).to_have_text("The server does not accept this key.")
     dialog.get_by_label("Key").fill(made)
     dialog.get_by_role("button", name="Use this key").click()
     expect(dialog).to_have_count(0)
@@ -216,7 +349,7 @@ def test_a_server_with_keys_asks_for_one_and_nothing_typed_is_lost(
 def test_the_keys_are_listed(visit: Visit) -> None:
     visit.page.locator("h2", has_text="What would you like to ask?").click()  # out of the text field
     visit.page.keyboard.press("?")
-    expect(visit.page.get_by_role("dialog", name="Keys and help")).to_contain_text("Search all chats")
+    expect(visit.page.get_by_role("dialog", name="Shortcuts and help")).to_contain_text("Search all chats")
 
 
 def test_on_a_narrow_screen_the_list_opens_and_closes(start_server: StartServer, open_page: OpenPage) -> None:

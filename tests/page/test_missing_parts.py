@@ -38,7 +38,7 @@ def test_settings_that_do_not_load_say_so_and_can_be_closed(
 def test_a_dialog_that_does_not_load_is_told(start_server: StartServer, open_page: OpenPage, part: str) -> None:
     visit = open_page(start_server())
     visit.page.route(re.compile(rf"{part}.*"), lambda route: route.abort())
-    name = {"search_dialog": "Search", "help_dialog": "Keys and help", "import_dialog": "Import"}[part]
+    name = {"search_dialog": "Search", "help_dialog": "Shortcuts and help", "import_dialog": "Import"}[part]
     visit.page.get_by_role("button", name=name).click()
     expect(visit.page.get_by_role("alert").filter(has_text="Reload the page")).to_be_visible()
 
@@ -74,6 +74,6 @@ def test_the_bar_is_one_row_on_narrow_screens(start_server: StartServer, open_pa
     bar = visit.page.locator("header.bar").bounding_box()
     assert bar is not None and bar["height"] < 60
     assert visit.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    for name in ("Chats", "Search", "New chat", "Colours", "Keys and help"):
+    for name in ("Chats", "Search", "New chat", "Colours", "Shortcuts and help"):
         button = visit.page.locator("header.bar").get_by_role("button", name=name)
         expect(button).to_be_in_viewport(ratio=1)

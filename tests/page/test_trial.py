@@ -69,7 +69,7 @@ def test_a_server_that_is_stopped_is_told_apart_from_a_person_who_stops(browser:
             page.locator("textarea[data-composer]").fill("/demo endless")
             page.keyboard.press("Enter")
             expect(page.locator(".turn.from-assistant")).to_contain_text(re.compile(r"\w{3}"))
-            expect(page.get_by_text("per second")).to_be_visible()
+            expect(page.get_by_text("tokens/s")).to_be_visible()
             server.process.send_signal(signal.SIGINT)
             page.wait_for_timeout(300)
             server.process.send_signal(signal.SIGINT)

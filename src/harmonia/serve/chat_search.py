@@ -1,6 +1,7 @@
 """Looking for words in chats: in titles, and in what is visible of turns.
 
-1. All words of a query have to be somewhere in the chat, in any case. The excerpt is of the turn that has most of them.
+1. All words of a query have to be somewhere in the chat, in any case. The excerpt is of the turn that has most of them,
+   at the place where they stand together, or where most of them are near each other.
 2. What is visible: messages of both sides, calls with their arguments, results, names of files. Reasoning is never
    looked at, hidden or shown, nor is anything sealed.
 3. There is no index. What is stored is encrypted so that deletion is real; an index would keep the words of deleted
@@ -11,7 +12,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, cast
 
 import msgspec
@@ -37,6 +40,8 @@ _VISIBLE: Final = (
     "harmonia_arguments",
     "harmonia_output",
 )
+# Where a word stands more often, the first of its places are looked at.
+_MOST_PLACES: Final = 1000
 _PARTS: Final = ("text", "refusal", "filename")
 # To compose the marks behind a letter takes the square of their number, and no letter has so many. Marks are no letters
 # or digits, so a long run of them is a run of these.
@@ -134,14 +139,36 @@ class _Found:
 
 
 def _cut(text: str, words: list[str]) -> str:
-    """The text around the first of the words that is in it, on one line."""
+    """The text around the words, on one line: where they stand together, or as many of them as possible."""
     folded = _folded(text)
-    at = min(place for word in words if (place := folded.find(word)) >= 0)
+    at = _best_place(folded, words)
     if len(folded) != len(text):
         at = _unfolded_place(text, at)
     start, end = max(0, at - _BEFORE), at + _BEHIND
     shown = " ".join("".join(" " if not each.isprintable() else each for each in text[start:end]).split())
     return f"{'… ' if start else ''}{shown}{' …' if end < len(text) else ''}"
+
+
+def _best_place(folded: str, words: list[str]) -> int:
+    if together := re.search(r"\s+".join(map(re.escape, words)), folded):
+        return together.start()
+    places: list[tuple[int, str]] = []
+    for word in words:
+        found = re.finditer(re.escape(word), folded)
+        places += ((match.start(), word) for match in islice(found, _MOST_PLACES))
+    places.sort()
+    # The longest stretch of places that an excerpt can show begins at each place in turn; words in it are counted.
+    best, most, end = places[0][0], 0, 0
+    seen: Counter[str] = Counter()
+    for at, word in places:
+        while end < len(places) and places[end][0] + len(places[end][1]) <= at + _BEHIND:
+            seen[places[end][1]] += 1
+            end += 1
+        number = sum(count > 0 for count in seen.values())
+        if number > most:
+            best, most = at, number
+        seen[word] -= 1
+    return best
 
 
 def _unfolded_place(text: str, at: int) -> int:

@@ -100,7 +100,8 @@ def test_the_list_has_what_changed_last_first_and_pages(tmp_path: Path) -> None:
         await store.add_chats([(a_chat("chat_bob", "bob"), [])], 10)
         assert await chats_of(store) == ids[::-1]
         await store.put_turn("ann", "chat_1", a_stored_turn("turn_1"), "", 2, LIMITS)
-        await store.change_chat("ann", "chat_3", ChatChange(title="x"), 2)
+        await store.change_chat("ann", "chat_3", ChatChange(settings=b"{}"), 2)
+        await store.change_chat("ann", "chat_0", ChatChange(title="x"), 2)  # another name is nothing new in it
         await store.change_chat("ann", "chat_1", ChatChange(leaf=None), 2)  # nothing changed but what is shown
         order = ["chat_3", "chat_1", "chat_4", "chat_2", "chat_0"]
         assert await chats_of(store) == order

@@ -11,6 +11,11 @@ export interface TurnDetails {
   /** Seconds from the request to the first token, and to the last. */
   first_token_s?: number;
   total_s?: number;
+  /** How long the model spoke, without tools and waiting, and how many tokens it said in that time. */
+  spoken_s?: number;
+  spoken_tokens?: number;
+  /** It came with a file: results of tools in it were not given by the person here. */
+  imported?: boolean;
   /** By the position of an item: how long it took, in seconds. */
   item_s?: Record<string, number>;
   /** By the position of an item: its tokens, counted by the pieces in which they came. */

@@ -14,7 +14,7 @@ import { reportUnknown } from "./events";
 import { isUnfinished, joinItems, textOf, withText } from "./items";
 import { Entry, type LiveItem, type TokenCount } from "./live_item";
 import { addSampled } from "./sampled";
-import { pageClock, Timing, type Clock } from "./timing";
+import { isSpoken, pageClock, rate, Timing, unheardTokens, type Clock } from "./timing";
 import { addUsage } from "./usage";
 
 export { isOnlyAnswers, typedIn } from "./items";
@@ -72,6 +72,8 @@ export class LiveAnswer {
   private readonly frames: Frames;
   private isDrawing = false;
   private counted = 0;
+  /** Seconds of reasoning that is hidden. */
+  private silent = 0;
   private last: ResponseResource | null = null;
   /** Where the items of the stream begin in the turn; known when the first one comes. */
   private offset: number | null = null;
@@ -109,13 +111,11 @@ export class LiveAnswer {
         this.append(event.output_index, event.delta);
         break;
       case "response.mcp_call_arguments.done":
-        this.timing.toolRuns();
+        this.timing.pause();
         this.wrote(event.output_index);
         break;
       case "response.mcp_call.completed":
       case "response.mcp_call.failed":
-        this.timing.toolEnded();
-        break;
       case "response.content_part.added":
       case "response.content_part.done":
       case "response.output_text.done":
@@ -167,6 +167,8 @@ export class LiveAnswer {
     const details: TurnDetails = { ...before, total_s: round(this.timing.total) };
     const first = this.timing.firstToken;
     if (first !== null) details.first_token_s = round(first);
+    const speech = this.speech();
+    Object.assign(details, { spoken_s: round(speech.seconds), spoken_tokens: speech.tokens });
     details.item_s = { ...before.item_s };
     details.item_tokens = { ...before.item_tokens };
     for (const [index, each] of this.growing.entries()) {
@@ -197,11 +199,12 @@ export class LiveAnswer {
   }
 
   private add(outputIndex: number, item: Item): void {
-    this.begin();
+    if (this.state.value === "waiting") this.state.value = "streaming";
     this.offset ??= this.joins(item) ? this.growing.length - 1 : this.growing.length;
     const index = this.offset + outputIndex;
     const there = this.growing[index];
     if (there !== undefined && outputIndex === 0 && there.continued === null) {
+      this.timing.token(); // its header was there before
       there.continued = there.entry.item;
       there.entry.state.value = "running";
       this.timing.begin(index);
@@ -211,6 +214,7 @@ export class LiveAnswer {
     const more = this.grow(index, item);
     this.growing.push(more);
     this.shown.value = [...this.shown.value, more.entry];
+    if (isSpoken(item)) this.timing.token(unheardTokens(item));
     this.timing.begin(index);
     this.ask();
   }
@@ -234,10 +238,12 @@ export class LiveAnswer {
   private append(outputIndex: number, delta: string): void {
     const growing = this.at(outputIndex);
     if (growing === null) return;
-    this.begin();
     growing.pieces.push(delta);
-    growing.count += 1;
-    this.counted += 1;
+    if (isSpoken(growing.entry.item)) {
+      this.timing.token();
+      growing.count += 1;
+      this.counted += 1;
+    }
     this.changed.add(growing);
     this.ask();
   }
@@ -256,6 +262,7 @@ export class LiveAnswer {
     growing.pieces = [];
     this.changed.delete(growing);
     this.timing.end(growing.entry.index);
+    if (isSilent(growing)) this.silent += this.timing.seconds(growing.entry.index) ?? 0;
     batch(() => {
       growing.entry.finish(whole);
       growing.text = growing.entry.text.value;
@@ -282,9 +289,15 @@ export class LiveAnswer {
 
   // ── drawing ──
 
-  private begin(): void {
-    this.timing.token();
-    if (this.state.value === "waiting") this.state.value = "streaming";
+  /** What was spoken so far, in this answer and in what it goes on with: tokens, and the seconds that they took. */
+  private speech(): { tokens: number; seconds: number } {
+    const { spoken_tokens = 0, spoken_s = 0 } = this.begun.details;
+    const told = this.last?.usage?.output_tokens;
+    if (told !== undefined) return { tokens: spoken_tokens + Math.max(0, told - this.timing.unheard), seconds: spoken_s + this.timing.spoken };
+    // Until then tokens are counted by their pieces. Reasoning that is hidden has none, so that its time does not count.
+    const last = this.growing.at(-1);
+    const silent = this.silent + (last !== undefined && isSilent(last) && isUnfinished(last.entry.item) ? (this.timing.seconds(last.entry.index) ?? 0) : 0);
+    return { tokens: spoken_tokens + this.counted + this.timing.between, seconds: spoken_s + Math.max(0, this.timing.spoken - silent) };
   }
 
   private ask(): void {
@@ -319,8 +332,10 @@ export class LiveAnswer {
       const told = this.last?.usage?.output_tokens;
       this.seconds.value = this.timing.total;
       this.firstTokenSeconds.value = this.timing.firstToken;
-      this.tokens.value = told === undefined ? { count: this.counted, estimated: true } : { count: usage?.output_tokens ?? told, estimated: false };
-      this.tokensPerSecond.value = this.timing.speed(told ?? this.counted);
+      const before = this.begun.details.usage?.output_tokens ?? 0;
+      this.tokens.value = told === undefined ? { count: before + this.counted, estimated: true } : { count: usage?.output_tokens ?? told, estimated: false };
+      const speech = this.speech();
+      this.tokensPerSecond.value = rate(speech.tokens, speech.seconds);
     });
   }
 
@@ -331,6 +346,8 @@ export class LiveAnswer {
     if (growing.count > 0 && entry.tokens.value?.count !== growing.count) entry.tokens.value = { count: growing.count, estimated: true };
   }
 }
+
+const isSilent = ({ entry, count }: Growing): boolean => entry.kind === "reasoning" && count === 0;
 
 function statusOf(response: ResponseResource | null): TurnStatus {
   return response === null ? "cancelled" : response.status === "in_progress" ? "incomplete" : response.status;

@@ -6,7 +6,7 @@ import "../style/chat.css";
 import { useEffect, useState } from "preact/hooks";
 import { needsKey } from "../api/client";
 import { SettingsIcon } from "../parts/icons";
-import { route } from "../route";
+import { go, route } from "../route";
 import { failureWords } from "./failure_words";
 import { branch, chat, dismissFailure, failure, loading, newChat, openChat } from "./session";
 import { retry, retrySaving, saveFailure, saving } from "./session";
@@ -24,7 +24,14 @@ export function ChatView() {
     if (wantedChat === null) newChat();
     else void openChat(wantedChat, wantedTurn);
   }, [wantedChat, wantedTurn]);
-  const isEmpty = branch.value.length === 0;
+  const turns = branch.value;
+  const isEmpty = turns.length === 0;
+  // The address names a branch only as long as that is the one that is shown.
+  useEffect(() => {
+    const { view, chat: id, turn } = route.peek();
+    if (view !== "chat" || turn === null || chat.peek()?.id !== id || loading.peek() || turns.some((each) => each.id === turn)) return;
+    go({ view, chat: id, turn: turns.at(-1)?.id ?? null }, true);
+  }, [turns, wantedTurn]);
   return (
     <div class="chat">
       <header class="chat-head">

@@ -32,6 +32,14 @@ export function asksIn(branch: readonly Turn[]): { asking: Turn | null; answers:
   return isOpen ? { asking: before, answers: last } : { asking: null, answers: null };
 }
 
+/** The turns of one answer, up to this one: where it waited for the person, it is several. */
+export function legsTo(branch: readonly Turn[], id: string): Turn[] {
+  let at = branch.findIndex((turn) => turn.id === id);
+  const legs = branch.slice(at, at + 1);
+  for (; at >= 2 && isOnlyAnswers(branch[at - 1] as Turn) && branch[at - 2]?.role === "assistant"; at -= 2) legs.unshift(branch[at - 2] as Turn);
+  return legs;
+}
+
 export function waitingIn(branch: readonly Turn[]): Waiting {
   const { asking, answers } = asksIn(branch);
   if (asking === null) return NOTHING_WAITS;

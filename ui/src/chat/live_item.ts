@@ -113,12 +113,12 @@ export class Entry implements LiveItem {
     this.result.value = resultOf(item);
   }
 
-  /** What the turn behind has to say to a call or an approval. */
-  answer(answers: ReadonlyMap<string, Item>): void {
+  /** What the turn behind has to say to a call or an approval, and who gave the results in it. */
+  answer(answers: ReadonlyMap<string, Item>, by: CallResult["by"] = "person"): void {
     const given = answers.get(this.callId ?? this.id ?? "");
     if (given === undefined) return;
     if (this.kind === "call" && given.type === "function_call_output") {
-      this.result.value = { text: given.output, failed: false, by: "person" };
+      this.result.value = { text: given.output, failed: false, by };
       this.state.value = "done";
     } else if (this.kind === "approval" && given.type === "mcp_approval_response") {
       const decided = decidedBy(given);
@@ -201,7 +201,7 @@ export function itemsOf(turn: Turn, next: Turn | null = null): readonly LiveItem
     const counted = turn.details.item_tokens?.[index];
     if (item.type === "reasoning" && thoughts === 1 && known !== undefined) entry.tokens.value = { count: known, estimated: false };
     else if (counted !== undefined) entry.tokens.value = { count: counted, estimated: true };
-    entry.answer(answers);
+    entry.answer(answers, next?.details.imported === true ? "tool" : "person");
     return entry;
   });
   made.set(turn, { next, items });

@@ -61,7 +61,7 @@ const isQuiet = (): boolean => !isBusy() && saving.value === "saved";
 
 /** What this tab saved itself makes a chat newer, too: then it is read once in vain. */
 function isNewer(row: ListedChat): boolean {
-  return heard.chat !== row.id || row.updated_at > heard.updated || isGrown(row);
+  return heard.chat !== row.id || row.updated_at > heard.updated || row.title !== chat.value?.title || isGrown(row);
 }
 
 const isGrown = (row: ListedChat): boolean => row.turns !== tree.value.turns.size || row.leaf !== leaf.value;

@@ -7,6 +7,7 @@ import type { LiveAnswer } from "./answer";
 import { NOTHING_WAITS, waitingIn, type Waiting } from "./decisions";
 import { Saver, type Saving } from "./saver";
 import { EMPTY, pathTo, put, type Tree } from "./tree";
+import { nowSeconds } from "./versions";
 
 export interface ChatFailure {
   failure: Failure;
@@ -113,16 +114,16 @@ export async function changeSettings(change: { [Name in keyof ChatSettings]?: Ch
   const merged = Object.entries({ ...settings.value, ...change }).filter(([, value]) => value !== undefined);
   settings.value = Object.fromEntries(merged) as ChatSettings;
   if (chat.value === null) return; // the chat is created with them
-  chat.value = { ...chat.value, settings: settings.value };
+  chat.value = { ...chat.value, settings: settings.value, updated_at: nowSeconds() };
   saver.change(chat.value.id, { settings: settings.value });
 }
 
-// With another key, what could not be loaded or saved perhaps can.
+// With another key, what could not be loaded, asked or saved perhaps can.
 effect(() => {
   if (apiKey.value === null) return;
   untracked(() => {
     const failed = failure.value;
-    if (failed?.doing === "loading" && failed.failure.kind === "key") void retry();
+    if (failed?.failure.kind === "key") void retry();
     else if (saver.state.value === "failed") saver.retry();
   });
 });

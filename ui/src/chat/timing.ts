@@ -1,9 +1,13 @@
 /**
  * How long an answer took, by the clock that is handed in: to the first token, to the last, and each item.
  *
- * Speed is tokens by the time in which the model could speak: from the first sign of the answer on, without the time in
- * which tools ran. It is unknown until that time is long enough to divide by.
+ * Speed is tokens divided by the time in which the model spoke. That time runs from the first sign of each sampling on; it
+ * stands still from the end of a call that the server runs until the model is heard again, so that neither tools nor
+ * the reading of the next prompt count. What the model wrote before its first sign, a header, is not in that time, so
+ * it does not count as spoken either. Speed is unknown until there is enough to divide.
  */
+
+import type { Item } from "../api/wire";
 
 /** Seconds, from any point on. It never goes back. */
 export type Clock = () => number;
@@ -13,29 +17,65 @@ export const pageClock: Clock = () => performance.now() / 1000;
 const SHORTEST_S = 0.1;
 const FEWEST_TOKENS = 20;
 
+/** Tokens per second; null where there is so little that it would say more about the clock than about the model. */
+export function rate(tokens: number, seconds: number): number | null {
+  return tokens < FEWEST_TOKENS || seconds < SHORTEST_S ? null : tokens / seconds;
+}
+
+const HEADER_TOKENS = 3; // <|channel|>final<|message|>
+const CALL_HEADER_TOKENS = 11; // <|channel|>commentary to=functions. <|constrain|>json<|message|>
+const BETWEEN_TOKENS = 3; // <|end|><|start|>assistant
+const LETTERS_PER_TOKEN = 4;
+
+/** About how many tokens of an item were written before it could be seen. */
+export function unheardTokens(item: Item): number {
+  if (!("name" in item)) return HEADER_TOKENS;
+  const letters = item.name.length + (item.type === "mcp_approval_request" ? item.arguments.length : 0);
+  return CALL_HEADER_TOKENS + Math.ceil(letters / LETTERS_PER_TOKEN);
+}
+
+/** Whether the model made the item: one that it asked for and the person allowed is made by the server. */
+export function isSpoken(item: Item): boolean {
+  if (item.type === "mcp_call") return item.approval_request_id == null;
+  return ["message", "reasoning", "function_call", "mcp_approval_request"].includes(item.type);
+}
+
+export interface Before {
+  total_s?: number | undefined;
+  first_token_s?: number | undefined;
+}
+
 export class Timing {
   private readonly asked: number;
   private first: number | null = null;
   private last: number | null = null;
   private readonly items = new Map<number, { from: number; to: number | null }>();
-  private toolFrom: number | null = null;
-  private tools = 0;
+  private speaksFrom: number | null = null;
+  private spoke = 0;
+  /** Tokens that were written before a sign of them could be seen, and those between two items, of which no piece comes. */
+  unheard = 0;
+  between = 0;
 
   /** `before` is what an answer that is continued took already. */
   constructor(
     private readonly clock: Clock,
-    private readonly before: { total_s?: number | undefined; first_token_s?: number | undefined } = {},
+    private readonly before: Before = {},
   ) {
     this.asked = clock();
   }
 
-  /** The model said something. */
-  token(): void {
+  /** The model said something; `unheard` tokens of it came before, where it was silent until now. */
+  token(unheard = 0): void {
     this.first ??= this.clock();
+    if (this.speaksFrom !== null) {
+      if (unheard > 0) this.between += unheard + BETWEEN_TOKENS;
+      return;
+    }
+    this.speaksFrom = this.clock();
+    this.unheard += unheard;
   }
 
   begin(item: number): void {
-    this.token();
     this.items.set(item, { from: this.clock(), to: null });
   }
 
@@ -44,19 +84,15 @@ export class Timing {
     if (span !== undefined) span.to ??= this.clock();
   }
 
-  /** A tool runs from here on, and the model waits. */
-  toolRuns(): void {
-    this.toolFrom ??= this.clock();
-  }
-
-  toolEnded(): void {
-    if (this.toolFrom !== null) this.tools += this.clock() - this.toolFrom;
-    this.toolFrom = null;
+  /** The model waits from here on: for a tool, and until it has read what came back. */
+  pause(): void {
+    this.spoke = this.spoken;
+    this.speaksFrom = null;
   }
 
   /** Nothing comes any more; items that are still open end here. */
   stop(): void {
-    this.toolEnded();
+    this.pause();
     this.last ??= this.clock();
     for (const item of this.items.keys()) this.end(item);
   }
@@ -75,12 +111,8 @@ export class Timing {
     return this.before.first_token_s ?? (this.first === null ? null : this.first - this.asked);
   }
 
-  /** Tokens per second. */
-  speed(tokens: number): number | null {
-    if (this.first === null || tokens < FEWEST_TOKENS) return null;
-    const now = this.last ?? this.clock();
-    const tools = this.tools + (this.toolFrom === null ? 0 : now - this.toolFrom);
-    const spoken = now - this.first - tools;
-    return spoken < SHORTEST_S ? null : tokens / spoken;
+  /** For how many seconds the model spoke. */
+  get spoken(): number {
+    return this.spoke + (this.speaksFrom === null ? 0 : this.clock() - this.speaksFrom);
   }
 }

@@ -1,5 +1,6 @@
 /** What answers cost, in tokens. Pure. */
 
+import type { TurnDetails } from "../api/chats";
 import type { Usage } from "../api/wire";
 
 /** What a continued answer cost: the prompt of the last request, and the output of all. */
@@ -23,4 +24,18 @@ export function addUsage(before: Usage | undefined, more: Usage | null): Usage |
 /** What each channel cost, where the server said so. */
 export function channelsOf(usage: Usage): Record<string, number> | undefined {
   return usage.harmonia_channels ?? usage.output_tokens_details?.harmonia_channels;
+}
+
+/** What an answer cost that waited for the person in between: the turns that it is made of, as one. */
+export function joinDetails(legs: readonly TurnDetails[]): TurnDetails {
+  return legs.reduce((before, more) => {
+    const usage = addUsage(before.usage, more.usage ?? null);
+    const joined: TurnDetails = { ...more, ...(usage === null ? {} : { usage }) };
+    for (const name of ["total_s", "spoken_s", "spoken_tokens"] as const) {
+      const parts = [before[name], more[name]].filter((part) => part !== undefined);
+      if (parts.length > 0) joined[name] = parts.reduce((one, other) => one + other);
+    }
+    if (before.first_token_s !== undefined) joined.first_token_s = before.first_token_s;
+    return joined;
+  });
 }

@@ -46,7 +46,7 @@ export function Bar() {
         <Icon />
         <Word>{`Colours: ${word.toLowerCase()}`}</Word>
       </button>
-      <button type="button" class="plain" aria-label="Keys and help" title="Keys and help" onClick={() => (overlay.value = { name: "help" })}>
+      <button type="button" class="plain" aria-label="Shortcuts and help" title="Shortcuts and help" onClick={() => (overlay.value = { name: "help" })}>
         ?
       </button>
     </header>

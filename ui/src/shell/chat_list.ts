@@ -63,10 +63,12 @@ export async function deleteListed(id: string): Promise<void> {
   if (route.value.chat === id) go({ view: "chat", chat: null, turn: null });
 }
 
-/** A chat that was just opened, begun or renamed, in its place in the list: the newest stands first. */
+/** A chat that was just opened, begun or renamed, in its place in the list: the newest stands first. A new name moves nothing. */
 export function placed(list: readonly ListedChat[], chat: Chat): readonly ListedChat[] {
   const known = list.find((each) => each.id === chat.id);
-  if (known?.title === chat.title && known.updated_at >= chat.updated_at) return list;
+  if (known !== undefined && known.updated_at >= chat.updated_at) {
+    return known.title === chat.title ? list : list.map((each) => (each === known ? { ...known, title: chat.title } : each));
+  }
   const { settings: _, ...listed } = chat;
   const others = list.filter((each) => each.id !== chat.id);
   const after = others.findIndex((each) => each.updated_at <= chat.updated_at);

@@ -13,14 +13,19 @@ export function KeyDialog() {
   const onSubmit = (event: Event) => {
     event.preventDefault();
     setKey(key.value.trim(), remember.value);
-    void loadServerInfo().catch(() => undefined);
+    void loadServerInfo().catch(() => undefined); // a wrong key is asked for again, also where it is the same
   };
   return (
     <Dialog title="API key" onClose={() => (needsKey.value = false)}>
       <form onSubmit={onSubmit}>
+        {wasRefused && (
+          <div class="problem" role="alert">
+            <strong>The server does not accept this key.</strong>
+          </div>
+        )}
         <p>
-          {wasRefused ? "The server does not know this key. " : "This server wants an API key. "}
-          Its operator makes one with <code>harmonia keys new</code>.
+          {!wasRefused && "This server needs an API key. "}
+          Its operator creates one with <code>harmonia keys new</code>.
         </p>
         <label class="field">
           Key

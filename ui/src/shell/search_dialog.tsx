@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ListedChat } from "../api/chats";
 import { failureOf, type Failure } from "../api/client";
+import { sought } from "../chat/sought";
 import { Dialog } from "../parts/dialog";
 import { isComposing } from "../parts/keys";
 import { go } from "../route";
@@ -56,7 +57,9 @@ export function SearchDialog({ onClose }: OverlayProps) {
   const open = (chat: ListedChat | undefined) => {
     if (chat === undefined) return;
     onClose();
-    go({ view: "chat", chat: chat.id, turn: chat.excerpt?.turn ?? null });
+    const turn = chat.excerpt?.turn ?? null;
+    sought.value = turn === null ? null : { turn, query };
+    go({ view: "chat", chat: chat.id, turn });
   };
   const count = found?.length ?? 0;
   const times = timesOfTwins(found ?? [], Date.now() / 1000);

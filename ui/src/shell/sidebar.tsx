@@ -3,13 +3,15 @@
 import { useEffect } from "preact/hooks";
 import type { ListedChat } from "../api/chats";
 import { apiKey, needsKey } from "../api/client";
+import { chat as openedChat, leaf } from "../chat/session";
 import { Menu } from "../parts/menu";
+import { copyText } from "../parts/saving";
 import { sentence } from "../parts/sentence";
 import { hashOf, route } from "../route";
 import { chats, hasMore, isLoading, listFailure, loadChats, loadMoreChats } from "./chat_list";
 import { byDay, timesOfTwins } from "./days";
 import { watchOthers } from "./following";
-import { isListOpen, overlay } from "./overlays";
+import { isListOpen, overlay, tell } from "./overlays";
 import { startNewChat } from "./shortcuts";
 
 export function Sidebar() {
@@ -57,18 +59,26 @@ export function Sidebar() {
   );
 }
 
+/** The address of a chat; of the open one, at the branch that is shown. */
+async function copyLink(id: string): Promise<void> {
+  const turn = openedChat.value?.id === id ? leaf.value : null;
+  const isCopied = await copyText(new URL(hashOf({ view: "chat", chat: id, turn }), location.href).href);
+  tell(isCopied ? "The link was copied." : "The browser does not let this page copy.", !isCopied);
+}
+
 function ChatRow({ chat, time }: { chat: ListedChat; time: string | undefined }) {
   const isOpen = route.value.chat === chat.id;
   const open = (name: "rename" | "export" | "delete") => () => (overlay.value = { name, chat });
   return (
     <li class="chat-row" data-open={isOpen}>
-      <a href={hashOf({ view: "chat", chat: chat.id, turn: null })} aria-current={isOpen ? "page" : undefined} onClick={() => (isListOpen.value = false)}>
+      <a href={hashOf({ view: "chat", chat: chat.id, turn: null })} aria-current={isOpen ? "page" : undefined} title={chat.title} onClick={() => (isListOpen.value = false)}>
         <bdi>{chat.title}</bdi>
-        {time !== undefined && <span class="quiet chat-time">{` ${time}`}</span>}
+        {time !== undefined && <span class="quiet chat-time">{time}</span>}
       </a>
       <Menu
         label={`Actions for ${chat.title}`}
         actions={[
+          { name: "Copy link", act: () => void copyLink(chat.id) },
           { name: "Rename", act: open("rename") },
           { name: "Export", act: open("export") },
           { name: "Delete", isDangerous: true, act: open("delete") },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { beginning, channelWords, contextUse, incompleteWords, inPercent, inSeconds, promptWords, speedOf, thoughtWords } from "../../src/chat/views/words";
+import { beginning, channelWords, contextUse, incompleteWords, inPercent, inSeconds, promptWords, speedOf, thoughtWords, tooLongWords } from "../../src/chat/views/words";
 
 const usage = { input_tokens: 100, output_tokens: 50, total_tokens: 150 };
 
@@ -17,6 +17,7 @@ describe("words", () => {
     expect(thoughtWords({ isRunning: false, seconds: 3.2, tokens: { count: 214, estimated: false } })).toBe("Thought for 3.2 s, 214 tokens");
     expect(thoughtWords({ isRunning: false, seconds: 3.2, tokens: { count: 210, estimated: true } })).toBe("Thought for 3.2 s, about 210 tokens");
     expect(thoughtWords({ isRunning: false, seconds: null, tokens: null })).toBe("Thought");
+    expect(thoughtWords({ isRunning: false, seconds: 0.04, tokens: null })).toBe("Thought briefly");
   });
 
   it("has words for every reason of the API, and for one that it does not know", () => {
@@ -35,18 +36,21 @@ describe("words", () => {
     expect(channelWords(usage)).toBeNull();
   });
 
-  it("measures speed from the first token", () => {
-    expect(speedOf({ usage, first_token_s: 1, total_s: 2 })).toBe(50);
+  it("says a speed that was measured", () => {
+    expect(speedOf({ spoken_s: 1, spoken_tokens: 50 })).toBe(50);
     expect(speedOf({ usage })).toBeNull();
-    expect(speedOf({ usage: { ...usage, output_tokens: 1 }, first_token_s: 1, total_s: 2 })).toBeNull();
+    expect(speedOf({ spoken_s: 1, spoken_tokens: 1 })).toBeNull();
   });
 
   it("tells the share of the context, where it is known", () => {
     expect(contextUse(usage, 1500)).toEqual({ used: 150, of: 1500, share: 0.1 });
     expect(contextUse(usage, null).share).toBeNull();
-    expect(contextUse(usage, 100).share).toBe(1);
+    expect(contextUse(usage, 100).share).toBe(1.5);
     expect(promptWords(1200, 131_072)).toBe("about 1,200 tokens, under 1 % of the context");
     expect(promptWords(1, null)).toBe("about 1 token");
+    expect(promptWords(760, 700)).toBe("about 760 tokens, 109 % of the context");
+    expect(promptWords(650, 700, false)).toBe("650 tokens, 93 % of the context, 50 left");
+    expect(tooLongWords(760, 700)).toContain("about 760 tokens, and the model reads 700");
   });
 
   it("cuts between words", () => {

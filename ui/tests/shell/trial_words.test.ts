@@ -30,10 +30,9 @@ describe("words for people", () => {
   });
 
   it("leave out a speed that is not measured", () => {
-    const usage = { input_tokens: 1, output_tokens: 50, total_tokens: 51 };
-    expect(speedOf({ usage, first_token_s: 1, total_s: 1.05 })).toBeNull();
-    expect(speedOf({ usage: { ...usage, output_tokens: 19 }, first_token_s: 1, total_s: 2 })).toBeNull();
-    expect(speedOf({ usage, first_token_s: 1, total_s: 2 })).toBe(50);
+    expect(speedOf({ spoken_tokens: 50, spoken_s: 0.05 })).toBeNull();
+    expect(speedOf({ spoken_tokens: 19, spoken_s: 1 })).toBeNull();
+    expect(speedOf({ spoken_tokens: 50, spoken_s: 1 })).toBe(50);
   });
 
   it("give chats of the same title their times, and no others", () => {

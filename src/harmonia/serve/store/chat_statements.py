@@ -158,6 +158,7 @@ def change(
             settings=chat.settings if change.settings is None else change.settings,
         )
         _write_chat(connection, found.key, chat)
+    if change.settings is not None:  # another name for a chat is nothing new in it
         chat = _touch(connection, found, chat, now)
     return chat
 

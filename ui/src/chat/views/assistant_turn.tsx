@@ -5,7 +5,8 @@ import type { Turn } from "../../api/chats";
 import { Markdown } from "../../markdown/markdown";
 import { NoteIcon } from "../../parts/icons";
 import { itemsOf, type LiveAnswer, type LiveItem } from "../answer";
-import { editTurn, running, waitingFor } from "../session";
+import { legsTo } from "../decisions";
+import { branch, editTurn, running, waitingFor } from "../session";
 import { Accordion } from "./accordion";
 import { Approval } from "./approval";
 import { EditBox } from "./edit_box";
@@ -70,13 +71,15 @@ function Progress({ answer, isEmpty }: { answer: LiveAnswer; isEmpty: boolean })
   const state = answer.state.value;
   if (state === "ended") return null;
   const speed = answer.tokensPerSecond.value;
-  const { count, estimated } = answer.tokens.value;
+  const { count: last, estimated } = answer.tokens.value;
+  const earlier = legsTo(branch.value, answer.turn).slice(0, -1);
+  const count = earlier.reduce((sum, leg) => sum + (leg.details.usage?.output_tokens ?? 0), last);
   return (
     <p class="progress quiet">
       <span class="pulse" aria-hidden="true" />
       {isEmpty
         ? `Waiting for the first token, ${inSeconds(answer.seconds.value)}`
-        : `${estimated ? "about " : ""}${inTokens(count)}${speed === null ? "" : `, ${inNumber(speed)} per second`}`}
+        : `${estimated ? "about " : ""}${inTokens(count)}${speed === null ? "" : `, ${inNumber(speed)} tokens/s`}`}
     </p>
   );
 }

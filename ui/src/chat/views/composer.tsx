@@ -15,7 +15,7 @@ import { chat, creating, draft, running, sendMessage, stop, waitingFor } from ".
 import { EffortSelect } from "./effort_select";
 import { GrowingText } from "./growing_text";
 import { IconButton } from "./icon_button";
-import { PromptCount } from "./prompt_count";
+import { isTooLong, PromptCount, TooLong, usePromptSize } from "./prompt_count";
 
 export function Composer() {
   const [refused, setRefused] = useState<readonly string[]>([]);
@@ -28,6 +28,8 @@ export function Composer() {
   const draftOf = route.value.chat;
   const files = draftFiles(draftOf);
   const isEmpty = draft.value.trim() === "" && files.length === 0;
+  const size = usePromptSize(files);
+  const isFull = isTooLong(size);
   useLayoutEffect(() => void (draft.value = readDraft(draftOf)), [draftOf]); // before anybody can type
 
   // A touch keyboard that jumps up hides what one came to read.
@@ -42,7 +44,7 @@ export function Composer() {
     setRefused(read.refused);
   };
   const send = async (): Promise<void> => {
-    if (isEmpty || isRunning || creating.value) return;
+    if (isEmpty || isFull || isRunning || creating.value) return;
     const along = files;
     keepFiles(draftOf, []);
     setRefused([]);
@@ -109,20 +111,21 @@ export function Composer() {
       )}
       <GrowingText boxRef={box} data-composer="" dir="auto" aria-label="Message" placeholder={hint} enterkeyhint="send"
         value={draft.value} readOnly={creating.value} onInput={type} onKeyDown={onKeyDown} onPaste={onPaste} />
+      <TooLong size={size} />
       <div class="composer-row">
         <AttachButton onFiles={(given) => void add(given)} />
         <label class="effort">
           <span class="quiet">Effort</span>
           <EffortSelect />
         </label>
-        <PromptCount files={files} />
+        <PromptCount size={size} />
         {isRunning ? (
           <button type="button" class="main round" onClick={stop} aria-keyshortcuts="Escape" title="Stop (Escape)">
             <StopIcon />
             Stop
           </button>
         ) : (
-          <button type="submit" class="main round" disabled={isEmpty} title="Send (Enter)">
+          <button type="submit" class="main round" disabled={isEmpty || isFull} title={isFull ? "It does not fit into the context" : "Send (Enter)"}>
             <SendIcon />
             Send
           </button>

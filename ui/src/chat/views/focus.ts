@@ -8,10 +8,14 @@ export function focusInTurn(turn: string, label: string): void {
   });
 }
 
-/** To the conversation, unless something else has it: keys go on from there, and no touch keyboard jumps up. */
+/**
+ * To where the next message is written, unless something else has it: what is typed next goes there. Where that would
+ * make a touch keyboard jump up, to the conversation.
+ */
 export function keepFocus(): void {
   requestAnimationFrame(() => {
     if (document.activeElement !== null && document.activeElement !== document.body) return;
-    document.querySelector<HTMLElement>(".turns, textarea[data-composer]")?.focus({ preventScroll: true });
+    const wanted = matchMedia("(pointer: fine)").matches ? "textarea[data-composer]" : ".turns";
+    document.querySelector<HTMLElement>(wanted)?.focus({ preventScroll: true });
   });
 }

@@ -1,4 +1,4 @@
-/** How many tokens the next question takes, told by the server a moment after the typing stopped. */
+/** How full the context is: with the message that is being written, told by the server a moment after the typing stopped, and otherwise behind the last answer. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Turn } from "../../api/chats";
@@ -9,12 +9,20 @@ import { unanswered } from "../decisions";
 import { userItem } from "../items";
 import { requestFor } from "../request";
 import { type AttachedFile, branch, draft, running, settings, waitingFor } from "../session";
-import { promptWords } from "./words";
+import { contextUse, NEARLY_FULL, promptWords, tooLongWords } from "./words";
 
 const WAIT_MS = 600;
 
-export function PromptCount({ files }: { files: readonly AttachedFile[] }) {
-  const [tokens, setTokens] = useState<number | null>(null);
+export interface PromptSize {
+  /** Null where it is not known. */
+  tokens: number | null;
+  /** Whether it is the size of what stands in the text field, and not of what stood there a moment ago. */
+  isOfNow: boolean;
+}
+
+/** How many tokens the next question takes. */
+export function usePromptSize(files: readonly AttachedFile[]): PromptSize {
+  const [counted, setCounted] = useState<{ text: string; files: readonly AttachedFile[]; turns: readonly Turn[]; tokens: number } | null>(null);
   const text = draft.value;
   const turns = branch.value;
   const isRunning = running.value !== null;
@@ -23,14 +31,14 @@ export function PromptCount({ files }: { files: readonly AttachedFile[] }) {
   const info = serverInfo.value;
   const isEmpty = text.trim() === "" && files.length === 0;
   useEffect(() => {
-    if (isRunning || isEmpty) return setTokens(null);
+    if (isRunning || isEmpty) return setCounted(null);
     const stopped = new AbortController();
     const timer = setTimeout(() => {
       const asked = [...turns, nextTurn([...unanswered(waiting), userItem(text, files)])];
       const { stream: _, include: __, ...request } = requestFor({ branch: asked, settings: chosen, servers: info?.mcp_servers ?? [] });
       ask<{ input_tokens: number }>("v1/responses/input_tokens", { body: request, signal: stopped.signal }).then(
-        (told) => setTokens(told.input_tokens),
-        () => setTokens(null), // nobody must be told that a count is not there
+        (told) => setCounted({ text, files, turns, tokens: told.input_tokens }),
+        () => setCounted(null), // nobody must be told that a count is not there
       );
     }, WAIT_MS);
     return () => {
@@ -38,7 +46,38 @@ export function PromptCount({ files }: { files: readonly AttachedFile[] }) {
       stopped.abort();
     };
   }, [text, files, turns, waiting, chosen, info, isRunning, isEmpty]);
-  return <span class="prompt-count quiet">{tokens === null ? "" : promptWords(tokens, info?.context_tokens ?? null)}</span>;
+  if (isEmpty || counted === null) return { tokens: null, isOfNow: false };
+  return { tokens: counted.tokens, isOfNow: counted.text === text && counted.files === files && counted.turns === turns };
+}
+
+/** Whether the message does not fit, as far as is known. */
+export function isTooLong({ tokens, isOfNow }: PromptSize): boolean {
+  const context = serverInfo.value?.context_tokens ?? null;
+  return isOfNow && tokens !== null && context !== null && tokens >= context;
+}
+
+export function PromptCount({ size }: { size: PromptSize }) {
+  const context = serverInfo.value?.context_tokens ?? null;
+  const usage = branch.value.findLast((turn) => turn.details.usage !== undefined)?.details.usage;
+  const used = size.tokens ?? (usage === undefined ? null : contextUse(usage, context).used);
+  if (used === null) return <span class="prompt-count quiet" />;
+  const share = context === null || context === 0 ? null : used / context;
+  return (
+    <span class={`prompt-count ${share !== null && share >= NEARLY_FULL ? "is-warning" : "quiet"}`}>
+      {share !== null && <meter class="narrow-off" min={0} max={1} high={NEARLY_FULL} value={Math.min(share, 1)} aria-label="Share of the context" />}
+      {promptWords(used, context, size.tokens !== null)}
+    </span>
+  );
+}
+
+/** Said before it is sent: the server would refuse it. */
+export function TooLong({ size }: { size: PromptSize }) {
+  const context = serverInfo.value?.context_tokens ?? null;
+  return (
+    <p class="too-long" role="alert">
+      {isTooLong(size) && context !== null && size.tokens !== null && tooLongWords(size.tokens, context)}
+    </p>
+  );
 }
 
 /** The turn that sending would make. */

@@ -5,6 +5,9 @@ import { type Signal, signal } from "@preact/signals";
 /** So near to the end counts as at the end. */
 const NEAR_PX = 48;
 
+/** The version that was walked to last: it stands where the person looks. */
+export const walked: { to: string | null } = { to: null };
+
 export interface Place {
   top: number;
   height: number;

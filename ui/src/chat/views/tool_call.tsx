@@ -20,7 +20,14 @@ export function ToolCall({ item, approval = null }: { item: LiveItem; approval?:
     <Accordion class="accordion of-tool" summary={<Summary item={item} approval={approval} />}>
       {() => (
         <>
-          <Arguments item={item} />
+          {approval !== null && approval.text.value !== item.text.value ? (
+            <>
+              <Arguments item={approval} title="Asked for" />
+              <Arguments item={item} title="Run with" />
+            </>
+          ) : (
+            <Arguments item={item} />
+          )}
           <Result item={item} />
         </>
       )}
@@ -52,14 +59,14 @@ function wordsOf(item: LiveItem): string {
 }
 
 /** The arguments, pretty; raw on request; and whether they fit. */
-export function Arguments({ item }: { item: LiveItem }) {
+export function Arguments({ item, title = "Arguments" }: { item: LiveItem; title?: string }) {
   const [isRaw, setRaw] = useState(false);
   const text = item.text.value;
   const isWriting = item.isWriting.value;
   return (
     <section class="call-part">
       <header>
-        <h3>Arguments</h3>
+        <h3>{title}</h3>
         <label class="quiet check">
           <input type="checkbox" checked={isRaw} onChange={(event) => setRaw(event.currentTarget.checked)} />
           Raw

@@ -3,40 +3,44 @@
 import type { ComponentChildren } from "preact";
 import type { Turn, TurnDetails } from "../../api/chats";
 import { serverInfo } from "../../api/server";
-import type { Usage } from "../../api/wire";
-import { Accordion } from "./accordion";
+import { legsTo } from "../decisions";
+import { branch } from "../session";
+import { joinDetails } from "../usage";
 import { channelWords, contextUse, inNumber, inPercent, inSeconds, inTokens, speedOf } from "./words";
 
 const EDITED = "edited by you";
 
-export function TurnFacts({ turn }: { turn: Turn }) {
-  const { details } = turn;
+/** The line, which opens the rest. `isOpen` and `onToggle` are the row's: the rest stands below it, so that nothing moves. */
+export function FactsLine({ turn, isOpen, onToggle }: { turn: Turn; isOpen: boolean; onToggle: () => void }) {
+  const details = detailsTo(turn);
   const usage = details.usage;
   const who = details.edited === true ? EDITED : details.model;
   if (usage === undefined) return who === undefined ? null : <span class="quiet facts-line">{who}</span>;
   const speed = speedOf(details);
-  const summary = (
-    <span>
-      {details.edited === true && `${EDITED}, `}
-      {inTokens(usage.output_tokens)}
-      {speed !== null && <span class="narrow-off">{`, ${inNumber(speed)} per second`}</span>}
-    </span>
-  );
   return (
-    <Accordion class="facts" summary={summary}>
-      {() => <AllFacts details={details} usage={usage} />}
-    </Accordion>
+    <button type="button" class="plain facts-line" aria-expanded={isOpen} onClick={onToggle}>
+      <span>
+        {details.edited === true && `${EDITED}, `}
+        {inTokens(usage.output_tokens)}
+        {speed !== null && <span class="narrow-off">{`, ${inNumber(speed)} tokens/s`}</span>}
+      </span>
+    </button>
   );
 }
 
-function AllFacts({ details, usage }: { details: TurnDetails; usage: Usage }) {
+const detailsTo = (turn: Turn): TurnDetails => joinDetails([...legsTo(branch.value, turn.id).slice(0, -1), turn].map((leg) => leg.details));
+
+export function TurnFacts({ turn }: { turn: Turn }) {
+  const details = detailsTo(turn);
+  const usage = details.usage;
+  if (usage === undefined) return null;
   const speed = speedOf(details);
   const channels = channelWords(usage);
   const context = contextUse(usage, serverInfo.value?.context_tokens ?? null);
   const cached = usage.input_tokens_details?.cached_tokens ?? 0;
   return (
-    <dl>
-      <Fact name="Answer">
+    <dl class="facts">
+      <Fact name="Output">
         {inTokens(usage.output_tokens)}
         {channels !== null && ` (${channels})`}
       </Fact>
@@ -44,7 +48,7 @@ function AllFacts({ details, usage }: { details: TurnDetails; usage: Usage }) {
         {inTokens(usage.input_tokens)}
         {cached > 0 && ` (${inNumber(cached)} from the cache)`}
       </Fact>
-      {speed !== null && <Fact name="Speed">{`${inNumber(speed)} tokens per second`}</Fact>}
+      {speed !== null && <Fact name="Speed">{`${inNumber(speed)} tokens/s`}</Fact>}
       {details.first_token_s !== undefined && (
         <Fact name="Time">
           {`first token ${inSeconds(details.first_token_s)}`}

@@ -8,9 +8,10 @@ import type { Turn } from "../../api/chats";
 import { DownIcon } from "../../parts/icons";
 import { isOnlyAnswers } from "../answer";
 import { branch, chat, regenerate, running } from "../session";
+import { markIn, sought, unmark } from "../sought";
 import { AssistantTurn } from "./assistant_turn";
 import { keepFocus } from "./focus";
-import { Stick } from "./stick";
+import { Stick, walked } from "./stick";
 import { UserTurn } from "./user_turn";
 
 /** The turn that the address names, which is shown instead of the end. */
@@ -20,17 +21,40 @@ export function TurnList({ wanted }: { wanted: string | null }) {
   const column = useRef<HTMLDivElement>(null);
   const turns = branch.value;
   const chatId = chat.value?.id ?? null;
-  const last = turns.at(-1)?.id ?? null;
   useLayoutEffect(() => {
     if (scroller.current === null || column.current === null) return;
     return stick.watch(scroller.current, column.current);
   }, [stick]);
   useLayoutEffect(() => {
-    const aim = wanted === null || wanted === last ? null : document.getElementById(wanted);
+    if (wanted !== null && wanted === walked.to) return; // whoever walks from version to version looks at the place already
+    const aim = wanted === null ? null : drawnTurn(turns, wanted);
     if (aim === null) return stick.toEnd();
     stick.release();
     aim.scrollIntoView({ block: "start" });
   }, [chatId, wanted, turns.length === 0]);
+  const found = sought.value;
+  useLayoutEffect(() => {
+    const place = scroller.current;
+    if (found === null || found.turn !== wanted || place === null || turns.length === 0) return;
+    const look = (): void => {
+      const aim = drawnTurn(branch.peek(), found.turn);
+      if (aim === null) return;
+      stick.release();
+      markIn(aim, found.query);
+    };
+    look();
+    // Rich text is set after it was drawn as plain text. Whoever moves looks at something else.
+    const drawn = new MutationObserver(look);
+    drawn.observe(place, { childList: true, subtree: true, characterData: true });
+    const end = (): void => drawn.disconnect();
+    const signs = ["wheel", "touchmove", "pointerdown", "keydown"] as const;
+    for (const sign of signs) addEventListener(sign, end, { passive: true, capture: true });
+    return () => {
+      end();
+      for (const sign of signs) removeEventListener(sign, end, { capture: true });
+      unmark();
+    };
+  }, [found, chatId, wanted, turns.length === 0]);
   // Whoever asks something wants to see what comes of it.
   const asked = running.value?.turn ?? null;
   useEffect(() => {
@@ -39,17 +63,25 @@ export function TurnList({ wanted }: { wanted: string | null }) {
     keepFocus(); // the button that asked may be gone
   }, [asked]);
   return (
-    <div class="chat-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
-      <div class="turns" ref={column} tabIndex={-1}>
-        {turns.map((turn, at) => (
-          <OneTurn key={turn.id} turn={turn} next={turns[at + 1] ?? null} before={turns[at - 1] ?? null}
-            asking={turns[at - 2] ?? null} after={turns[at + 2] ?? null} afterNext={turns[at + 3] ?? null} />
-        ))}
-        <Unanswered last={turns.at(-1) ?? null} />
+    <div class="chat-turns">
+      <div class="chat-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
+        <div class="turns" ref={column} tabIndex={-1}>
+          {turns.map((turn, at) => (
+            <OneTurn key={turn.id} turn={turn} next={turns[at + 1] ?? null} before={turns[at - 1] ?? null}
+              asking={turns[at - 2] ?? null} after={turns[at + 2] ?? null} afterNext={turns[at + 3] ?? null} />
+          ))}
+          <Unanswered last={turns.at(-1) ?? null} />
+        </div>
       </div>
       <JumpButton stick={stick} />
     </div>
   );
+}
+
+/** Where a turn is drawn: answers to calls are drawn with the answer before them. */
+function drawnTurn(turns: readonly Turn[], id: string): HTMLElement | null {
+  const before = turns[turns.findIndex((turn) => turn.id === id) - 1];
+  return document.getElementById(id) ?? (before === undefined ? null : document.getElementById(before.id));
 }
 
 interface OneProps {

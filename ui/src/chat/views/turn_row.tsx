@@ -4,13 +4,14 @@ import { useState } from "preact/hooks";
 import type { Turn } from "../../api/chats";
 import type { Effort } from "../../api/wire";
 import { AgainIcon, BackIcon, DeleteIcon, EditIcon, ForwardIcon, InspectIcon, MoreIcon } from "../../parts/icons";
-import { hashOf } from "../../route";
+import { go, hashOf } from "../../route";
 import { alternatives, chat, deleteTurn, regenerate, running, showBranch, tree } from "../session";
 import { CopyButton } from "./copy_button";
 import { EFFORTS } from "./effort_select";
 import { focusInTurn, keepFocus } from "./focus";
 import { IconButton } from "./icon_button";
-import { TurnFacts } from "./turn_facts";
+import { walked } from "./stick";
+import { FactsLine, TurnFacts } from "./turn_facts";
 
 export const EDIT_ANSWER = "Edit the answer";
 export const EDIT_MESSAGE = "Edit and ask anew";
@@ -21,7 +22,7 @@ interface Props {
   onEdit: () => void;
 }
 
-type Open = "effort" | "delete" | null;
+type Open = "effort" | "delete" | "facts" | null;
 
 export function TurnRow({ turn, copyText, onEdit }: Props) {
   const [open, setOpen] = useState<Open>(null);
@@ -64,8 +65,9 @@ export function TurnRow({ turn, copyText, onEdit }: Props) {
         <IconButton label="Delete" disabled={isBusy} isExpanded={open === "delete"} onClick={() => toggle("delete")}>
           <DeleteIcon />
         </IconButton>
-        {isAnswer && <TurnFacts turn={turn} />}
+        {isAnswer && <FactsLine turn={turn} isOpen={open === "facts"} onToggle={() => toggle("facts")} />}
       </div>
+      {open === "facts" && <TurnFacts turn={turn} />}
       {open === "effort" && (
         <div class="turn-ask" role="group" aria-label="Regenerate with effort">
           <span>Regenerate with effort</span>
@@ -92,7 +94,11 @@ export function Walker({ turn }: { turn: Turn }) {
   const { at, of, before, after } = alternatives(turn.id);
   if (of < 2) return null;
   const walk = (to: string | null) => (): void => {
-    if (to !== null) showBranch(to);
+    if (to === null) return;
+    walked.to = to;
+    showBranch(to);
+    const id = chat.value?.id;
+    if (id !== undefined) go({ view: "chat", chat: id, turn: to }, true);
   };
   return (
     <span class="walker" role="group" aria-label="Versions">

@@ -2,6 +2,7 @@
 
 import type { TurnDetails } from "../../api/chats";
 import type { Usage } from "../../api/wire";
+import { rate } from "../timing";
 import { channelsOf } from "../usage";
 
 /** `under 0.1 s`, `3.2 s`, `42 s`, `1 min 5 s`. */
@@ -32,7 +33,7 @@ export interface Thought {
 
 /** The line of a reasoning: what it says while it runs, and then. */
 export function thoughtWords({ isRunning, seconds, tokens }: Thought): string {
-  const took = seconds === null ? "" : ` for ${inSeconds(seconds)}`;
+  const took = seconds === null ? "" : !isRunning && seconds < 0.1 ? " briefly" : ` for ${inSeconds(seconds)}`;
   if (isRunning) return `Thinking${took} …`;
   if (tokens === null || tokens.count === 0) return `Thought${took}`;
   return `Thought${took}, ${tokens.estimated ? "about " : ""}${inTokens(tokens.count)}`;
@@ -81,16 +82,9 @@ export function channelWords(usage: Usage): string | null {
   return names.map((name) => `${CHANNEL_WORDS[name] ?? name} ${inNumber(channels[name] ?? 0)}`).join(", ");
 }
 
-/** Below these a speed says more about the clock than about the model. */
-const FEWEST_TOKENS = 20;
-const SHORTEST_S = 0.1;
-
-/** Tokens per second, measured from the first token; null where there is too little to measure. */
-export function speedOf(details: TurnDetails): number | null {
-  const { usage, first_token_s: first, total_s: total } = details;
-  if (usage === undefined || first === undefined || total === undefined || usage.output_tokens < FEWEST_TOKENS) return null;
-  const took = total - first;
-  return took >= SHORTEST_S ? usage.output_tokens / took : null;
+/** Tokens per second; null where there is too little to measure, or nobody measured it. */
+export function speedOf({ spoken_tokens, spoken_s }: TurnDetails): number | null {
+  return spoken_tokens === undefined || spoken_s === undefined ? null : rate(spoken_tokens, spoken_s);
 }
 
 export interface ContextUse {
@@ -102,14 +96,27 @@ export interface ContextUse {
 /** How much of the context the conversation takes up behind this answer. */
 export function contextUse(usage: Usage, contextTokens: number | null): ContextUse {
   const used = usage.input_tokens + usage.output_tokens;
-  const share = contextTokens === null || contextTokens === 0 ? null : Math.min(used / contextTokens, 1);
+  const share = contextTokens === null || contextTokens === 0 ? null : used / contextTokens;
   return { used, of: contextTokens, share };
 }
 
-/** `about 120 tokens, 3 % of the context`. */
-export function promptWords(tokens: number, contextTokens: number | null): string {
-  const share = contextTokens === null || contextTokens === 0 ? "" : `, ${inPercent(tokens / contextTokens)} of the context`;
-  return `about ${inTokens(tokens)}${share}`;
+/** From this share of the context on there is little room for an answer. */
+export const NEARLY_FULL = 0.9;
+
+/** `about 120 tokens, 3 % of the context`; exact where it was counted by the model's server. */
+export function promptWords(tokens: number, contextTokens: number | null, isEstimate = true): string {
+  const words = `${isEstimate ? "about " : ""}${inTokens(tokens)}`;
+  if (contextTokens === null || contextTokens === 0) return words;
+  const share = tokens / contextTokens;
+  const left = share >= NEARLY_FULL && share < 1 ? `, ${inNumber(contextTokens - tokens)} left` : "";
+  return `${words}, ${inPercent(share)} of the context${left}`;
+}
+
+export function tooLongWords(tokens: number, contextTokens: number): string {
+  return (
+    `The context is full: with this message the conversation has about ${inTokens(tokens)}, and the model reads ${inNumber(contextTokens)}. ` +
+    "Shorten the message, delete earlier ones, or start a new chat."
+  );
 }
 
 /** The beginning of a text, cut between words, for announcements and labels. */
