@@ -266,8 +266,7 @@ def test_nothing_covers_the_buttons_of_a_card(start_server: StartServer, open_pa
     column, over = visit.page.locator(".chat-scroll").bounding_box(), jump.bounding_box()
     assert column is not None and over is not None and over["y"] >= column["y"] + column["height"]
     back.click()  # which fails where something else would get the click
-    jump.click()
-    expect(jump).to_have_count(0)
+    expect(visit.page.get_by_role("button", name="Run once")).to_be_visible()
 
 
 def test_a_call_is_answered_by_hand_and_not_run(start_server: StartServer, open_page: OpenPage) -> None:

@@ -31,7 +31,7 @@ def inspect(page: Page, text: str) -> None:
 
 def test_it_says_what_it_took_the_input_for(inspector: Page) -> None:
     inspect(inspector, BROKEN)
-    expect(inspector.locator(".input-line")).to_contain_text("Taken for raw Harmony text")
+    expect(inspector.locator(".input-line")).to_contain_text("Read as raw Harmony text")
     expect(inspector.locator(".message")).to_have_count(3)
     inspector.get_by_role("button", name="Change").click()
     expect(inspector.locator("#trace")).to_be_focused()

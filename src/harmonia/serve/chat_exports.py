@@ -253,6 +253,12 @@ def _is_sendable(item: Json) -> bool:
     return True
 
 
+def is_final(item: Json) -> bool:
+    """Whether it is a whole answer for the user."""
+    is_answer = item.get("type") == "message" and item.get("phase") != "commentary"
+    return is_answer and item.get("status") not in _UNFINISHED
+
+
 def _says(item: Json) -> bool:
     """Whether a message or a reasoning has a text."""
     content = item.get("content")

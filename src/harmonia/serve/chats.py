@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast, get_args
 
 import msgspec
@@ -41,6 +42,7 @@ from harmonia.serve.chat_exports import (
     Exported,
     branch_of,
     hide_reasoning,
+    is_final,
     request_for,
     split_branch,
     without_seals,
@@ -52,6 +54,7 @@ from harmonia.serve.chat_search import look_for, words_of
 from harmonia.serve.harmony_bodies import object_of, too_large
 from harmonia.serve.identity import Caller, new_id
 from harmonia.serve.store import ChatChange, ChatLimits, ChatPage, Excerpt, StoredChat, StoredChatTurn, TurnRefusal
+from harmonia.vocabulary import END, RETURN
 
 if TYPE_CHECKING:
     from harmonia.serve.service import Service
@@ -225,6 +228,10 @@ class Chats:
             answered, behind = without_seals(answered)
             lost = before + behind
             rendered = await service.render_turn(caller, request_for(settings, asked, service.tools), answered)
+
+        if answered and is_final(answered[-1]) and rendered.tokens[-1:] == [END]:
+            # Nobody sampled it here, as of a file that was imported: it ends as a model ends an answer.
+            rendered = replace(rendered, tokens=[*rendered.tokens[:-1], RETURN])
 
         def write() -> bytes:
             return rendered.text.encode() if format_ == "harmony" else encode(rendered.tokens)

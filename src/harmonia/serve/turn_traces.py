@@ -187,8 +187,7 @@ def _render(followed: Followed, renderer: Renderer, damaged: Sequence[_Damaged] 
             if item < end:
                 continue
         # One that the model did not go on with has no end.
-        is_last = message is followed.said[-1]
-        pieces.add(message, begins if message is begun else _as_sampled(message, tokens, is_last=is_last))
+        pieces.add(message, begins if message is begun else _as_sampled(message, tokens))
     put_in(None)
     if len(pieces.tokens) < prompt_tokens:
         pieces.tokens += begins  # nothing came, or nothing that is shown
@@ -201,17 +200,13 @@ def _rendered(conversation: Conversation, renderer: Renderer) -> Iterator[tuple[
         yield message, rendered.tokens[span.start_token : span.end_token]
 
 
-def _as_sampled(message: Message, tokens: list[int], *, is_last: bool) -> Sequence[int]:
-    """With the stop that was sampled, or with none where the message was cut off: in history these are another's. What
-    nobody sampled, such as an answer that was imported, ends as a model ends an answer."""
+def _as_sampled(message: Message, tokens: list[int]) -> Sequence[int]:
+    """With the stop that was sampled, or with none where the message was cut off: in history these are another's."""
     if message.sampled is not None:
         return message.sampled.tokens
-    origin = message.origin
-    if origin is None:
-        ends = is_last and message.role is Role.ASSISTANT and is_visible(message) and message.channel == "final"
-    else:
-        ends = origin.stop == "return"
-    return [*tokens[:-1], RETURN] if ends else tokens
+    if message.origin is not None and message.origin.stop == "return":
+        return [*tokens[:-1], RETURN]
+    return tokens
 
 
 def _is_hidden(message: Message, handed: Mapping[int, Message]) -> bool:

@@ -213,24 +213,28 @@ def test_what_is_exported_comes_back_and_is_exported_as_the_same(tmp_path: Path,
         for name in ("weather", "moon")
     ]
 
+    async def comes_back(server: RealServer, chat_id: str, seed: int) -> None:
+        file = await server.ask("GET", f"/v1/chats/{chat_id}/export?format={format_}")
+        asked = {"text": file.body.decode(), "name": "x"}
+        back = (await server.ask("POST", "/v1/chats/import", asked)).json
+        assert (back["losses"], len(back["chats"])) == ([], 1), seed
+        again = await server.ask("GET", f"/v1/chats/{back['chats'][0]['id']}/export?format={format_}")
+        if format_ == "json":
+            one, other = file.json, again.json
+            assert one["settings"] == other["settings"], seed
+            said_ = [[turn["items"] for turn in each["turns"]] for each in (one, other)]
+            assert said_[0] == said_[1], seed
+        else:
+            assert again.body == file.body, seed
+
     async def work(server: RealServer) -> None:
+        await comes_back(server, await asked_chat(server), -1)
         for seed in range(25):
             settings, turns = _some_chat(seed)
             chat_id = (await server.ask("POST", "/v1/chats", {"title": "A title", "settings": settings})).json["id"]
             for turn in turns:
                 assert (await server.ask("PUT", f"/v1/chats/{chat_id}/turns/{turn['id']}", turn)).status == 200
-            file = await server.ask("GET", f"/v1/chats/{chat_id}/export?format={format_}")
-            asked = {"text": file.body.decode(), "name": "x"}
-            back = (await server.ask("POST", "/v1/chats/import", asked)).json
-            assert (back["losses"], len(back["chats"])) == ([], 1), seed
-            again = await server.ask("GET", f"/v1/chats/{back['chats'][0]['id']}/export?format={format_}")
-            if format_ == "json":
-                one, other = file.json, again.json
-                assert one["settings"] == other["settings"], seed
-                said_ = [[turn["items"] for turn in each["turns"]] for each in (one, other)]
-                assert said_[0] == said_[1], seed
-            else:
-                assert again.body == file.body, seed
+            await comes_back(server, chat_id, seed)
 
     serving(tmp_path, work, analysis="shown", tools=tools)
 
