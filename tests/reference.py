@@ -1,8 +1,9 @@
 """A slow, obvious second parser: the whole input at once, cut with one regular expression. No streaming, no state kept.
 
 It reads well-formed streams and the simplest damage: a message that the next one cuts off, a header without
-`<|start|>`, a stop too many, white space anywhere between messages. It was written from the description of the format,
-not from harmonia.parser, and shares nothing with it but the numbers of the special tokens.
+`<|start|>`, a stop too many, white space anywhere between messages, prose before the channel, a channel that is given
+up for another. It was written from the description of the format, not from harmonia.parser, and shares nothing with it
+but the numbers of the special tokens.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ _HEADER = re.compile(
         \s*""",
     re.VERBOSE,
 )
+
+# Words between the role and the channel: at least two, and none of them an address.
+_PROSE = re.compile(r"\s*assistant(?P<said>(?=[^<=]*\w\s+\w)[^<=]+)(?=<\|channel\|>)")
+# A channel that is followed by another one before the message begins.
+_GIVEN_UP = re.compile(r"<\|channel\|>(?:analysis|commentary)(?: to=assistant)?(?=<\|channel\|>)")
 
 # A piece of the input: a special token's spelling, or text. In token ids, text that spells a special token is text.
 Piece = tuple[bool, str]
@@ -52,9 +58,9 @@ def read(pieces: list[Piece], role: str | None) -> list[Truth]:
     while pieces:
         is_special, piece = pieces.pop(0)
         if is_special and piece == "<|start|>":
-            messages.append(_read_message(pieces, author=""))
+            messages += _read_message(pieces, author="")
         elif is_special and piece == "<|channel|>":
-            messages.append(_read_message(pieces, author="assistant<|channel|>"))
+            messages += _read_message(pieces, author="assistant<|channel|>")
         elif is_special and piece in _STOPS:
             continue  # a stop too many
         elif not piece.isspace():
@@ -62,7 +68,8 @@ def read(pieces: list[Piece], role: str | None) -> list[Truth]:
     return messages
 
 
-def _read_message(pieces: list[Piece], author: str) -> Truth:
+def _read_message(pieces: list[Piece], author: str) -> list[Truth]:
+    """A message, and before it the prose that stands in front of its channel."""
     header = author
     while pieces[0] != (True, "<|message|>"):
         header += pieces.pop(0)[1]
@@ -73,7 +80,12 @@ def _read_message(pieces: list[Piece], author: str) -> Truth:
     stop = _STOPS.get(pieces[0][1]) if pieces else None
     if stop is not None:
         pieces.pop(0)
-    return _truth(header, content, stop)
+    prose = _PROSE.match(header)
+    said: list[Truth] = []
+    if prose is not None:
+        said = [Truth("assistant", None, None, None, None, prose["said"], None)]
+        header = "assistant" + header[prose.end() :]
+    return [*said, _truth(_GIVEN_UP.sub("", header), content, stop)]
 
 
 def _truth(header: str, content: str, stop: str | None) -> Truth:

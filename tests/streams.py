@@ -165,7 +165,9 @@ def _messages(
         recipient = draw(st.sampled_from([None, None, "assistant"]))
     if name is not None and is_first_of_completion:
         name = None
-    if channel is not None:
+    # A preamble has no content type: with one it would be a call without a recipient.
+    is_preamble = role == "assistant" and channel == "commentary" and recipient in (None, "all")
+    if channel is not None and not is_preamble:
         content_type = draw(st.sampled_from([None, "json", "code", *_JSON_TYPES]))
     is_call = role == "assistant" and recipient in _RECIPIENTS
 

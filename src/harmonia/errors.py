@@ -159,6 +159,7 @@ class ErrorCode(StrEnum):
     HEADER_UNKNOWN_CHANNEL = "header.unknown_channel"
     HEADER_GLUED_CHANNEL = "header.glued_channel"
     HEADER_EMPTY_RECIPIENT = "header.empty_recipient"
+    HEADER_MISSING_RECIPIENT = "header.missing_recipient"
     HEADER_REPEATED_RECIPIENT = "header.repeated_recipient"
     HEADER_BARE_RECIPIENT = "header.bare_recipient"
     HEADER_SPACED_RECIPIENT = "header.spaced_recipient"

@@ -168,6 +168,9 @@ DAMAGES: Final = (
         ErrorCode.HEADER_EMPTY_RECIPIENT, "<|channel|>commentary to= <|constrain|>json<|message|>", _CALL_HEADER
     ),
     _header_damage(
+        ErrorCode.HEADER_MISSING_RECIPIENT, "<|channel|>commentary <|constrain|>json<|message|>", _CALL_HEADER
+    ),
+    _header_damage(
         ErrorCode.HEADER_REPEATED_RECIPIENT,
         "<|channel|>commentary to=functions.shell to=functions.x <|constrain|>json<|message|>",
         _CALL_HEADER,

@@ -52,6 +52,9 @@ def theirs_by_token(encoding: HarmonyEncoding, tokens: list[int], role: str | No
     return said
 
 
+_PARTED = {ErrorCode.STREAM_TEXT_OUTSIDE, ErrorCode.HEADER_MISSING_MESSAGE}
+
+
 def ours_by_token(tokens: list[int], role: str | None) -> tuple[list[str | None], list[Event]]:
     parser = Parser(role, "reference")
     said: list[str | None] = []
@@ -86,8 +89,10 @@ def test_raises_what_the_reference_raises(
     if first is None:
         whole = parse(tokens, role, "reference")
         assert list(whole.messages) == [event.message for event in events if isinstance(event, MessageEnded)]
-        tolerant = parse(tokens, role).messages
-        for message, read in zip(whole.messages, tolerant, strict=True):
+        tolerant = parse(tokens, role)
+        if _PARTED.intersection(found.code for found in tolerant.diagnostics):
+            return  # what the reference takes for words of a header is a message of its own
+        for message, read in zip(whole.messages, tolerant.messages, strict=True):
             if message.origin is not None and message.origin.trust is not Trust.GUESSED:
                 assert message == read
     else:

@@ -43,8 +43,6 @@ def test_a_damaged_address_is_a_fault_and_no_call_is_run(header: str) -> None:
         "<|channel|>final (analysis)",
         "<|channel|>commentary TO=functions.x",
         "user",
-        ":<|channel|>final",
-        '"<|channel|>final',
         "<|channel|>ﬁnal",
         "<|channel|>final<|channel|>",
     ],
@@ -184,7 +182,7 @@ def test_a_repaired_role_does_not_hide_the_answer() -> None:
 
 
 def test_a_remembered_header_keeps_to_both_limits() -> None:
-    data = tokens("to<|message|>Hi<|end|>")
+    data = tokens("code<|message|>Hi<|end|>")
     limits = Limits(header_chars=8, unmarked_chars=0)
     parse(data, "assistant")  # now the header is remembered
     parser = Parser("assistant", limits=limits)

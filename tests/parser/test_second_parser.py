@@ -13,6 +13,7 @@ from repeated import repeated
 from streams import Stream, plain_bodies, spelling_bodies, truth_of, well_formed
 
 STOPS = (END, CALL, RETURN)
+_GIVEN_UP: list[list[int | str]] = [[CHANNEL, "commentary to=assistant"], [CHANNEL, "analysis"]]
 WHAT = "streams compared with the slow parser"
 
 
@@ -38,6 +39,9 @@ def simply_damaged(draw: st.DrawFn, bodies: st.SearchStrategy[str]) -> Stream:
         if part == START and is_hit and behind[:2] == ["assistant", CHANNEL]:
             parts[at + 1] = ""  # the channel begins the header
             continue
+        is_headed = parts[at - 1] == "assistant" if at else stream.role == "assistant"
+        if part == CHANNEL and is_hit and is_headed:
+            damaged += draw(st.sampled_from([[" Sure, here it is: "], [" Here is the json "], *_GIVEN_UP]))
         damaged.append(part)
         if part in STOPS and is_hit:
             damaged += draw(st.lists(st.sampled_from([END, RETURN, CALL, "\n", " "]), max_size=3))

@@ -554,7 +554,7 @@ class TextReader:
         self._header = header = msgspec.structs.replace(
             header,
             trust=self._trust,
-            is_visible=is_visible(header.author, header.channel, header.recipient, self._trust),
+            is_visible=is_visible(header.author, header.channel, header.recipient, header.content_type, self._trust),
         )
         self._parts, self._said_chars, self._cut_at = [], 0, None
         start, end = self._span(mark_width)

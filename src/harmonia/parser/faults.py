@@ -48,14 +48,14 @@ _TABLE: Final = (
     ),
     Fault(
         ErrorCode.STREAM_TEXT_OUTSIDE,
-        "text between two messages",
+        "text outside of any message",
         "keeps it as a message without a channel, which is not shown; skips it where it is only words of a header, "
         "such as `commentary` behind a call, or signs",
         "<|start|>user<|message|>Hi<|end|>Well now<|start|>assistant<|channel|>final<|message|>Hello.<|end|>",
         Trust.GUESSED,
         hint="sampling went on behind the end of the turn; give the engine `<|call|>` and `<|return|>` as stop tokens",
-        meaning="Text belongs into a message, behind a header. This text stands between two messages, so nobody "
-        "is known to have said it.",
+        meaning="Text belongs into a message, after a header. This text stands between two messages or before the "
+        "first header, so nobody is known to have said it.",
     ),
     Fault(
         ErrorCode.STREAM_MISSING_START,
@@ -198,8 +198,9 @@ _TABLE: Final = (
     Fault(
         ErrorCode.HEADER_REPEATED_CHANNEL,
         "more than one channel",
-        "takes the last one, and the recipient of an earlier one where the last has none; where the channels differ, "
-        "the text is not shown",
+        "takes the last one; a complete `final` header is read by itself, and on another channel the recipient of an "
+        "earlier one counts where the last has none; a channel that is named without `<|channel|>` leaves it in doubt, "
+        "and the text is not shown",
         "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Hm.<|end|>",
         Trust.REPAIRED,
         completion=True,
@@ -232,6 +233,17 @@ _TABLE: Final = (
         Trust.GUESSED,
         completion=True,
         meaning="`to=` announces whom the message is for, and nobody is named.",
+    ),
+    Fault(
+        ErrorCode.HEADER_MISSING_RECIPIENT,
+        "a content type on `commentary`, and no recipient",
+        "keeps the message, which is not shown: only a call has a content type there",
+        '<|channel|>commentary <|constrain|>json<|message|>{"city":"Paris"}<|end|>',
+        Trust.REPAIRED,
+        completion=True,
+        hint="the recipient was lost, or the model left it out",
+        meaning="On `commentary` only calls have a content type, and this header does not say which tool is called. "
+        "So the text is not a preamble for the user.",
     ),
     Fault(
         ErrorCode.HEADER_REPEATED_RECIPIENT,
@@ -364,7 +376,7 @@ _TABLE: Final = (
     Fault(
         ErrorCode.BODY_CALL_WITHOUT_RECIPIENT,
         "`<|call|>` behind a message that is addressed to no tool",
-        "keeps the message; there is nobody to call",
+        "keeps the message, and calls nobody; on `commentary` it is not shown, because it is not a preamble",
         '<|channel|>commentary<|message|>{"command":"ls"}<|call|>',
         Trust.REPAIRED,
         completion=True,

@@ -19,7 +19,7 @@ from harmonia.events import Header
 from harmonia.messages import Author, Role
 from harmonia.parser.faults import FAULTS
 from harmonia.parser.tools import Tools, is_tool_address
-from harmonia.provenance import Trust
+from harmonia.provenance import Stop, Trust
 from harmonia.vocabulary import CHANNEL, CONSTRAIN, SPELLING_BY_ID, find_spellings
 
 # Text, or a special token that stood in the header.
@@ -38,9 +38,16 @@ LONGEST_REMEMBERED: Final = 64  # tokens
 _SIGN_IN_NAME: Final = re.compile(r"[!\"'(),;=?\[\]{}]|^[.:/@+-]|[.:/@+-]$")
 _PLAIN_TYPE: Final = re.compile(r"[A-Za-z][\w.+-]*(?:/[\w.+-]+)?")
 _ONE_WORD: Final = re.compile(r"\S+")
+_NOBODY: Final = (None, "all")
 _ROLES: Final = frozenset(role.value for role in Role)
 _ROLE: Final = "assistant|developer|system|user|tool"
 _ROLE_AND_MORE: Final = re.compile(rf"(?P<role>{_ROLE})(?P<repeated>(?P=role))*(?P<more>.*)", re.IGNORECASE | re.DOTALL)
+# A role or an address at the end of a prose text, or both: a header without its <|start|>. Only the assistant writes on
+# a channel; the names of tools look too much like prose without their address.
+_LONGEST_AUTHOR: Final = 200
+_ADDRESS_AT_END: Final = r"(?<!\S)(?:[A-Za-z_][\w-]*(?:\.[\w-]+)+\s+)?to=\S+\s*$"
+_HEADER_AT_END: Final = re.compile(rf"(?:{_ROLE})(?::\S+)?(?:\s+to=\S+)?\s*$|{_ADDRESS_AT_END}")
+_HEADER_BEFORE_CHANNEL: Final = re.compile(rf"assistant(?::\S+)?(?:\s+to=\S+)?\s*$|{_ADDRESS_AT_END}")
 _CHANNEL_AND_MORE: Final = re.compile(rf"(?P<channel>{'|'.join(CHANNELS)})(?P<more>.*)", re.IGNORECASE | re.DOTALL)
 _MORE_AND_CHANNEL: Final = re.compile(rf".*?(?P<channel>{'|'.join(CHANNELS)})(?P<more>)", re.IGNORECASE | re.DOTALL)
 
@@ -106,10 +113,40 @@ def is_content_type(value: str) -> bool:
     return value.removeprefix(_CONSTRAIN_SPELLING).strip().lower() in CONTENT_TYPES
 
 
-def is_prose(text: str) -> bool:
-    """Whether a text in the place of a header is no part of one: several words, none of them an address."""
+def find_header(text: str, tools: Tools, *, is_channel_next: bool) -> int:
+    """Where the header begins in the text before its first special token: whatever stands before that is prose.
+
+    The text is all header if it begins with an address, perhaps after a role, or if every word of it has a place in
+    one. Otherwise only a role or an address at its end is one.
+    """
     words = text.split()
-    return len(words) > 1 and not any(word.startswith(("to=", "<|")) or is_content_type(word) for word in words)
+    lead = words[1:2] if words and words[0] in _ROLES else words[:1]
+    if not words or any(word.startswith("to=") for word in lead) or all(_is_header_word(word, tools) for word in words):
+        return 0
+    at_end = _HEADER_BEFORE_CHANNEL if is_channel_next else _HEADER_AT_END
+    found = at_end.search(text, max(len(text) - _LONGEST_AUTHOR, 0))
+    return len(text) if found is None else found.start()
+
+
+def is_stranded(text: str, tools: Tools) -> bool:
+    """Whether a text after the name of a channel is not part of a header that the model gave up, but what it said."""
+    if "to=" in text:
+        return False
+    return not all(_is_header_word(word, tools) for word in text.split())
+
+
+def _is_header_word(word: str, tools: Tools) -> bool:
+    bare = word.strip(_signs_in(word)).lower()
+    if bare in _ROLES or bare in CHANNELS or "to=" in word.lower() or word[0] == ":" != word:
+        return True
+    glued = _ROLE_AND_MORE.fullmatch(word)
+    if glued is not None and (glued["more"][:1] == ":" or glued["more"].lower() in ("", *CHANNELS)):
+        return True
+    return is_content_type(word) or tools.looks_like_one(word)
+
+
+def _signs_in(word: str) -> str:
+    return "".join(sign for sign in word if not sign.isalnum())
 
 
 def spell(items: Sequence[Item]) -> str:
@@ -158,9 +195,11 @@ class _HeaderReader:
         self.channels: list[str] = []
         self.fields: list[_Field] = []
         self.section = 0
-        self.has_empty_channel = False
+        self.is_last_channel_empty = False
+        self.is_channel_restated = False  # by a word without <|channel|>, so that it is in doubt
         self.faults: list[FoundFault] = []
         self.trust = Trust.CERTAIN
+        self.role_section: tuple[int, Trust] = (0, Trust.CERTAIN)  # how many faults it has, and how sure it is
 
     # ── headers that end with <|message|> ───────────────────────────────────────────────────────────────────────
 
@@ -183,7 +222,19 @@ class _HeaderReader:
             self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, token)
             # Its recipient stays only where it can be a tool.
             self.fields = [field for field in self.fields if field.kind != "recipient" or is_tool_address(field.value)]
+        else:
+            self.role_section = (len(self.faults), self.trust)
         self.section += 1
+        self.is_last_channel_empty = False
+
+    def _discard_earlier_sections(self) -> None:
+        """Forget the channels before this one, which is `final`: the header of an answer is complete without them."""
+        count, trust = self.role_section
+        discarded = [fault for fault in self.faults[count:] if fault.code is ErrorCode.HEADER_REPEATED_CHANNEL]
+        self.faults = [*self.faults[:count], *discarded]
+        self.trust = min(trust, Trust.REPAIRED)
+        self.fields = [field for field in self.fields if field.section == 0]
+        self.channels = []
 
     def result(self, *, is_completion: bool, body_start: int | None = None) -> Reading:
         recipient, content_type = self._read_fields()
@@ -192,6 +243,9 @@ class _HeaderReader:
         if author.role is Role.TOOL and author.name is None and is_tool_address(recipient):
             # One of the seeds of the format writes a result as `tool to=get_weather`.
             author, recipient = Author(Role.TOOL, recipient), None
+        if content_type is not None and lacks_recipient(author, channel, recipient, content_type):
+            word = next(field.word for field in reversed(self.fields) if field.value == content_type)
+            self._blame(ErrorCode.HEADER_MISSING_RECIPIENT, word)
         is_forged = is_completion and not self.is_given and author.role is not Role.ASSISTANT
         if is_forged:
             self.blame_at(ErrorCode.HEADER_FORGED_ROLE, 0, self.author_end)
@@ -204,7 +258,7 @@ class _HeaderReader:
             self.trust,
             is_forged,
             is_call,
-            is_visible(author, channel, recipient, self.trust),
+            is_visible(author, channel, recipient, content_type, self.trust),
         )
         return Reading(header, tuple(self.faults), self.author_end, body_start)
 
@@ -278,7 +332,7 @@ class _HeaderReader:
     def _read_channel_section(self, token: _Word, words: list[_Word]) -> None:
         name = words[0] if words else None
         if name is None or name.special is not None or name.text.startswith("to="):
-            self.has_empty_channel = True
+            self.is_last_channel_empty = True
             self._blame(ErrorCode.HEADER_EMPTY_CHANNEL, token)
         else:
             words = words[1:]
@@ -289,7 +343,10 @@ class _HeaderReader:
 
     def _read_channel(self, word: _Word) -> _Word | None:
         if word.text.lower() in CHANNELS:
+            if self.channels and word.text.lower() == "final":
+                self._discard_earlier_sections()
             self.channels.append(word.text)
+            self.is_channel_restated = False  # whatever was, belongs to what was given up
             return None
         is_addressed = any(field.kind == "recipient" and is_tool_address(field.value) for field in self.fields)
         if self.tools.looks_like_one(word.text) and not is_addressed:
@@ -309,8 +366,7 @@ class _HeaderReader:
         return None
 
     def _decide_channel(self) -> str | None:
-        names = {channel.lower() for channel in self.channels}
-        if len(names) > 1 or (names and self.has_empty_channel):
+        if self.is_channel_restated or (self.channels and self.is_last_channel_empty):
             self.trust = Trust.GUESSED
         return self.channels[-1] if self.channels else None
 
@@ -378,11 +434,11 @@ class _HeaderReader:
 
     def _collect_word(self, word: _Word) -> None:
         # A channel that is named again, perhaps between a few signs, as in "analysis ––commentary to=…".
-        restated = word.text.strip("".join(sign for sign in word.text if not sign.isalnum()))
+        restated = word.text.strip(_signs_in(word.text))
         if restated.lower() in CHANNELS:
             self.channels.append(restated)
             self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, word)
-            self.trust = Trust.GUESSED
+            self.is_channel_restated = True
         elif self.author is not None and word.text.lower() == self.author.role:
             self._blame(ErrorCode.HEADER_REPEATED_ROLE, word)
         elif word.text[:3].lower() == "to=":
@@ -473,7 +529,12 @@ class _HeaderReader:
         is_plausible = len(others) == 1 and _PLAIN_TYPE.fullmatch(others[0].value) is not None
         if content_type is None and is_plausible and (named is not None or len(words) == 1):
             content_type = others.pop()
-        elif content_type is None and len(others) == 2 and others[1].value in CONTENT_TYPES:
+        elif (
+            content_type is None
+            and len(others) == 2
+            and others[1].value in CONTENT_TYPES
+            and not is_content_type(others[0].value)
+        ):
             named, content_type = others
             others = []
         if named is not None:
@@ -492,12 +553,30 @@ class _HeaderReader:
         self.trust = min(self.trust, FAULTS[code].trust)
 
 
-def is_visible(author: Author, channel: str | None, recipient: str | None, trust: Trust) -> bool:
+def is_visible(
+    author: Author,
+    channel: str | None,
+    recipient: str | None,
+    content_type: str | None,
+    trust: Trust,
+    stop: Stop | None = None,
+) -> bool:
     """Whether a user may see the text of a message: only where that is positively known."""
     if author.role is not Role.ASSISTANT or channel is None or trust is Trust.GUESSED:
         return False
     name = channel.lower()
-    return (name == "final" and not is_tool_address(recipient)) or (name == "commentary" and recipient in (None, "all"))
+    if name == "final":
+        return not is_tool_address(recipient)
+    return name == "commentary" and recipient in _NOBODY and content_type is None and stop != "call"
+
+
+def lacks_recipient(
+    author: Author, channel: str | None, recipient: str | None, content_type: str | None, stop: Stop | None = None
+) -> bool:
+    """Whether this is a call whose recipient is missing: a preamble has no content type, and does not end as a call."""
+    is_commentary = channel is not None and channel.lower() == "commentary"
+    is_call = content_type is not None or stop == "call"
+    return is_call and is_commentary and recipient in _NOBODY and author.role is Role.ASSISTANT
 
 
 # ── headers that do not end ─────────────────────────────────────────────────────────────────────────────────────────

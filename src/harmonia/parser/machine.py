@@ -40,8 +40,10 @@ from harmonia.parser.headers import (
     CHANNELS,
     Item,
     Reading,
-    is_prose,
+    find_header,
+    is_stranded,
     is_visible,
+    lacks_recipient,
     read_header,
     read_open_header,
     remember,
@@ -75,7 +77,6 @@ NO_TOKENS: Final[list[int]] = []
 _NO_SPAN: Final = Span(None, None, 0, 0)
 _NO_HEADER: Final = Header(ASSISTANT)
 _LONGEST_LATE_TYPE: Final = 32
-_LONGEST_ROLE: Final = 200
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
 # A header with one of these faults may lack more than that.
@@ -84,12 +85,21 @@ _INCOMPLETE: Final = (
     ErrorCode.HEADER_EMPTY_ROLE,
     ErrorCode.HEADER_REPEATED_START,
 )
+# The header after a message with no other faults than these has lost none of its own words to that message.
+_HARMLESS: Final = frozenset(
+    (
+        ErrorCode.STREAM_MISSING_START,
+        ErrorCode.STREAM_TEXT_OUTSIDE,
+        ErrorCode.HEADER_MISSING_MESSAGE,
+        ErrorCode.HEADER_EMPTY_CHANNEL,
+        ErrorCode.MISSING_SENTINEL,
+    )
+)
+# An address, or what may be the name of a tool.
+_HEADER_REMAINS: Final = re.compile(r"=|\w[._]\w")
 # Words of a header that was given up, such as "commentary" behind a call, and signs that say nothing.
 _LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
-# An author at the end of a text, or an address, or both: a header that lacks its <|start|>.
-_AUTHOR: Final = rf"(?:{'|'.join(Role)})(?::\S+)?|(?<![\w.])[A-Za-z_][\w-]*(?:\.[\w-]+)+"
-_HEADER_AT_END: Final = re.compile(rf"(?:{_AUTHOR})(?:\s+to=\S+)?\s*$|(?<!\S)to=\S+\s*$")
-_HEADER_LINE: Final = re.compile(rf"\s*(?:{_FORMAT_WORDS})(?:\s|$)", re.IGNORECASE)
+_ASSISTANT_FIRST: Final = re.compile(rf"\s*{Role.ASSISTANT}(?=\s)")
 _LATE_TYPE: Final = re.compile(r"\s*[A-Za-z]*")
 
 
@@ -258,7 +268,7 @@ class Machine(Ledger):
 
     def _header_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """A header goes on that has no `<|start|>`."""
-        self._start_header_without_start(spelling)
+        self._start_header_without_start(token, spelling)
         self._take_special(token, spelling, ids)
 
     def _stop_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
@@ -298,21 +308,20 @@ class Machine(Ledger):
         self._fault(code, start, text)
         self._say(text, start, end)
 
-    def _start_header_without_start(self, spelling: str) -> None:
+    def _start_header_without_start(self, token: int, spelling: str) -> None:
         text = self._held_text()
-        if _HEADER_LINE.match(text) is None:
-            # Only its end is a header, if anything is.
-            found = _HEADER_AT_END.search(text, max(len(text) - _LONGEST_ROLE, 0))
-            header_at = len(text) if found is None else found.start()
-            if text[:header_at].strip():
-                self._settle_part_outside(header_at)
+        header_at = find_header(text, self._tools, is_channel_next=token == CHANNEL)
+        if text[:header_at].strip():
+            self._settle_part(header_at, self._settle_outside)
         self._state = "header"
         self._close_text()
-        self._given = None if self._held_text().strip() else ASSISTANT
+        held = self._held_text().strip()
+        is_channel_left_over = token == CHANNEL and held.lower() in CHANNELS
+        self._given = None if held and not is_channel_left_over else ASSISTANT
         self._faults, self._trust = [], Trust.CERTAIN
         self._fault(ErrorCode.STREAM_MISSING_START, self._from, self._held_text() + spelling)
 
-    def _settle_part_outside(self, length: int) -> None:
+    def _settle_part(self, length: int, settle: Callable[[], None]) -> None:
         """Settle the first characters of what is held, and hold the rest."""
         text, here, ids = self._held_text(), (self._token, self._char), self._ids
         from_token, from_char = self._from
@@ -322,7 +331,7 @@ class Machine(Ledger):
         skew = (offsets[count] if count < len(ids) else len(text)) - length if ids else 0
         self._token, self._char = split
         self._items, self._pieces, self._held_chars, self._ids = [], [text[:length]], length, ids[:count]
-        self._settle_outside()
+        settle()
         self._token, self._char = here
         self._pieces, self._held_chars, self._ids, self._skew = [text[length:]], len(text) - length, ids[count:], skew
 
@@ -355,9 +364,10 @@ class Machine(Ledger):
             self._overflow()
             self._take_special(token, spelling, ids)
             return
+        self._settle_prose(token, spelling)
         items = self._items[self._header_at :]
         reading = read_header(items, self._given, self._tools, is_completion=self._is_completion)
-        if reading.header.trust is Trust.GUESSED and self._defers:
+        if self._defers and (reading.header.trust is Trust.GUESSED or _gave_up_channel(reading)):
             reading = self._defer(reading, spell(items))
         self._consume(spelling, ids)
         if self._token is not None:
@@ -376,14 +386,51 @@ class Machine(Ledger):
     def _field_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """It is part of the header."""
         self._close_text()
-        if token == CHANNEL and self._given is not None and is_prose(self._held_text()):
-            self._settle_outside()
-            self._start_header_without_start(spelling)
+        if token in (CHANNEL, CONSTRAIN):
+            self._settle_prose(token, spelling)
         self._consume(spelling, ids)
         self._items.append(token)
         self._held_chars += len(spelling)
         if self._held_chars > self._limit():
             self._overflow()
+
+    def _settle_prose(self, token: int, spelling: str) -> None:
+        """Before this token of a header: what the model said there is no part of it, and the header begins anew."""
+        items = self._items[self._header_at :]
+        if not items or self._defers:
+            return
+        if CHANNEL in items or CONSTRAIN in items:
+            if token == CHANNEL:
+                self._settle_stranded(spelling)
+            return
+        text = "".join(item for item in items if isinstance(item, str))
+        author_end = 0
+        if self._given is None:
+            author = _ASSISTANT_FIRST.match(text) if items[0] == text else None
+            if author is None:
+                return
+            author_end = author.end()
+        elif self._given is not ASSISTANT:
+            return
+        prose_end = find_header(text[author_end:], self._tools, is_channel_next=token == CHANNEL)
+        if not text[author_end : author_end + prose_end].strip():
+            return
+        if author_end:
+            self._fault(ErrorCode.HEADER_UNFINISHED, self._from, self._held_text())
+            self._settle_part(len(spell(self._items[: self._header_at])) + author_end, self._skip_held)
+        self._start_header_without_start(token, spelling)
+
+    def _settle_stranded(self, spelling: str) -> None:
+        """Another channel section begins: text that is stranded in the one before it is a message of its own."""
+        reading = self._read_open()
+        if reading.body_start is None:
+            return
+        if not is_stranded(spell(self._items[self._header_at :])[reading.body_start :], self._tools):
+            return
+        self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
+        self._fault(ErrorCode.MISSING_SENTINEL, (self._token, self._char), spelling)
+        self._end_message(None)
+        self._start_header_without_start(CHANNEL, spelling)
 
     def _remember_header(self, reading: Reading) -> None:
         """What these very tokens mean. Headers are few and come again and again."""
@@ -454,7 +501,7 @@ class Machine(Ledger):
         if header.is_visible and header.channel != "final" and self._may_lack_address(reading):
             self._trust = Trust.GUESSED
         if self._trust < header.trust:
-            visible = is_visible(header.author, header.channel, header.recipient, self._trust)
+            visible = is_visible(header.author, header.channel, header.recipient, header.content_type, self._trust)
             header = msgspec.structs.replace(header, trust=self._trust, is_visible=visible)
         self._trust = header.trust
         self._header = header
@@ -488,6 +535,15 @@ class Machine(Ledger):
         """Whether an address may have been lost: then a call, or a tool's answer, would look like a preamble."""
         codes = {*self._faults, *(fault.code for fault in reading.faults)}
         return self._follows_damage and not codes.isdisjoint(_INCOMPLETE)
+
+    def _may_hide_address(self, stop: Stop | None, content: str) -> bool:
+        """Whether the address of the next message may have been lost in the one that ends here."""
+        if self._trust is Trust.CERTAIN and stop is not None:
+            return False
+        header, faults = self._header, self._faults
+        is_text = header.author.role is Role.ASSISTANT and not header.is_call
+        # Prose is no damage; what is left of a header is, and is at the end of the text.
+        return not (is_text and _HARMLESS.issuperset(faults) and _HEADER_REMAINS.search(content[-200:]) is None)
 
     def _complete_open_header(self, reading: Reading, code: ErrorCode) -> None:
         """A header without `<|message|>`; the text that is stranded in it is the body, as far as it was read."""
@@ -592,12 +648,17 @@ class Machine(Ledger):
             name_end = 0
         body = text[name_end:]
         split = self._place_at(end[1] - len(body)) if body else end
+        constrain, header = SPELLING_BY_ID[CONSTRAIN], self._header
+        code = None if name_end else ErrorCode.HEADER_EMPTY_CONTENT_TYPE
         if name_end:
-            content_type = SPELLING_BY_ID[CONSTRAIN] + text[:name_end]
-            self._header = msgspec.structs.replace(self._header, content_type=content_type)
+            content_type = constrain + text[:name_end]
+            if lacks_recipient(header.author, header.channel, header.recipient, content_type):
+                code = ErrorCode.HEADER_MISSING_RECIPIENT
+            visible = header.is_visible and code is None
+            self._header = msgspec.structs.replace(header, content_type=content_type, is_visible=visible)
         self._events.append(HeaderCompleted(self._index, self._header, start[0], split[0], start[1], split[1]))
-        if not name_end:
-            self._fault(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, start, SPELLING_BY_ID[CONSTRAIN])
+        if code is not None:
+            self._fault(code, start, constrain)
         self._body_from, self._body_shift = split, 0
         if body:
             self._say(body, split, end)
@@ -635,10 +696,10 @@ class Machine(Ledger):
         self._events.append(MessageEnded(self._index, stop, message, here_token, end_token, here_char, end_char))
         self._index += 1
         self._parts = []
-        self._follows_damage = stop is None or self._trust is not Trust.CERTAIN
+        self._follows_damage = self._may_hide_address(stop, content)
         self._settle()
         if header.author.role is Role.ASSISTANT:
-            self._turn.note(header, content)
+            self._turn.note(header, content, stop)
             if stop is not None and stop != "end":
                 self._end_turn_by(stop)
 
@@ -766,6 +827,10 @@ class Machine(Ledger):
         "header": _field_in_header,
         "body": _reserved_in_body,
     }
+
+
+def _gave_up_channel(reading: Reading) -> bool:
+    return any(fault.code is ErrorCode.HEADER_REPEATED_CHANNEL for fault in reading.faults)
 
 
 def _length_of_type(text: str) -> int:

@@ -579,7 +579,7 @@ class Parser(ShortCuts):
             self._consume(piece, ids[first:used])
             return piece
 
-        for message in split_stripped(text):
+        for message in split_stripped(text, is_known=self._is_stripped):
             self._from = self._text_from = (self._token, self._char)
             take(message.body)
             items = [] if message.header is None else [message.author, CHANNEL, message.header]

@@ -108,7 +108,7 @@ class ShortCuts(Machine):
         self._follows_damage = False
         if header.author.role is Role.ASSISTANT:
             self._turn.is_open = True
-            self._turn.note(header, content)
+            self._turn.note(header, content, name)
             if name != "end":
                 self._end_turn_by(name)
         return True

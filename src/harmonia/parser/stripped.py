@@ -50,9 +50,12 @@ def looks_stripped(text: str) -> bool:
     return _find_first(text) is not None or _HEADER.search(text) is not None
 
 
-def split_stripped(text: str) -> Iterator[StrippedMessage]:
-    """The messages of a stripped text; together they make up the whole text."""
-    headers = list(_find_headers(text))
+def split_stripped(text: str, *, is_known: bool = False) -> Iterator[StrippedMessage]:
+    """The messages of a stripped text; together they make up the whole text.
+
+    With `is_known`, the caller says that it is stripped: a channel's name at its beginning is one even before a space.
+    """
+    headers = list(_find_headers(text, is_known=is_known))
     ends = [header.start for header in headers[1:]] + [len(text)]
     if not headers or headers[0].start:
         yield StrippedMessage("", None, 0, 0, headers[0].start if headers else len(text))
@@ -60,8 +63,8 @@ def split_stripped(text: str) -> Iterator[StrippedMessage]:
         yield header._replace(end=end)
 
 
-def _find_headers(text: str) -> Iterator[StrippedMessage]:
-    first = _find_first(text)
+def _find_headers(text: str, *, is_known: bool) -> Iterator[StrippedMessage]:
+    first = _find_first(text, is_known=is_known)
     found = [*([first] if first else []), *_HEADER.finditer(text, first.end() if first else 0)]
     settled = 0
     for match in found:
@@ -78,11 +81,11 @@ def _find_headers(text: str) -> Iterator[StrippedMessage]:
         yield StrippedMessage(author, header, start, match.end(), match.end())
 
 
-def _find_first(text: str) -> re.Match[str] | None:
+def _find_first(text: str, *, is_known: bool = False) -> re.Match[str] | None:
     found = _FIRST_HEADER.match(text)
     if found is None or found["address"] or found["type"] or found["author"]:
         return found
     # "final" and "analysis" are words, too: what follows has to be glued to them, and not to go on with the word,
-    # unless there are more headers further on.
-    is_glued = GLUED_BODY.match(text, found.end()) is not None
+    # unless there are more headers further on, or the caller knows.
+    is_glued = GLUED_BODY.match(text, found.end()) is not None or (is_known and text[found.end()].isspace())
     return found if is_glued or _HEADER.search(text, found.end()) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harmonia.events import Header, TurnEnded
-from harmonia.parser.headers import CHANNELS
+from harmonia.parser.headers import CHANNELS, lacks_recipient
 from harmonia.provenance import Stop, Trust
 
 
@@ -17,13 +17,14 @@ class Turn:
         self._shows_something = False
         self._hidden: dict[str, None] = {}
 
-    def note(self, header: Header, content: str) -> None:
-        """A message of the assistant's ended."""
+    def note(self, header: Header, content: str, stop: Stop | None = None) -> None:
+        """A message of the assistant's ended, and how."""
         says_something = bool(content) and not content.isspace()
-        if (header.is_call and header.trust is Trust.CERTAIN) or (header.is_visible and says_something):
+        is_shown = header.is_visible and not (stop == "call" and _lacks_recipient(header, stop))
+        if (header.is_call and header.trust is Trust.CERTAIN) or (is_shown and says_something):
             self._shows_something = True
         elif says_something or header.is_call:
-            self._hidden[_why_hidden(header)] = None
+            self._hidden[_why_hidden(header, stop)] = None
 
     def end(self, stop: Stop | None) -> TurnEnded:
         because = None
@@ -35,7 +36,11 @@ class Turn:
         return TurnEnded(stop, because)
 
 
-def _why_hidden(header: Header) -> str:
+def _lacks_recipient(header: Header, stop: Stop | None) -> bool:
+    return lacks_recipient(header.author, header.channel, header.recipient, header.content_type, stop)
+
+
+def _why_hidden(header: Header, stop: Stop | None) -> str:
     if header.is_call:
         return "a call that is not certain"
     channel = None if header.channel is None else header.channel.lower()
@@ -43,6 +48,8 @@ def _why_hidden(header: Header) -> str:
     setting = ", which is hidden unless guessed is shown" if may_be_answer else ""
     if header.trust is Trust.GUESSED:
         return f"text under a header that was guessed{setting}"
+    if _lacks_recipient(header, stop):
+        return "a call without a recipient"
     if channel is None:
         return f"text without a channel{setting}"
     return f"text on {channel}" if channel in CHANNELS else "text on an unknown channel"

@@ -3,7 +3,7 @@ which it happened.
 
     analysis, unknown and missing channels, guessed headers    Think, which is hidden or folded away
     a call, on any channel                                     ToolCall
-    final, commentary without a recipient                      Text
+    final, commentary without a recipient (a preamble)         Text
 
 Parts without text are left out, and the text is trimmed for display; the messages stay verbatim. Other roles than the
 assistant, and messages that were forged, give no parts.
@@ -20,7 +20,7 @@ from harmonia.events import Header
 from harmonia.messages import Message, Role, call_id
 from harmonia.parser.tools import DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.parts.calls import CallStatus, as_tools, call_of
-from harmonia.parts.visible import is_visible, is_visible_header
+from harmonia.parts.visible import is_call_without_recipient, is_visible, is_visible_header
 
 
 class Think(msgspec.Struct, frozen=True, tag_field="type", tag="think"):
@@ -117,6 +117,7 @@ def kind_of_header(header: Header) -> PartKind | None:
 
 
 def ended_as_thought(message: Message) -> bool:
-    """Whether a message whose header promised text was a thought: a closing mark at its end said so. Only models of
-    other families write such; see `TextReader`."""
-    return message.channel == _THOUGHTS
+    """Whether a message whose header promised text is not for the user after all, which only its end said: a mark that
+    closes a thought, in other families than Harmony (see `TextReader`), or the `<|call|>` of a call without a
+    recipient."""
+    return message.channel == _THOUGHTS or is_call_without_recipient(message)

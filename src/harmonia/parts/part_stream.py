@@ -7,7 +7,8 @@
 2. The texts of a part's deltas, joined, are its text; for a call they are `raw`, verbatim.
 3. White space at the beginning of a text is left out, and at its end it is held back until more text comes, so what
    was shown never has to be taken back. Text that is nothing but white space starts no part; a call always does.
-4. A part that began as text ends as a thought where a closing mark said so, which only models of other families do.
+4. A part that began as text ends as a thought where only its end says that it is one: a closing mark in other
+   families, or the `<|call|>` of a call without a recipient (see parts/visible.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """What a user may see: only what is positively known to be meant for the user (law 7).
 
-That is the assistant's text on `final`, and on `commentary` where it is addressed to nobody. Everything else is hidden:
-reasoning, unknown channels and missing ones, calls, other roles. The rule itself stands in parser/headers.py.
+That is the assistant's text on `final`, and a preamble: text on `commentary` without a recipient or a content type that
+did not end with `<|call|>`. Everything else is hidden: reasoning, unknown channels and missing ones, calls, other
+roles. The rule itself stands in parser/headers.py.
+
+A header is read before the text, so `is_visible_header` cannot know how the message will end. Where only `<|call|>` at
+its end says that a preamble was a call without a recipient, its text was streamed by then and cannot be taken back;
+`is_visible` is false for the message.
 
 An operator may have guesses shown as well: text under a guessed header, and text without a channel, which counts as
 `final`. A call is never one of them.
@@ -45,14 +50,18 @@ def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
     """
     origin = message.origin
     if origin is None:
-        return headers.is_visible(message.author, message.channel, message.recipient, Trust.CERTAIN)
+        return headers.is_visible(
+            message.author, message.channel, message.recipient, message.content_type, Trust.CERTAIN
+        )
     if origin.forged:
         return False
     if show_guessed or origin.shown:
         is_call = origin.stop == "call" or not _NEVER_SHOWN.isdisjoint(origin.faults)
         return not is_call and _may_be_answer(message.author, message.channel, message.recipient, message.content_type)
     trust = Trust.GUESSED if origin.source == "stripped" else origin.trust
-    return headers.is_visible(message.author, message.channel, message.recipient, trust)
+    return headers.is_visible(
+        message.author, message.channel, message.recipient, message.content_type, trust, origin.stop
+    )
 
 
 def is_visible_header(header: Header, *, show_guessed: bool = False) -> bool:
@@ -66,7 +75,7 @@ def _may_be_answer(author: Author, channel: str | None, recipient: str | None, c
     """Whether a guess may be the answer. What has a content type and no channel is as likely a call."""
     if channel is None and content_type is not None:
         return False
-    return headers.is_visible(author, channel or _ANSWER, recipient, Trust.CERTAIN)
+    return headers.is_visible(author, channel or _ANSWER, recipient, content_type, Trust.CERTAIN)
 
 
 class GuessedAsFinal:
@@ -134,6 +143,12 @@ def shown_message(message: Message) -> Message:
 
 def _replace(struct: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(struct, **changes)
+
+
+def is_call_without_recipient(message: Message) -> bool:
+    """Whether a message is a call that does not say which tool it calls, so that it is neither run nor shown."""
+    stop = None if message.origin is None else message.origin.stop
+    return headers.lacks_recipient(message.author, message.channel, message.recipient, message.content_type, stop)
 
 
 def visible_text(messages: Iterable[Message], *, show_guessed: bool = False) -> str:

@@ -53,7 +53,7 @@ def channel_of(phase: object) -> str:
 
 def text_header(channel: str) -> Header:
     """The header of reasoning (`analysis`), of a preamble (`commentary`) or of the answer (`final`)."""
-    return Header(_ASSISTANT, channel, is_visible=is_visible(_ASSISTANT, channel, None, Trust.CERTAIN))
+    return Header(_ASSISTANT, channel, is_visible=is_visible(_ASSISTANT, channel, None, None, Trust.CERTAIN))
 
 
 def call_header(recipient: str, *, is_json: bool = True) -> Header:

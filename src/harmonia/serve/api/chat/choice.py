@@ -23,6 +23,7 @@ from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnde
 from harmonia.messages import Message, is_call
 from harmonia.parts import call_of, is_visible
 from harmonia.parts.message_parts import ended_as_thought, kind_of_header
+from harmonia.parts.visible import is_call_without_recipient
 from harmonia.provenance import Trust
 from harmonia.run.engines.engine import TokenLogprob, Usage
 from harmonia.run.tools import ToolSet
@@ -232,9 +233,10 @@ class Choice:
                 raise self._not_certain()
 
     def _take_back(self, thought: str) -> None:
-        """What was told as content was a thought. Those who write such give no log-probabilities of tokens."""
+        """What was told as content is not for the user."""
         if not self._sink.take_back_content():
             return
+        del self._pending[self._pending_before :]
         self._content.is_empty = self._was_empty
         if self._stops is not None and self._stops_before is not None:
             self._stops.go_back(self._stops_before)
@@ -355,6 +357,8 @@ def why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
     for message in messages:
         if is_call(message):
             found["a call that was cut off" if is_cut else "a call that was not handed over"] = None
+        elif message.text.strip() and is_call_without_recipient(message):
+            found["a call without a recipient"] = None
         elif message.text.strip() and is_visible(message, show_guessed=True) and not is_visible(message):
             found["text without a known channel, which is hidden unless guessed is shown"] = None
         elif message.text.strip() and not is_visible(message):

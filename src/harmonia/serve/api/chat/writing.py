@@ -129,13 +129,14 @@ class MessageSink:
         self._envelope = envelope
         self._index = index
         self._content: list[str] = []
-        self._before = 0  # how many pieces there were when content was last begun
+        # How many pieces, and how many log-probabilities, there were when content was last begun.
+        self._before = self._logprobs_before = 0
         self._reasoning: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self._calls: list[tuple[str, CallKind, str, list[str]]] = []
 
     def begin_content(self) -> None:
-        self._before = len(self._content)
+        self._before, self._logprobs_before = len(self._content), len(self._logprobs)
 
     def add_content(self, text: str, logprobs: Logprobs) -> None:
         self._content.append(text)
@@ -143,6 +144,7 @@ class MessageSink:
 
     def take_back_content(self) -> bool:
         del self._content[self._before :]
+        del self._logprobs[self._logprobs_before :]
         return True
 
     def add_reasoning(self, text: str) -> None:
