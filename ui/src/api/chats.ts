@@ -1,6 +1,7 @@
 /** `v1/chats`: the page's conversations, as the server keeps them. A chat is a tree of turns. */
 
 import { ask, send } from "./client";
+import { readChat } from "./stored_chat";
 import type { Effort, Item, JsonValue, SampledEntry, Usage } from "./wire";
 
 /** What a turn says beside its items. The server keeps it and does not look at it. */
@@ -109,7 +110,7 @@ export const listChats = (asked: { query?: string; after?: string; limit?: numbe
   return ask(`v1/chats?${words}`, signal === undefined ? {} : { signal });
 };
 export const createChat = (chat: { title?: string; settings?: ChatSettings }): Promise<Chat> => ask("v1/chats", { body: chat });
-export const loadChat = (id: string): Promise<WholeChat> => ask(path(id));
+export const loadChat = async (id: string): Promise<WholeChat> => readChat(await ask<unknown>(path(id)));
 export const changeChat = (id: string, change: { title?: string; leaf?: string | null; settings?: ChatSettings }): Promise<Chat> =>
   ask(path(id), { method: "PATCH", body: change });
 export const deleteChat = async (id: string): Promise<void> => void (await send(path(id), { method: "DELETE" }));
