@@ -47,7 +47,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
     if draw(st.booleans()):
         turn.append(canonical.assistant(draw(said), "analysis"))
     if draw(st.booleans()):
-        turn.append(canonical.assistant(draw(texts | several), "final"))
+        turn.append(canonical.assistant(draw(said | several.filter(any)), "final"))
     return turn
 
 
@@ -90,7 +90,7 @@ def kept_conversations(draw: st.DrawFn) -> Conversation:
         messages.append(Message.system(SystemContent(reasoning_effort=draw(st.sampled_from(ReasoningEffort)))))
     if draw(st.booleans()):
         content = DeveloperContent(
-            draw(texts),
+            draw(said),
             draw(st.none() | namespace_maps),
             draw(st.none() | response_formats.map(lambda given: (given,))),
         )

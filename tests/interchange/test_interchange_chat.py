@@ -19,7 +19,15 @@ from harmonia import (
     call_of,
     parse,
 )
-from harmonia.interchange import Imported, canonical, from_chat_messages, read_chat, to_chat_body, to_chat_messages
+from harmonia.interchange import (
+    Imported,
+    canonical,
+    from_chat_messages,
+    from_responses_items,
+    read_chat,
+    to_chat_body,
+    to_chat_messages,
+)
 from harmonia.messages import join_results
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
@@ -80,10 +88,28 @@ def test_no_content_beside_a_call_is_no_message(content: object) -> None:
     assert [message.recipient for message in read(assistant(content=content, tool_calls=[CALL]))] == ["functions.f"]
 
 
-def test_an_empty_answer_is_one_but_an_empty_message_is_reported() -> None:
-    assert read(assistant(content="")) == [Message.assistant("")]
-    imported = from_chat_messages([assistant(content=None)])
-    assert (len(imported.conversation), whats(imported)) == (0, [("$[0]", "message")])
+@pytest.mark.parametrize("role", ["system", "developer", "assistant"])
+@pytest.mark.parametrize("content", ["", None, [], [{"type": "text", "text": ""}]])
+@pytest.mark.parametrize("from_messages", [from_chat_messages, from_responses_items])
+def test_an_empty_message_is_left_out_and_reported(role: str, content: Any, from_messages: Any) -> None:
+    imported = from_messages([{"role": "user", "content": "Hi"}, {"role": role, "content": content}])
+    assert (len(imported.conversation), whats(imported)) == (1, [("$[1]", "message")])
+
+
+def test_an_empty_answer_ends_no_turn() -> None:
+    """The reasoning before it belongs to the turn that is going on, so the next prompt has it."""
+    said = read(assistant(content=None, reasoning="Hm."), assistant(content=""))
+    assert said == [Message.assistant("Hm.", channel="analysis")]
+
+
+def test_what_a_user_or_a_tool_says_stays_though_it_is_empty() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    user, made, result = read(
+        {"role": "user", "content": ""},
+        assistant(content="", tool_calls=[call]),
+        {"role": "tool", "tool_call_id": "a", "content": ""},
+    )
+    assert (user.text, made.recipient, result.text) == ("", "functions.f", "")
 
 
 def test_content_may_be_parts_texts_or_one_part() -> None:

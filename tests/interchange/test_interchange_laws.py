@@ -106,7 +106,9 @@ def test_typed_spellings_never_become_structure(name: str, conversation: Convers
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["system", "developer", "user", "assistant"]), wild.texts), min_size=1, max_size=4
+        st.tuples(st.sampled_from(["system", "developer", "user", "assistant"]), wild.texts.filter(bool)),
+        min_size=1,
+        max_size=4,
     )
 )
 def test_typed_spellings_in_an_imported_document_are_text(said: list[tuple[str, str]]) -> None:

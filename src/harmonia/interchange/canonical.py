@@ -25,6 +25,7 @@ from harmonia.parts import is_visible
 Texts = str | tuple[str, ...]
 
 FUNCTIONS: Final = "functions."
+EMPTY: Final = "the message is empty"
 _JSON_CONSTRAINED: Final = "<|constrain|>json"
 _CODE: Final = "code"
 _FIELDS: Final = ("role", "name", "channel", "recipient", "content_type")
@@ -110,6 +111,14 @@ def texts_of(message: Message) -> Texts:
         return content
     texts = tuple(part for part in message.contents if isinstance(part, str))
     return texts[0] if len(texts) == 1 else texts
+
+
+def is_empty(message: Message) -> bool:
+    """Whether a message has no text at all, and no settings."""
+    content = message.content
+    if isinstance(content, DeveloperContent):
+        return content == DeveloperContent(content.instructions) and not content.instructions
+    return all(part == "" for part in message.contents)
 
 
 def joined(content: Texts) -> str:

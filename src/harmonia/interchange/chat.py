@@ -112,11 +112,11 @@ class _Writer:
         match message.role:
             case Role.SYSTEM:
                 texts = canonical.texts_of(message)
-                if texts != ():
+                if any(texts):
                     self._append(index, "system", texts, message.name)
             case Role.DEVELOPER:
                 instructions = instructions_of(message)
-                if instructions is not None:
+                if instructions:
                     self._append(index, "developer", instructions, message.name)
             case Role.USER:
                 texts = canonical.texts_of(message)
@@ -145,9 +145,11 @@ class _Writer:
             self._join(index, name)[self._reasoning_field] = text
             self._compare(index, canonical.assistant(text, "analysis", name))
             return
-        # Beside reasoning or calls an empty content is none, so an empty answer stands alone.
-        is_preamble = message.channel == "commentary" and texts not in ("", ()) and self._is_call_of(index + 1, name)
-        if self._open is not None and (self._open["content"] is not None or "tool_calls" in self._open or not texts):
+        if not any(texts):
+            self._losses.append(left_out(index, canonical.EMPTY))
+            return
+        is_preamble = message.channel == "commentary" and self._is_call_of(index + 1, name)
+        if self._open is not None and (self._open["content"] is not None or "tool_calls" in self._open):
             self._open = None
         self._join(index, name)["content"] = _write_texts(texts)
         if not is_preamble:
@@ -295,11 +297,11 @@ class _Reader:
     def _read_instructions(self, role: str, message: Object, path: str) -> None:
         texts = texts_at(message.get("content"), f"{path}.content", self._report)
         if role == "system" and self._system == "system":
-            self._read.add(canonical.system(texts, self._name(message, path)))
+            self._read.add_unless_empty(canonical.system(texts, self._name(message, path)), path)
         else:
             if isinstance(texts, tuple) and len(texts) > 1:
                 self._report.lose(f"{path}.content", "content", "instructions are one text: the parts became its lines")
-            self._read.add(canonical.developer(texts, self._name(message, path)))
+            self._read.add_unless_empty(canonical.developer(texts, self._name(message, path)), path)
         self._lose_others(message, (), path)
 
     def _read_assistant(self, message: Object, path: str) -> None:
@@ -311,7 +313,7 @@ class _Reader:
         said: list[Message] = []
         if reasoning:
             said.append(canonical.assistant(reasoning, "analysis", name))
-        if texts not in ("", ()) or (message.get("content") is not None and not said and not calls and not refusal):
+        if any(texts):
             said.append(canonical.assistant(texts, "commentary" if calls else "final", name))
         if refusal:
             self._report.lose(f"{path}.refusal", "refusal", "that it is a refusal is not kept; its text is on final")

@@ -98,6 +98,14 @@ class ReadMessages:
         self.messages += messages
         self._batch += any(message.role is Role.USER for message in messages)
 
+    def add_unless_empty(self, message: Message, path: str) -> None:
+        """A text of the assistant's, or instructions. An empty one says nothing, and in a prompt it would end a turn or
+        be one more message: it is left out and reported. What a user or a tool says stays, also where it is nothing."""
+        if canonical.is_empty(message):
+            self._report.lose(path, "message", "the message is empty, and left out")
+        else:
+            self.add(message)
+
     def add_call(
         self, message: Message, id_: str | None, output: Texts | Message | None = None, path: str = "$"
     ) -> None:

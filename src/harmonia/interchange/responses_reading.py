@@ -102,7 +102,7 @@ class _Reader:
     def read_instructions(self, given: object, path: str) -> None:
         """The `instructions` of a request: a text, or a list of messages."""
         if isinstance(given, str):
-            self._read.add(canonical.developer(given))
+            self._read.add_unless_empty(canonical.developer(given), path)
         elif given is not None:
             self.read_items(given, path)
 
@@ -148,12 +148,12 @@ class _Reader:
         texts = texts_at(item.get("content"), f"{path}.content", self._report)
         match role:
             case "system" if self._system == "system":
-                self._read.add(canonical.system(texts))
+                self._read.add_unless_empty(canonical.system(texts), path)
             case "system" | "developer":
                 if isinstance(texts, tuple) and len(texts) > 1:
                     why = "instructions are one text: the parts became its lines"
                     self._report.lose(f"{path}.content", "content", why)
-                self._read.add(canonical.developer(texts))
+                self._read.add_unless_empty(canonical.developer(texts), path)
             case "user":
                 self._read.add(canonical.user(texts))
             case "assistant":
@@ -161,7 +161,7 @@ class _Reader:
                 channel = _CHANNELS.get(phase) if isinstance(phase, str) else "final"
                 if channel is None:
                     self._report.lose(f"{path}.phase", "phase", f"the phase {phase} is not known; it is read as final")
-                self._read.add(canonical.assistant(texts, channel or "final"))
+                self._read.add_unless_empty(canonical.assistant(texts, channel or "final"), path)
             case _:
                 refuse(f"{role!r} is no role of {NAME}: system, developer, user, assistant", f"{path}.role")
         self._lose_others(item, ("role", "content", "phase"), path)
@@ -176,7 +176,7 @@ class _Reader:
             self._report.lose(f"{path}.summary", "summary", "the reasoning itself is there, so its summary is left out")
         if item.get("encrypted_content"):
             self._report.lose(f"{path}.encrypted_content", "encrypted_content", "only its maker can open it")
-        if texts == ():
+        if not any(texts):
             self._report.lose(path, "message", "the reasoning has no text, and is left out")
         else:
             self._read.add(canonical.assistant(texts, "analysis"))

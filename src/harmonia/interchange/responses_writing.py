@@ -59,11 +59,11 @@ class _Writer:
         texts = canonical.texts_of(message)
         match message.role:
             case Role.SYSTEM:
-                if texts != ():
+                if any(texts):
                     self._append(index, _message("system", texts))
             case Role.DEVELOPER:
                 instructions = instructions_of(message)
-                if instructions is not None:
+                if instructions:
                     self._append(index, _message("developer", instructions))
             case Role.USER:
                 self._append(index, _message("user", texts), canonical.user(texts))
@@ -78,11 +78,13 @@ class _Writer:
             call = _call(recipient, message.text, self._calls.id_of(index))
             self._append(index, call, canonical.call(recipient, message.text))
         elif canonical.is_hidden(message):
-            if texts == ():
+            if not any(texts):
                 self._losses.append(left_out(index, f"{NAME} has no empty reasoning"))
                 return
             item: Json = {"type": "reasoning", "summary": [], "content": _parts("reasoning_text", texts)}
             self._append(index, item, canonical.assistant(texts, "analysis"))
+        elif not any(texts):
+            self._losses.append(left_out(index, canonical.EMPTY))
         else:
             channel = "commentary" if message.channel == "commentary" else "final"
             item = _message("assistant", texts, "output_text") | {"phase": PHASES[channel]}

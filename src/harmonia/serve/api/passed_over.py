@@ -31,6 +31,11 @@ class PassedOver:
     def __init__(self) -> None:
         self._places: dict[str, str] = {}
         self._others = 0
+        self._empty: list[str] = []  # the places of messages without any text
+
+    def note_empty(self, path: str) -> None:
+        """A message there says nothing, and is left out."""
+        self._empty.append(path.removeprefix("$."))
 
     def keep_known(self, given: Json, known: Collection[str], path: str) -> Json:
         """The object without its unknown keys. Raises where one of them is ours."""
@@ -68,6 +73,9 @@ class PassedOver:
         told = [f"{path}: the unknown key {name!r} was ignored" for name, path in self._places.items()]
         if self._others:
             told.append("more unknown keys were ignored")
+        if self._empty:
+            others = f", and {len(self._empty) - 1} more" if len(self._empty) > 1 else ""
+            told.append(f"{self._empty[0]}{others}: the message is empty and was left out")
         return told
 
 

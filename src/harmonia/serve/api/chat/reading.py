@@ -30,8 +30,8 @@ from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.sampled_calls import call_as_sampled
 
 # What the mapping reports, and what is no loss to a model: that a text was a refusal, that results were put in the
-# order of their calls, that a message without any content is not there.
-_HARMLESS: Final = frozenset(("refusal", "order", "message"))
+# order of their calls.
+_HARMLESS: Final = frozenset(("refusal", "order"))
 # The fields of a part. Some say nothing to the model: hints for a cache, citations of a provider.
 _BESIDE: Final = ("type", "prompt_cache_breakpoint", "annotations")
 _OF_PARTS: Final = {kind: frozenset((kind, *_BESIDE)) for kind in ("text", "refusal")}
@@ -50,11 +50,14 @@ def read_conversation(
     """The conversation, with a system message of the server's. `has_head` says that there is more for a developer
     message to say: tools, or a form of the answer. It stands in front then, not where the first one happens to be.
     Unknown keys of parts and calls go to `passed`."""
-    reader = _Reader(offer, passed or PassedOver())
+    passed = passed or PassedOver()
+    reader = _Reader(offer, passed)
     written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
     imported = read_chat({"messages": written})
     for loss in imported.losses:
-        if loss.what not in _HARMLESS:
+        if loss.what == "message":
+            passed.note_empty(loss.path)
+        elif loss.what not in _HARMLESS:
             raise InputError(ErrorCode.SERVE_INVALID_FIELD, loss.why, Position(path=loss.path))
     said = list(imported.conversation)
     if instruction is not None:

@@ -172,7 +172,8 @@ class Reading:
             content = messages[body].content
             texts.append((content.instructions or "") if isinstance(content, DeveloperContent) else messages[body].text)
             body += 1
-        head = Message.developer("\n\n".join(text for text in texts if text) or None)
+        texts = [text for text in texts if text]
+        head = Message.developer("\n\n".join(texts))
         return Conversation([head, *messages[body:]] if texts else messages[body:])
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,7 +251,9 @@ class Reading:
             case "user":
                 self._read.add(canonical.user(_one_or_all(texts)))
             case "system" | "developer":
-                self._read.add(canonical.developer("\n".join(texts)))
+                instructions = canonical.developer("\n".join(texts))
+                if not self._is_left_out(instructions, entry):
+                    self._read.add(instructions)
             case "assistant":
                 made = canonical.assistant("".join(texts), _CHANNELS[item.phase])
                 goes_on_with = None
@@ -263,7 +266,18 @@ class Reading:
                     if message is made or message.text == whole.text:
                         message = whole if message is made else message
                         self._take_back(entry)
-                self._add_text(message)
+                # One that was sampled here may have been cut off before its first word: the model can go on with it.
+                if message is made and self._is_left_out(message, entry):
+                    self.unfinished = before
+                else:
+                    self._add_text(message)
+
+    def _is_left_out(self, message: Message, entry: Entry) -> bool:
+        """Whether the message says nothing; then the answer's warnings say that it is not there."""
+        is_empty = canonical.is_empty(message)
+        if is_empty and not entry.is_past:
+            self.passed.note_empty(entry.path)
+        return is_empty
 
     def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry, before: Message | None) -> None:
         messages = entry.messages
