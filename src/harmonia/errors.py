@@ -112,6 +112,7 @@ class ErrorCode(StrEnum):
     SERVE_APPROVAL_USED = "serve.approval_used"
     SERVE_NO_KEY = "serve.no_key"
     SERVE_FORBIDDEN = "serve.forbidden"
+    SERVE_MCP_UNREACHABLE = "serve.mcp_unreachable"
     SERVE_WRONG_METHOD = "serve.wrong_method"
     SERVE_TOO_SLOW = "serve.too_slow"
     SERVE_BUSY = "serve.busy"

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from harmonia.errors import ErrorCode, InputError, ToolError
+from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.api.responses.tools import RemoteServer
 from harmonia.serve.identity import Caller
+from harmonia.serve.problems import problem_of
 from harmonia.serve.service import Service
 from harmonia.serve.settings import Limits, Settings
 from mcp_processes import SDK, http_server
@@ -125,6 +126,13 @@ def test_an_mcp_server_of_the_operators_runs_by_its_rules(
     asyncio.run(run())
 
 
+async def refusal(service: Service, tool: dict[str, Any]) -> tuple[int, str, str | None, str]:
+    with pytest.raises(InputError) as caught:
+        await create(service, input="Hi", tools=[tool])
+    problem = problem_of(caught.value)
+    return problem.status, problem.code, problem.param, problem.message
+
+
 def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_path: Path) -> None:
     async def run(url: str) -> None:
         tool = {"type": "mcp", "server_label": "sums", "server_url": url, "require_approval": "never"}
@@ -138,9 +146,19 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
                 # A pattern in a stranger's schema is never matched here.
                 assert not any(each.tool.checks_arguments for each in offered)
             assert "secret" not in json.dumps(response)
-            with pytest.raises(ToolError) as caught:
-                await create(service, input="Hi", tools=[{**tool, "server_url": "http://127.0.0.1:9/mcp"}])
-            assert caught.value.code is ErrorCode.TOOL_SERVER_UNREACHABLE
+            assert await refusal(service, {**tool, "server_url": "http://u:secret@127.0.0.1:9/mcp?key=secret"}) == (
+                424,
+                "mcp_server_unreachable",
+                "tools[0].server_url",
+                "the MCP server 'sums' at http://127.0.0.1:9/mcp, which this request names, cannot be reached, is on "
+                "a private network that the operator does not allow (client_mcp_hosts), or does not answer as an MCP "
+                "server",
+            )
+            status, code, param, message = await refusal(service, {**tool, "allowed_tools": ["ecko"]})
+            assert (status, code, param) == (400, "invalid_value", "tools[0].allowed_tools")
+            assert "'sums' has none of these tools; it has: " in message and "echo" in message
+            response = await create(service, input="Hi", tools=[{**tool, "allowed_tools": []}])
+            assert response["status"] == "completed"
 
     with http_server(SDK) as (url, _):
         asyncio.run(run(url))

@@ -1,7 +1,8 @@
 """The service behind /v1/chat/completions.
 
-1. A request that is wrong is refused before anything is begun, and so is one whose prompt cannot be rendered. A stream
-   starts when the engine has said something: an engine that refuses is a status, not the middle of a stream.
+1. A request that is wrong is refused before anything is begun, and so is one whose prompt cannot be rendered or is
+   longer than the context. An engine that refuses at once is a status as well. One that reads a long prompt is not
+   waited for: the stream begins with the role, and what goes wrong from there on is an error in it.
 2. Whether it is streamed or not, an answer is the same: both are made of the same events, by the same code.
 3. However it ends, nothing is left running.
 """
@@ -13,9 +14,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
-from harmonia.errors import InputError
+from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
 from harmonia.messages import Conversation, Json, Message
 from harmonia.renderer import Renderer
@@ -47,6 +48,9 @@ _SAMPLINGS: Final = 4
 _SAMPLINGS_WITH_TOOLS: Final = 32
 # Chunks of all choices that wait for a client which reads slowly.
 _WAITING_CHUNKS: Final = 64
+# How long an engine is waited for before a stream begins. Clients try again after a status of an engine that is busy or
+# gone, but not after an error within a stream; proxies wait for the head of an answer for many times as long.
+_FIRST_WORDS_S: Final = 0.5
 # The engine has said something.
 _FIRST_WORDS: Final = (MessageStarted, HeaderCompleted, Skipped, SamplingEnded, SamplingGivenUp, RunEnded)
 
@@ -102,10 +106,11 @@ class StartedCompletion:
         self._request = request
         self._owner = caller.owner
         self._failure: Exception | None = None
+        self._opening: asyncio.Task[None] | None = None  # waits for the first words of the first choice
         model = service.known_model(request.model)
         if request.choices > limits.choices:
             invalid(f"at most {limits.choices} choices are made", "$.n")
-        traits: Traits | None = getattr(service.model, "traits", None)
+        self._traits = traits = cast("Traits | None", getattr(service.model, "traits", None))
         if request.logprobs and (traits is None or not (traits.gives_logprobs and traits.gives_tokens)):
             unsupported("the engine behind this server has no log-probabilities of tokens", "$.logprobs")
         check_form(request, limits)
@@ -189,19 +194,41 @@ class StartedCompletion:
         return _Running(run, aiter(run))
 
     async def begin(self) -> None:
-        """Everything that can be wrong with the request shows here; where it is streamed, most that can be wrong with
-        the engine, too."""
+        """Everything that can be wrong with the request shows here; where it is streamed, what an engine says at once,
+        too."""
         running = self._running[0]
         if self._offer.forms:
             await asyncio.to_thread(check_forms, self._offer.forms)
         try:
+            await self._pull_first(running, (SamplingStarted, RunEnded))
+            if self.wants_stream:
+                self._check_context(running.first)
+                self._opening = asyncio.create_task(self._pull_first(running, _FIRST_WORDS))
+                await asyncio.wait([self._opening], timeout=_FIRST_WORDS_S)
+                if self._opening.done():
+                    await self._opening
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _pull_first(self, running: _Running, until: tuple[type[TurnEvent], ...]) -> None:
+        if running.first and isinstance(running.first[-1], until):
+            return
+        try:
             async for event in running.pulled:
                 running.first.append(event)
-                is_enough = isinstance(event, _FIRST_WORDS) if self.wants_stream else isinstance(event, SamplingStarted)
-                if is_enough or isinstance(event, RunEnded):
+                if isinstance(event, until):
                     return
         except InputError as error:
             raise locate(error, self._schemas()) from error
+
+    def _check_context(self, first: Sequence[TurnEvent]) -> None:
+        """The engine would say so, too, but perhaps only in the middle of a stream."""
+        context = None if self._traits is None else self._traits.context_tokens
+        for event in first:
+            if isinstance(event, SamplingStarted) and context is not None and event.prompt_tokens >= context:
+                told = f"the prompt has {event.prompt_tokens} tokens; the context has {context}"
+                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, told)
 
     def _schemas(self) -> Iterator[tuple[Json | bool | None, str]]:
         """The schemas that the client sent, with their paths."""
@@ -234,7 +261,9 @@ class StartedCompletion:
             if len(sinks) == 1:
                 # This loop runs once a token: no layer and no task in between.
                 sink, running = sinks[0], self._running[0]
-                choice = self._begin_choice(running, sink)
+                for chunk in sink.take():
+                    yield StreamEvent(chunk)
+                choice = await self._begin_choice(running, sink)
                 for chunk in sink.take():
                     yield StreamEvent(chunk)
                 async for event in running.pulled:
@@ -272,14 +301,16 @@ class StartedCompletion:
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin_choice(self, running: _Running, sink: Sink) -> Choice:
+    async def _begin_choice(self, running: _Running, sink: Sink) -> Choice:
         choice = Choice(self._terms, sink, _new_call_id)
+        if self._opening is not None and running is self._running[0]:
+            await self._opening
         for event in running.first:
             choice.feed(event)
         return choice
 
     async def _exhaust(self, running: _Running, sink: MessageSink) -> None:
-        choice = self._begin_choice(running, sink)
+        choice = await self._begin_choice(running, sink)
         async for event in running.pulled:
             choice.feed(event)
             if choice.wants_stop:
@@ -291,7 +322,9 @@ class StartedCompletion:
 
         async def forward(running: _Running, sink: ChunkSink) -> None:
             try:
-                choice = self._begin_choice(running, sink)
+                for chunk in sink.take():
+                    await waiting.put(chunk)
+                choice = await self._begin_choice(running, sink)
                 for chunk in sink.take():
                     await waiting.put(chunk)
                 async for event in running.pulled:
@@ -328,6 +361,8 @@ class StartedCompletion:
             await _end(tasks)
 
     async def _close(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            await _end([self._opening])
         for running in self._running:
             await running.pulled.aclose()
 

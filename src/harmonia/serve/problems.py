@@ -87,7 +87,8 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.ENGINE_STALLED: (504, _SERVER, "engine_stalled"),
     ErrorCode.ENGINE_DIED: (502, _SERVER, "engine_died"),
     ErrorCode.ENGINE_BAD_ANSWER: (502, _SERVER, "engine_bad_answer"),
-    # An MCP server that a client named.
+    ErrorCode.SERVE_MCP_UNREACHABLE: (424, _REQUEST, "mcp_server_unreachable"),
+    # An MCP server that broke off.
     ErrorCode.TOOL_SERVER_UNREACHABLE: (424, _REQUEST, "mcp_server_unreachable"),
     ErrorCode.STORE_UNAVAILABLE: (503, _SERVER, "store_unavailable"),
 }

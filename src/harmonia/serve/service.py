@@ -14,14 +14,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, StoreError
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, StoreError, ToolError
 from harmonia.messages import Json
 from harmonia.renderer import Renderer
 from harmonia.run.engines.engine import Traits
 from harmonia.run.sources import Model
 from harmonia.serve.api.harmony import SampledEntry
-from harmonia.serve.api.responses.tools import RemoteServer
+from harmonia.serve.api.responses.tools import RemoteServer, check_allowed
 from harmonia.serve.chat_completions import ChatCompletions
 from harmonia.serve.chats import Chats
 from harmonia.serve.identity import Caller
@@ -155,27 +156,41 @@ class Service:
                 ErrorCode.SERVE_FORBIDDEN,
                 "this server does not connect to MCP servers that clients name; the operator configures them, and a "
                 "client names them by server_label",
-                Position(path=servers[0].path),
+                Position(path=f"{servers[0].path}.server_url"),
             )
         if len(servers) > _MOST_REMOTE_SERVERS:
             raise InputError(
                 ErrorCode.SERVE_INVALID_FIELD,
                 f"a request may name at most {_MOST_REMOTE_SERVERS} MCP servers by their URL",
-                Position(path=servers[_MOST_REMOTE_SERVERS].path),
+                Position(path=f"{servers[_MOST_REMOTE_SERVERS].path}.server_url"),
             )
         from harmonia.run.tools.mcp import HttpServer, connect
 
         private_hosts = frozenset(self.settings.client_mcp_hosts)
         offered: list[ServerTool] = []
         for server in servers:
-            names = None if server.allowed_tools is None else frozenset(server.allowed_tools)
-            remote = HttpServer(server.label, server.url, server.headers, names, private_hosts=private_hosts)
-            tools = await stack.enter_async_context(connect([remote], policy="trust_first", strict=True))
+            remote = HttpServer(server.label, server.url, server.headers, private_hosts=private_hosts)
+            try:
+                tools = await stack.enter_async_context(connect([remote], policy="trust_first", strict=True))
+            except ToolError as error:
+                if error.code is not ErrorCode.TOOL_SERVER_UNREACHABLE:
+                    raise
+                _LOG.warning("the MCP server %s of a client: %s", server.label, error)
+                raise InputError(
+                    ErrorCode.SERVE_MCP_UNREACHABLE,
+                    f"the MCP server {server.label!r} at {_without_secrets(server.url)}, which this request names, "
+                    "cannot be reached, is on a private network that the operator does not allow "
+                    "(client_mcp_hosts), or does not answer as an MCP server",
+                    Position(path=f"{server.path}.server_url"),
+                ) from error
             approval = "ask" if server.asks else "run"
             # Such a server checks its arguments itself. Its schemas are a stranger's, and a pattern in one that never
             # comes to an end would hold everybody up.
             unchecked = (replace(tool, checks_arguments=False, is_strangers=True) for tool in tools.tools)
-            offered += server_tools(unchecked, {"*": approval})
+            found = server_tools(unchecked, {"*": approval})
+            allowed = server.allowed_tools
+            check_allowed(server.label, allowed, [tool.name for tool in found], server.path)
+            offered += [tool for tool in found if allowed is None or tool.name in allowed]
         return tuple(offered)
 
     def describe_mcp_servers(self) -> list[Json]:
@@ -206,6 +221,15 @@ async def _connect(settings: Settings, stack: AsyncExitStack) -> McpTools | None
         for name, reason in status.withheld.items():
             _LOG.warning("the tool %s of the MCP server %s is not offered: %s", name, status.name, reason)
     return tools
+
+
+def _without_secrets(url: str) -> str:
+    """An address without a user's name, a password or a query."""
+    try:
+        parts = urlsplit(url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))[:200]
+    except ValueError:
+        return "an address that is not a URL"
 
 
 def _report(error: HarmonyError) -> None:

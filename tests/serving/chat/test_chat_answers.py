@@ -633,3 +633,72 @@ def test_one_call_where_parallel_calls_are_not_wanted(chunk: int, is_text: bool)
             (choice,) = answered["choices"]
             made = [json.loads(call["function"]["arguments"])["city"] for call in choice["message"]["tool_calls"]]
             assert (made, choice["finish_reason"]) == (list(cities), "tool_calls")
+
+
+@pytest.mark.parametrize("choices", [1, 2])
+def test_a_stream_begins_before_the_engine_has_read_the_prompt(choices: int) -> None:
+    async def run() -> None:
+        said = asyncio.Event()
+        service = FakeService(ScriptedEngine([said, final("Yes.")]))
+        started = await service.chat.create(body(stream=True, n=choices), CALLER)
+        async with aclosing(started.events()) as events:
+            first = json.loads((await anext(events)).data)
+            assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+            assert not said.is_set()
+            said.set()
+            came = [first, *[json.loads(event.data) async for event in events]]
+        assert [choice["message"]["content"] for choice in fold(came)["choices"]] == ["Yes."] * choices
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_fails_late_is_an_error_in_the_stream() -> None:
+    async def run() -> None:
+        said = asyncio.Event()
+        service = FakeService(ScriptedEngine([said, EngineError(ErrorCode.ENGINE_DIED, "gone")]))
+        started = await service.chat.create(body(stream=True), CALLER)
+        came: list[Json] = []
+        async for event in started.events():
+            came.append(json.loads(event.data))
+            said.set()
+        assert [choice["delta"]["role"] for choice in came[0]["choices"]] == ["assistant"]
+        assert came[1]["error"]["code"] == "engine_died" and len(came) == 2
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_before_the_first_word_stops_the_engine() -> None:
+    async def run() -> None:
+        engine = ScriptedEngine([asyncio.Event()])
+        started = await FakeService(engine).chat.create(body(stream=True), CALLER)
+        events = started.events()
+        await anext(events)
+        assert engine.running == 1
+        await events.aclose()
+        assert (engine.running, engine.closed_early) == (0, 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_what_an_engine_refuses_at_once_is_a_status(is_streamed: bool) -> None:
+    async def run() -> None:
+        engine = ScriptedEngine([EngineError(ErrorCode.ENGINE_UNREACHABLE, "gone")])
+        service, value = FakeService(engine), body(stream=is_streamed)
+        with pytest.raises(EngineError) as caught:
+            await (chunks(service, value) if is_streamed else answer(service, value))
+        assert caught.value.code is ErrorCode.ENGINE_UNREACHABLE
+
+    asyncio.run(run())
+
+
+def test_a_prompt_longer_than_the_context_is_a_status_however_slow_the_engine() -> None:
+    async def run() -> None:
+        engine = ScriptedEngine([asyncio.Event()])
+        engine.traits = Traits(context_tokens=10)
+        with pytest.raises(EngineError) as caught:
+            await FakeService(engine).chat.create(body(stream=True), CALLER)
+        assert caught.value.code is ErrorCode.ENGINE_OUT_OF_CONTEXT
+        assert engine.running == 0
+
+    asyncio.run(run())

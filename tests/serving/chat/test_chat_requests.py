@@ -24,7 +24,6 @@ INVALID, UNKNOWN, UNSUPPORTED, TOO_LARGE = (
     ErrorCode.SERVE_TOO_LARGE,
 )
 UNKNOWN_CALL = ErrorCode.INTERCHANGE_UNKNOWN_CALL
-PADDED: Any = {"include_obfuscation": True}
 ODD_FORM: Any = {"type": "json_schema", "json_schema": {"name": "a b"}}
 NO_GRAMMAR: Any = {"type": "custom", "custom": {"name": "x", "format": {"type": "grammar"}}}
 NO_CUSTOM: Any = {"type": "custom", "custom": {"name": "get_weather"}}
@@ -148,11 +147,6 @@ REFUSED: list[tuple[Any, ErrorCode, str]] = [
     ({"store": True}, UNSUPPORTED, "$.store"),
     ({"service_tier": "flex"}, UNSUPPORTED, "$.service_tier"),
     ({"stream_options": {"include_usage": True}}, INVALID, "$.stream_options"),
-    (
-        {"stream": True, "stream_options": {"include_obfuscation": True}},
-        UNSUPPORTED,
-        "$.stream_options.include_obfuscation",
-    ),
     ({"stream": True, "stream_options": {"x": 1}}, UNKNOWN, "$.stream_options.x"),
     ({"stream": "yes"}, INVALID, "$.stream"),
     ({"model": 5}, INVALID, "$.model"),
@@ -383,3 +377,10 @@ def test_nothing_but_our_errors_is_raised_for_values_of_every_kind() -> None:
             except HarmonyError:
                 pass
     assert taken > 30
+
+
+def test_obfuscation_may_be_asked_for_and_is_not_done() -> None:
+    value = body(stream_options={"include_obfuscation": True, "include_usage": True})
+    came = stream(FakeService(ScriptedEngine(final("Yes."))), value)
+    assert fold(came)["choices"][0]["message"]["content"] == "Yes."
+    assert not any("obfuscation" in chunk for chunk in came)

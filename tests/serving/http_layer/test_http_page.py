@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "index.html").write_text(_INDEX)
     (tmp_path / "page" / "index-1a2b.js").write_text(_SCRIPT)
     (tmp_path / "page" / "notes.txt").write_text("not a part of the page")
-    (tmp_path.parent / "secret.js").write_text("secret")
+    (tmp_path.parent / "secret.js").write_text("hidden words")
     return tmp_path
 
 
@@ -102,7 +102,7 @@ def test_nothing_but_the_files_of_the_page_is_found(folder: Path, path: str) -> 
     async def play(server: Server) -> None:
         answer = await server.ask("GET", path)
         assert (answer.status, answer.code) == (404, "not_found")
-        assert b"secret" not in answer.body
+        assert b"hidden words" not in answer.body
 
     visit(play, page_folder=str(folder))
 

@@ -154,7 +154,8 @@ def test_the_date_is_that_of_the_clock(tmp_path: Path) -> None:
 def test_labels_are_kept_and_have_no_effect(tmp_path: Path) -> None:
     plain = asked(tmp_path)[0]
     labels = {"metadata": {"a": "b"}, "user": "u", "safety_identifier": "s", "prompt_cache_key": "k"}
-    prompt, _, response = asked(tmp_path, **labels, client_metadata={"x": 1}, service_tier="auto")
+    cache = {"prompt_cache_options": {"mode": "auto"}, "stream_options": {"include_obfuscation": True}}
+    prompt, _, response = asked(tmp_path, **labels, **cache, client_metadata={"x": 1}, service_tier="auto")
     assert prompt == plain
     assert {name: response[name] for name in labels} == labels
 

@@ -417,6 +417,19 @@ def test_an_approval_of_nothing_is_refused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_tools_that_a_server_does_not_have_cannot_be_the_allowed_ones(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(ScriptedEngine(final("x")), tmp_path, tools=[hosted("run")]) as service:
+            disk = {"type": "mcp", "server_label": "disk"}
+            for allowed in (["fre"], {"tool_names": ["fre"]}):
+                with pytest.raises(InputError) as caught:
+                    await create(service, input="Hi", tools=[{**disk, "allowed_tools": allowed}])
+                assert caught.value.code is ErrorCode.SERVE_INVALID_FIELD
+                assert caught.value.at.path == "$.tools[0].allowed_tools"
+
+    asyncio.run(run())
+
+
 def test_a_server_of_the_clients_choice_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         async with served(ScriptedEngine(final("x")), tmp_path) as service:

@@ -44,6 +44,10 @@ HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
 _CLOSE: Final = (b"connection", b"close")
 _UPGRADE: Final = (b"upgrade", b"HTTP/1.1")  # the status demands that a protocol be named
+_MOST_SHOWN: Final = 100
+_SERVED: Final = "POST /v1/responses, POST /v1/chat/completions and GET /v1/models; GET /docs lists all paths"
+# Paths of OpenAI's API that look like others of ours, and what to do instead.
+_NOT_YET: Final = {"/responses/compact": 'send truncation "auto" or a shorter input'}
 # How long, and how much, a client that sends too much may go on sending before the connection is closed under it. One
 # that is still sending would not read why.
 _LINGER_S: Final = 5.0
@@ -161,8 +165,8 @@ class Application:
         elif found is not None:
             scope.update(child)
             await found.handle(scope, exchange.receive, exchange.send)
-        elif not methods:
-            raise InputError(ErrorCode.SERVE_NOT_FOUND, "there is no such path")
+        elif not methods or scope["path"].removeprefix("/v1") in _NOT_YET:
+            raise InputError(ErrorCode.SERVE_NOT_FOUND, _not_served(exchange.method, scope["path"]))
         else:
             await self._answer_method(exchange, methods)
 
@@ -190,7 +194,9 @@ class Application:
             asked = self._gate.preflight_headers(exchange, allowed) if is_preflight(exchange) else []
             await exchange.answer(204, b"", ((b"allow", allowed), *asked))
         else:
-            error = InputError(ErrorCode.SERVE_WRONG_METHOD, f"this path takes {allowed.decode()}")
+            path = exchange.scope["path"][:_MOST_SHOWN]
+            told = f"{exchange.method[:_MOST_SHOWN]} {path} is not supported; this path takes {allowed.decode()}"
+            error = InputError(ErrorCode.SERVE_WRONG_METHOD, told)
             await exchange.refuse(problem_of(error), ((b"allow", allowed),), code=error.code)
 
     async def _refuse(self, exchange: Exchange, error: HarmonyError) -> None:
@@ -207,6 +213,12 @@ class Application:
             # A body that came too slowly may still be coming.
             close = (_CLOSE,) if error.code is ErrorCode.SERVE_TOO_SLOW else ()
             await exchange.refuse(problem, close, code=error.code)
+
+
+def _not_served(method: str, path: str) -> str:
+    why = _NOT_YET.get(path.removeprefix("/v1"))
+    asked = f"{method[:_MOST_SHOWN]} {path[:_MOST_SHOWN]}"
+    return f"{asked} is not supported yet: {why}" if why else f"{asked} is not here; this server has {_SERVED}"
 
 
 def _check_head(scope: Scope) -> None:

@@ -278,11 +278,8 @@ def read_request(value: object) -> CreateCompletion:
         unsupported("answers are text only", "$.modalities")
     if request.service_tier not in (None, "auto", "default"):
         unsupported("there is one service tier here: leave it out, or say auto or default", "$.service_tier")
-    if request.stream_options is not None:
-        if not request.stream:
-            invalid("stream_options may stand only where stream is true", "$.stream_options")
-        if request.stream_options.include_obfuscation:
-            unsupported("chunks are not padded here", "$.stream_options.include_obfuscation")
+    if request.stream_options is not None and not request.stream:
+        invalid("stream_options may stand only where stream is true", "$.stream_options")
     if request.top_logprobs is not None and not request.logprobs:
         invalid("top_logprobs needs logprobs to be true", "$.top_logprobs")
     given = request.response_format

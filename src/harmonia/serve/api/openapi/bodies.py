@@ -46,7 +46,6 @@ _REFUSED_IN_RESPONSES: Final = (
     "moderation",
     "access_programs",
     "image",
-    "prompt_cache_options",
 )
 _REFUSED_IN_CHAT: Final = ("audio", "prediction", "web_search_options", "moderation")
 _SCHEMA: Final = described(ANY_OBJECT, "A JSON Schema of the arguments.")

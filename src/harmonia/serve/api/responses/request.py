@@ -4,7 +4,7 @@
                   text, max_output_tokens, max_tool_calls, temperature, top_p, presence_penalty, frequency_penalty,
                   top_logprobs, include, truncation, store, stream, metadata, harmonia_continue, harmonia_identity
     kept, and said again in the response      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
-                                              client_metadata
+                                              prompt_cache_options, client_metadata
     refused       background, conversation, prompt, context_management, moderation, and every field that is not known
 
 What is kept has no effect here, by its nature: these are labels for a provider's books and caches.
@@ -97,6 +97,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     safety_identifier: _Label | None = None
     prompt_cache_key: _Label | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    prompt_cache_options: Json | None = None
     client_metadata: Json | None = None
     background: bool | None = None
     harmonia_continue: bool | None = None
@@ -108,7 +109,6 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     moderation: Any = None
     access_programs: Any = None
     image: Any = None
-    prompt_cache_options: Any = None
 
     @property
     def effort(self) -> ReasoningEffort | None:
@@ -180,7 +180,6 @@ _NOT_HERE: Final = {
     "moderation": "nothing here judges content",
     "access_programs": "it is a provider's own",
     "image": "the model reads text only",
-    "prompt_cache_options": "the engine keeps its own cache",
 }
 
 

@@ -240,6 +240,8 @@ class Offer:
         return [tool for tool in self._by_name.values() if tool.server == server and name in (None, tool.name)]
 
 
+# Of a server that a client names by its address there may be any number of tools.
+_MOST_NAMED: Final = 32
 _NO_TOOLS: Final = Offer(ToolSet(), (), {}, {})
 
 
@@ -268,8 +270,15 @@ def remote_servers(tools: Sequence[Json], path: str = "$.tools") -> list[RemoteS
         names = _names_allowed(mcp.allowed_tools, f"{where}.allowed_tools")
         # Which tools ask, where some do, is read with the tools.
         asks = mcp.require_approval in (None, "always")
-        found.append(RemoteServer(mcp.server_label, mcp.server_url or "", headers, names, asks, f"{where}.server_url"))
+        found.append(RemoteServer(mcp.server_label, mcp.server_url or "", headers, names, asks, where))
     return found
+
+
+def check_allowed(label: str, allowed: Sequence[str] | None, names: Sequence[str], path: str) -> None:
+    """Refuse a list of allowed tools none of which the server has. `path` is that of the server's definition."""
+    if allowed and not set(allowed) & set(names):
+        known = ", ".join(sorted(names)[:_MOST_NAMED]) or "none"
+        invalid(f"the MCP server {label!r} has none of these tools; it has: {known}", f"{path}.allowed_tools")
 
 
 def read_tools(lists: Sequence[tuple[str, Sequence[Json]]], hosted: Sequence[ServerTool], limits: Limits) -> Offer:
@@ -405,9 +414,12 @@ class _Reader:
         if mcp.connector_id is not None or mcp.tunnel_id is not None:
             unsupported("connectors are a provider's own", f"{path}.connector_id")
         known = {tool.server for tool in self._hosted}
-        if mcp.server_label not in known:
+        if mcp.server_label not in known and mcp.server_url is None:
             offered = ", ".join(sorted(known)) or "none"
             invalid(f"there is no MCP server {mcp.server_label!r} here; there are: {offered}", f"{path}.server_label")
+        allowed = _names_allowed(mcp.allowed_tools, f"{path}.allowed_tools")
+        names = [tool.name for tool in self._hosted if tool.server == mcp.server_label]
+        check_allowed(mcp.server_label, allowed, names, path)
         self._servers[mcp.server_label] = (mcp, path)
 
     def _add_hosted(self) -> None:
