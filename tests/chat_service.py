@@ -15,7 +15,6 @@ from harmonia.renderer import Renderer
 from harmonia.run.sources import Model
 from harmonia.serve.chat_completions import ChatCompletions
 from harmonia.serve.identity import Caller
-from harmonia.serve.sent_prompts import SentPrompts
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Settings
 
@@ -44,7 +43,6 @@ class FakeService:
         self.settings = settings or Settings()
         self.model = model
         self.renderer = renderer or Renderer()
-        self.sent_prompts = SentPrompts(self.renderer)
         self.tools = tools
         self.clock: Callable[[], float] = lambda: NOW
         self.chat = ChatCompletions(self)

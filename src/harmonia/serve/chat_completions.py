@@ -65,8 +65,6 @@ class ChatService(Protocol):
     @property
     def renderer(self) -> Renderer: ...
     @property
-    def sent_prompts(self) -> SentPrompts: ...
-    @property
     def tools(self) -> Sequence[ServerTool]: ...
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -78,12 +76,13 @@ class ChatService(Protocol):
 class ChatCompletions:
     """All chat completions of a server. Nothing of them is kept."""
 
-    def __init__(self, service: ChatService) -> None:
+    def __init__(self, service: ChatService, sent_prompts: SentPrompts | None = None) -> None:
         self._service = service
+        self._sent_prompts = sent_prompts or SentPrompts(service.renderer)
 
     async def create(self, value: object, caller: Caller) -> StartedCompletion:
         """Begin an answer. Raises where the request is wrong; afterwards everything is told by events."""
-        started = StartedCompletion(self._service, read_request(value), caller)
+        started = StartedCompletion(self._service, read_request(value), caller, self._sent_prompts)
         await started.begin()
         return started
 
@@ -100,11 +99,14 @@ class _Running:
 class StartedCompletion:
     """An answer that was begun; see serve/http/contract.py."""
 
-    def __init__(self, service: ChatService, request: CreateCompletion, caller: Caller) -> None:
+    def __init__(
+        self, service: ChatService, request: CreateCompletion, caller: Caller, sent_prompts: SentPrompts
+    ) -> None:
         settings = service.settings
         limits = settings.limits
         self._request = request
         self._owner = caller.owner
+        self._sent_prompts = sent_prompts
         self._failure: Exception | None = None
         self._opening: asyncio.Task[None] | None = None  # waits for the first words of the first choice
         model = service.known_model(request.model)
@@ -169,7 +171,7 @@ class StartedCompletion:
         written = {id(message): message for message in conversation}
 
         def most_cached(prompt: Prompt, begun: Message | None, sampled: Sequence[Message]) -> int:
-            return service.sent_prompts.explain(self._owner, prompt, begun, sampled, written)
+            return self._sent_prompts.explain(self._owner, prompt, begun, sampled, written)
 
         run = Run(
             service.model,

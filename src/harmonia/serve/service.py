@@ -73,7 +73,7 @@ class Service:
         self.renderer = Renderer()
         self.sent_prompts = SentPrompts(self.renderer)
         self.responses = Responses(self)
-        self.chat = ChatCompletions(self)
+        self.chat = ChatCompletions(self, self.sent_prompts)
         self.chats = Chats(self)
 
     @classmethod

@@ -75,6 +75,8 @@ class Stored:
             case (_, "/responses/{id}" | "/responses/{id}/cancel"):
                 for response in (self.first, self.second):
                     yield path.replace("{id}", response["id"]), None if method != "POST" else {}
+                    if method == "GET":
+                        yield f"{path.replace('{id}', response['id'])}?stream=true", None
             case (_, "/responses/{id}/input_items"):
                 for response in (self.first, self.second):
                     for order in ("asc", "desc"):
