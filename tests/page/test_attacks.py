@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import FilePayload
+from playwright.sync_api import FilePayload, expect
 
 from page_payloads import PAYLOADS, mark_of, marked, named
 from page_server import PageServer
@@ -345,3 +345,36 @@ def test_the_watch_sees_what_an_attack_would_do(start_server: StartServer, open_
     found = [line.split(":")[0] for line in visit.page.evaluate(_LOOK)]
     assert {"ran", "alert", "policy", "element", "link"} <= set(found)
     visit.strayed.clear()
+
+
+def test_a_stored_chat_whose_items_have_wrong_types_is_shown_as_far_as_it_can_be_read(
+    start_server: StartServer, open_page: OpenPage
+) -> None:
+    server = start_server()
+    odd: list[dict[str, Any]] = [
+        {"type": "message", "role": "assistant", "content": 7},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": {"no": "text"}}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x", "annotations": 7}]},
+        {"type": "reasoning", "content": "a text", "summary": {"no": "list"}},
+        {"type": "function_call", "name": ["f"], "call_id": 7, "arguments": {}},
+        {"type": "function_call_output", "call_id": {}, "output": {"no": "text"}},
+        {"type": "mcp_call", "name": 1, "server_label": 2, "arguments": 3, "output": 4, "error": 5},
+        {"type": "mcp_approval_request", "name": {}, "server_label": [], "arguments": None},
+    ]
+    chat = _ask(server, "POST", "chats", {"title": "Odd", "settings": {"instructions": 7, "tools_off": "x"}})["id"]
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Still here."}]}
+    details = {"usage": "much", "warnings": 7, "item_s": [], "sampled": {}, "error": "broken", "model": ["m"]}
+    turn = {
+        "id": "turn_1",
+        "parent": None,
+        "role": "assistant",
+        "items": [*odd, said],
+        "status": "completed",
+        "created_at": 1.0,
+        "details": details,
+    }
+    _ask(server, "PUT", f"chats/{chat}/turns/turn_1", turn)
+    # The visit fails at its end if anything was thrown.
+    visit = _open(open_page, server, f"#/chat/{chat}")
+    expect(visit.page.locator("#turn_1")).to_contain_text("Still here.")
+    expect(visit.page.locator("#turn_1")).to_contain_text(f"{len(odd)} items of this turn could not be read")
