@@ -69,9 +69,9 @@ export function ImportDialog({ onClose }: OverlayProps) {
             {chosen.map((source, at) => (
               <li key={at}>
                 <bdi>{source.name}</bdi>{" "}
-                <button type="button" class="small" aria-label={`Leave out ${source.name}`} disabled={isBusy}
+                <button type="button" class="small" aria-label={`Remove ${source.name}`} disabled={isBusy}
                   onClick={() => setChosen(chosen.filter((_, index) => index !== at))}>
-                  Leave out
+                  Remove
                 </button>
               </li>
             ))}
@@ -152,7 +152,7 @@ function OutcomeView({ outcome, onClose }: { outcome: Outcome; onClose: () => vo
       </ul>
       {losses.length > 0 && (
         <details open>
-          <summary>{`What had no place: ${losses.length}`}</summary>
+          <summary>{losses.length === 1 ? "One thing could not be imported" : `${losses.length} things could not be imported`}</summary>
           <ul>
             {losses.map((loss, at) => (
               <li key={at}>{loss}</li>

@@ -141,7 +141,7 @@ function AnswerEditor({ turn, onDone }: { turn: Turn; onDone: () => void }) {
   }
   return (
     <EditBox label="Answer" texts={places.map((place) => place.text)} labels={places.map((place) => place.label)}
-      focusAt={Math.max(0, places.findLastIndex((place) => place.label === "Answer"))} act="Save as a new version" hint="The old version stays: both can be walked." onCancel={onDone}
+      focusAt={Math.max(0, places.findLastIndex((place) => place.label === "Answer"))} act="Save as a new version" hint="Keeps the old version; switch with ‹ 1 of 2 ›." onCancel={onDone}
       onSave={(texts) => {
         onDone();
         const changed = new Map(places.map((place, at) => [place.at, texts[at] ?? ""]));

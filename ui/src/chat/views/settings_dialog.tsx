@@ -66,7 +66,7 @@ function Sampling() {
         <NumberBox name="top_p" label="Top p" hint="0 to 1" />
         <NumberBox name="max_output_tokens" label="Token limit" hint="no limit" />
       </div>
-      <p class="quiet">Where nothing is written, temperature and top p are 1, and there is no limit of tokens.</p>
+      <p class="quiet">Defaults: temperature 1, top p 1, no token limit.</p>
     </section>
   );
 }
@@ -124,7 +124,7 @@ function Functions() {
           ? "A list of functions as JSON. The model may call them; you answer the calls by hand."
           : `Taken: ${read.functions.map((each) => each.name).join(", ")}. You answer their calls by hand.`}
       </p>
-      {text === "" && <button type="button" class="small" onClick={() => take(EXAMPLE)}>Put in an example</button>}
+      {text === "" && <button type="button" class="small" onClick={() => take(EXAMPLE)}>Insert example</button>}
     </section>
   );
 }

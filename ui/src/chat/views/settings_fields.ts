@@ -32,7 +32,7 @@ export function readFunctions(text: string): { functions: Declared[] } | { fault
   try {
     value = JSON.parse(text) as JsonValue;
   } catch (error) {
-    return { fault: `This is no JSON yet: ${error instanceof Error ? error.message : "it cannot be read"}.` };
+    return { fault: `Not valid JSON yet: ${error instanceof Error ? error.message : "it cannot be read"}.` };
   }
   const list = Array.isArray(value) ? value : [value];
   const functions: Declared[] = [];

@@ -86,7 +86,7 @@ export function jsonFault(text: string): string | null {
     const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
     return isObject ? null : "Arguments are a JSON object: { … }.";
   } catch (error) {
-    return `This is no JSON: ${error instanceof Error ? error.message : "it cannot be read"}.`;
+    return `Not valid JSON: ${error instanceof Error ? error.message : "it cannot be read"}.`;
   }
 }
 

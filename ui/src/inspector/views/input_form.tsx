@@ -169,7 +169,7 @@ function TraceField({ draft, area, hasError, change, send }: FieldProps) {
         <p>
           <strong>{`A text of ${counted(draft.text.length, "character")}.`}</strong> It is too long to be edited here; this is its beginning.{" "}
           <button type="button" onClick={() => change({ text: "" })}>
-            Take it out
+            Remove
           </button>
         </p>
         <pre class="body-text">{draft.text.slice(0, 500)}</pre>
