@@ -396,9 +396,12 @@ class Machine(Ledger):
 
     def _settle_prose(self, token: int, spelling: str) -> None:
         """Before this token of a header: what the model said there is no part of it, and the header begins anew."""
-        items = self._items[self._header_at :]
-        if not items or self._defers:
+        count = len(self._items) - self._header_at
+        if not count or self._defers or (count == 1 and self._items[-1] == Role.ASSISTANT):
+            return  # nearly always
+        if token == MESSAGE and CHANNEL in self._items:
             return
+        items = self._items[self._header_at :]
         if CHANNEL in items or CONSTRAIN in items:
             if token == CHANNEL:
                 self._settle_stranded(spelling)
