@@ -9,6 +9,7 @@ from harmonia.errors import ErrorCode
 from harmonia.events import HeaderCompleted, MessageEnded, Repaired, TextDelta
 from harmonia.formats.families import FAMILY_FORMATS, family_of
 from harmonia.formats.family import ReadingLimits, ReadingOptions
+from harmonia.formats.reading import read_answer
 from harmonia.formats.tool_format import ToolFormat
 from harmonia.parts import PartEnded, PartStream, Text, Think, ToolCall, call_of, parts_of, visible_text
 from harmonia.provenance import Trust
@@ -321,3 +322,17 @@ def test_the_label_of_a_thought_is_not_part_of_it(text: str, thought: str, answe
     messages = [event.message for event in events if isinstance(event, MessageEnded)]
     said = [("analysis", thought), ("final", answer)]
     assert [(message.channel, message.text.strip()) for message in messages] == said[: 1 + bool(answer)]
+
+
+# In the format text an action takes all up to the next label as its input, which is then no JSON.
+@pytest.mark.parametrize("tool_format", [each for each in FAMILY_FORMATS if each is not ToolFormat.TEXT])
+def test_calls_before_a_closing_mark_that_none_opened_are_guesses(tool_format: ToolFormat) -> None:
+    """The prompt had opened the thought, and nobody said so. The events have told the call; the messages mend it."""
+    family = family_of(tool_format)
+    text = f"I could.\n{family.write_call('rm', '{}')}\nbut no.\n</think>\nI will not."
+    events = check_family_laws(family, text, MARKED, range(len(text)))
+    if any(isinstance(event, HeaderCompleted) and event.header.is_call for event in events):
+        codes = [event.diagnostic.code for event in events if isinstance(event, Repaired)]
+        assert ErrorCode.FAMILY_CALL_IN_THOUGHT in codes or ErrorCode.FAMILY_UNREADABLE_CALL in codes
+    calls = [call_of(message) for message in read_answer(family, text, MARKED)]
+    assert all(call is None or call.status == "guessed" for call in calls)

@@ -526,3 +526,28 @@ def test_a_text_that_never_has_its_form_is_not_run_and_reported() -> None:
     assert counted == []
     assert running.ended is not None and running.ended.reason == "unmet"
     assert running.ended.unmet is not None and running.ended.unmet.kind == "arguments"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "runs"),
+    [
+        ("<think>I could\n", " but no.</think>I will not.", False),
+        ("I could\n", " but no.</think>I will not.", False),  # the prompt had opened the thought, and nobody said so
+        ("<think>I could\n", "", False),
+        ("<think>I will.</think>\n", "", True),
+    ],
+)
+def test_a_call_inside_a_thought_is_not_run_though_calls_from_text_are_allowed(
+    before: str, after: str, runs: bool
+) -> None:
+    removed: list[str] = []
+
+    def rm(path: str) -> str:
+        """Remove a file."""
+        removed.append(path)
+        return "done"
+
+    call = '<tool_call>\n{"name": "rm", "arguments": {"path": "/"}}\n</tool_call>'
+    engine = ScriptedTextEngine(before + call + after, "Done.")
+    asyncio.run(run(engine, "Hi", tools=[rm], allow_unverified=True, profile="qwen3").result())
+    assert removed == (["/"] if runs else [])

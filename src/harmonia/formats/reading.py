@@ -118,6 +118,7 @@ class TextReader:
         self._faults: list[ErrorCode] = []
         self._trust = Trust.CERTAIN
         self._last_call: str | None = None
+        self._calls: list[int] = []  # the messages that are calls
         self._turn = Turn(is_open=True)
 
     def feed(self, chunk: str) -> list[Event]:
@@ -306,6 +307,8 @@ class TextReader:
             case "is_stray":
                 assert meaning.passage is not None
                 self._fault(ErrorCode.FAMILY_STRAY_MARK, self._char, mark)
+                if meaning.passage.kind == "thought" and not self._has_thought and not self._is_after_quote():
+                    self._doubt_calls()
                 if meaning.passage.kind == "thought" and self._ends_given_thought():
                     self._end_given_thought(mark)
                     return
@@ -317,8 +320,19 @@ class TextReader:
     def _ends_given_thought(self) -> bool:
         """Whether a closing mark that none opened says that all before it was a thought, which the prompt had opened.
         Where the model opens its thoughts itself, or quotes the mark, it does not."""
-        is_quoted = self._buffer[self._at - 1] in _QUOTES
-        return not (self._has_thought or is_quoted or self._header is None) and self._header.channel == "final"
+        if self._has_thought or self._is_after_quote() or self._header is None:
+            return False
+        return self._header.channel == "final"
+
+    def _is_after_quote(self) -> bool:
+        return self._buffer[self._at - 1] in _QUOTES
+
+    def _doubt_calls(self) -> None:
+        """The calls so far stand inside a thought that the prompt had opened. They were told, and cannot be taken back;
+        a diagnostic says of each that it is a guess."""
+        for index in self._calls:
+            self._report(ErrorCode.FAMILY_CALL_IN_THOUGHT, Position(character=self._char, message=index))
+        self._calls = []
 
     def _end_given_thought(self, mark: str) -> None:
         """What was told as text cannot be taken back, but the message that comes of it is not shown (law 7)."""
@@ -626,6 +640,7 @@ class TextReader:
             self._fault(ErrorCode.BODY_TOO_LONG, self._cut_at)
         if header.is_call:
             self._check_json(content)
+            self._calls.append(self._index)
         body = Span(None, None, self._header_span.end_char, self._told)
         origin = Origin("text", self._trust, stop, self._header_span, body, tuple(self._faults), header.is_forged)
         message = Message.parsed(
@@ -660,13 +675,34 @@ class TextReader:
         self._events.append(Skipped(text, None, None, start, end))
 
     def _fault(self, code: ErrorCode, at: int, found: str = "") -> None:
-        fault = FAULTS[code]
-        shown = found if len(found) <= _LONGEST_FOUND else found[: _LONGEST_FOUND - 1] + "…"
-        message = f"{fault.found}: {shown!r}" if shown else fault.found
+        """Something is wrong with the message that is being read, or is next."""
         self._faults.append(code)
-        self._trust = min(self._trust, fault.trust)
-        position = Position(character=at, message=self._index)
-        self._events.append(Repaired(Diagnostic(code, message, position, shown)))
+        self._trust = min(self._trust, FAULTS[code].trust)
+        self._report(code, Position(character=at, message=self._index), found)
+
+    def _report(self, code: ErrorCode, at: Position, found: str = "") -> None:
+        shown = found if len(found) <= _LONGEST_FOUND else found[: _LONGEST_FOUND - 1] + "…"
+        message = f"{FAULTS[code].found}: {shown!r}" if shown else FAULTS[code].found
+        self._events.append(Repaired(Diagnostic(code, message, at, shown)))
+
+
+def doubted_call(event: Event) -> int | None:
+    """Which message a diagnostic calls a guess, if it is about a call inside a thought: perhaps one that has ended."""
+    if isinstance(event, Repaired) and event.diagnostic.code is ErrorCode.FAMILY_CALL_IN_THOUGHT:
+        return event.diagnostic.at.message
+    return None
+
+
+def as_doubted(message: Message) -> Message:
+    """The call as a guess."""
+    origin = message.origin
+    if origin is None or origin.trust is Trust.GUESSED:
+        return message
+    faults = (*origin.faults, ErrorCode.FAMILY_CALL_IN_THOUGHT)
+    doubted = msgspec.structs.replace(origin, trust=Trust.GUESSED, faults=faults)
+    return Message.parsed(
+        message.author, message.text, message.channel, message.recipient, message.content_type, doubted, None
+    )
 
 
 def recipient_of(name: str, tools: Tools) -> str:
@@ -691,6 +727,9 @@ def read_answer(
     if mode == "strict":
         _raise_first_fault(events)
     messages, diagnostics = results_of(events)
+    for event in events:
+        if (index := doubted_call(event)) is not None and index < len(messages):
+            messages[index] = as_doubted(messages[index])
     return Parsed(tuple(messages), tuple(diagnostics), tuple(events))
 
 

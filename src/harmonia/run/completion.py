@@ -49,6 +49,7 @@ class Completion:
     """
 
     __slots__ = (
+        "_doubted",
         "_given",
         "_guesses",
         "_has_turn_ended",
@@ -82,7 +83,8 @@ class Completion:
         self._parser = Parser(Role.ASSISTANT, tools=tools)
         self._reader = reader
         # The reader of another family takes text, and its engines give nothing else.
-        read = self._parser.feed if reader is None else cast("Callable[[_Piece], list[Event]]", reader.feed)
+        read = self._parser.feed if reader is None else self._read_text
+        self._doubted: list[int] = []
         self._read: Final[Callable[[_Piece], list[Event]]] = read
         self._guesses = GuessedAsFinal() if shows_guessed else None
         self._kept: list[_Piece] | None = [] if keeps and not is_upstream else None
@@ -142,6 +144,17 @@ class Completion:
         codes = (event.diagnostic.code for event in events if isinstance(event, Repaired))
         # It was stopped, perhaps within a header: what it did not come to is no fault.
         self._late += [code for code in codes if code.value.startswith(_OUTSIDE_MESSAGES)]
+
+    def _read_text(self, chunk: _Piece) -> list[Event]:
+        assert self._reader is not None
+        events = self._reader.feed(cast("str", chunk))
+        self._note_doubts(events)
+        return events
+
+    def _note_doubts(self, events: Sequence[Event]) -> None:
+        from harmonia.formats.reading import doubted_call  # loaded already, where there is a reader
+
+        self._doubted += [index for event in events if (index := doubted_call(event)) is not None]
 
     def _feed_and_keep(self, chunk: _Piece) -> list[Event]:
         if self._kept is not None:
@@ -205,7 +218,9 @@ class Completion:
         self._is_closed = True
         # What follows the one call that was asked for is no part of the answer.
         events: list[Event] = []
-        for event in [TurnEnded(None)] if self.is_over else self._show(reader.close()):
+        last: list[Event] = [TurnEnded(None)] if self.is_over else reader.close()
+        self._note_doubts(last)
+        for event in self._show(last):
             if isinstance(event, MessageEnded):
                 event = _as_ended(event) if reason == "stop" else event
                 self.note(event)
@@ -213,7 +228,16 @@ class Completion:
                 event = msgspec.structs.replace(event, stop=_stop_of(self.messages))
                 self.note(event)
             events.append(event)
+        self._doubt_calls()
         return events
+
+    def _doubt_calls(self) -> None:
+        """What came later made guesses of these calls."""
+        from harmonia.formats.reading import as_doubted
+
+        for index in self._doubted:
+            if index < len(self.messages):
+                self.messages[index] = as_doubted(self.messages[index])
 
 
 def _as_begun(event: MessageEnded, begun: Sampled) -> MessageEnded:
