@@ -169,7 +169,7 @@ def test_calls_of_ollama_are_held_back_and_the_answer_says_so(ollama: PlayedEngi
         client = client_of(server.url)
         response = ask(client, input=WEATHER_QUESTION, tools=[WEATHER])
         choice = ask_chat(client, tools=[CHAT_TOOL])
-    assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": "uncertain_call"})
+    assert (response["status"], response["harmonia_reason"]) == ("incomplete", "uncertain_call")
     assert {item["type"] for item in response["output"]} == {"reasoning"}
     assert "tool_calls" not in choice["message"] and choice["hidden_because"]
 
