@@ -363,8 +363,15 @@ def test_a_stored_chat_whose_items_have_wrong_types_is_shown_as_far_as_it_can_be
     ]
     chat = _ask(server, "POST", "chats", {"title": "Odd", "settings": {"instructions": 7, "tools_off": "x"}})["id"]
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Still here."}]}
-    details = {"usage": "much", "warnings": 7, "item_s": [], "sampled": {}, "error": "broken", "model": ["m"]}
-    turn = {
+    details: dict[str, Any] = {
+        "usage": "much",
+        "warnings": 7,
+        "item_s": [],
+        "sampled": {},
+        "error": "broken",
+        "model": ["m"],
+    }
+    turn: dict[str, Any] = {
         "id": "turn_1",
         "parent": None,
         "role": "assistant",
