@@ -5,7 +5,8 @@
 Requests that are right are changed where their structure is: types are swapped, fields left out, doubled and made up,
 numbers and nestings made huge, schemas made to loop and to explode, names made strange; then the bytes and the headers.
 The application is asked without a socket. After every hundred requests it must still be healthy and answer a usual one;
-a request that takes longer than the watchdog is a hang; memory must stay bounded. Prints how many requests there were.
+a request that takes longer than the watchdog is a hang; memory must stay bounded. Beside all of it, /health is asked
+for all the time, and must not wait for long. Prints how many requests there were, and the worst delay of /health.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 sys.path.insert(0, str(HERE))
 
+from freezing_inputs import FREEZING  # noqa: E402
+from health_watch import HealthWatch  # noqa: E402
 from strange_requests import (  # noqa: E402
     HARMONY,
     HEADERS,
@@ -56,6 +59,9 @@ from serving.safety.in_process import Answered, application, ask  # noqa: E402
 
 # Against a hang. A request of these takes milliseconds.
 WATCHDOG_S = 60
+# How long /health may wait beside all of this. It runs in the process of the load, on a machine that may be busy; what
+# freezes a server holds it for minutes.
+MOST_HEALTH_S = 5.0
 # How much more memory than at the beginning the process may come to hold. Bodies here are some megabytes at most.
 MORE_BYTES = 1_500 * 1024 * 1024
 CODES = {code.value for code in ErrorCode} | {row[2] for row in _TABLE.values() if row[2] is not None}
@@ -239,6 +245,7 @@ class Fuzzer:
         self._memory = _memory()
         self.requests = 0
         self.statuses: Counter[int] = Counter()
+        self.worst_health_s = 0.0
         stored = {**FULL_RESPONSE, "store": True}
         self._bodies: list[tuple[str, Any]] = [
             *FULL_REQUESTS.values(),
@@ -260,6 +267,10 @@ class Fuzzer:
                 {"input": "Hello", "previous_response_id": "resp_x", "truncation": "auto", "max_output_tokens": 5},
             ),
         ]
+
+    async def freeze(self) -> None:
+        """What once held the server up. All at once, as others would send it."""
+        await asyncio.gather(*(self.send("POST", path, json.dumps(body).encode()) for path, body in FREEZING.values()))
 
     async def run(self, requests: int | None, seconds: float | None) -> None:
         until = None if seconds is None else time.monotonic() + seconds
@@ -432,7 +443,10 @@ async def fuzz(requests: int | None, seconds: float | None, seed: int, *, is_dem
             log = _Tail()
             handler = configure(service.settings, log)
             try:
-                await fuzzer.run(requests, seconds)
+                async with HealthWatch(app) as watch:
+                    await fuzzer.freeze()
+                    await fuzzer.run(requests, seconds)
+                fuzzer.worst_health_s = watch.worst_s
             except Found:
                 print("".join(log.lines), file=sys.stderr)
                 raise
@@ -452,7 +466,7 @@ def main() -> None:
     seed = random.randrange(2**32) if given.seed is None else given.seed
     print(f"fuzz: seed {seed}", flush=True)
     statuses: Counter[int] = Counter()
-    not_met = 0
+    not_met, worst_health_s = 0, 0.0
     # Half of it in front of a script, half in front of the demo, which reads the schemas as well.
     for is_demo in (False, True):
         share = (given.requests and given.requests // 2, given.seconds and given.seconds / 2)
@@ -461,10 +475,14 @@ def main() -> None:
         except Found as found:
             sys.exit(f"fuzz: {found}")
         statuses += fuzzer.statuses
+        worst_health_s = max(worst_health_s, fuzzer.worst_health_s)
         not_met += fuzzer.not_met
     print("fuzz: statuses " + ", ".join(f"{status}: {count:,}" for status, count in sorted(statuses.items())))
     print(f"fuzz: {not_met:,} times what was demanded was not met, which is the model's fault")
     print(f"fuzz: {sum(statuses.values()) + not_met:,} requests, {statuses[500]} answers of 500")
+    print(f"fuzz: /health waited {worst_health_s:.2f} s at worst")
+    if worst_health_s > MOST_HEALTH_S:
+        sys.exit(f"fuzz: /health waited longer than {MOST_HEALTH_S} s")
 
 
 if __name__ == "__main__":

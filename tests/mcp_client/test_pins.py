@@ -213,3 +213,35 @@ def test_what_has_no_json_is_not_pinned_and_does_not_spoil_the_file(tmp_path: Pa
     assert caught.value.code is ErrorCode.TOOL_INVALID_DEFINITION
     pins.save()
     assert [pinned.tool for pinned in Pins(path)] == ["good"]
+
+
+def test_many_pins_are_saved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saves: list[int] = []
+    save = Pins.save
+
+    def counted(self: Pins) -> None:
+        saves.append(len(self))
+        save(self)
+
+    monkeypatch.setattr(Pins, "save", counted)
+    pins = Pins(tmp_path / "pins.json")
+    with pins.saving_once():
+        for at in range(50):
+            pins.accept(msgspec.structs.replace(WEATHER, tool=f"tool_{at}"))
+    with pins.saving_once():
+        pass
+    assert saves == [50]
+    assert len(Pins(tmp_path / "pins.json")) == 50
+
+
+def test_what_was_agreed_to_before_an_error_is_saved(tmp_path: Path) -> None:
+    pins = Pins(tmp_path / "pins.json")
+
+    def accept_one_and_fail() -> None:
+        with pins.saving_once():
+            pins.accept(WEATHER)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        accept_one_and_fail()
+    assert len(Pins(tmp_path / "pins.json")) == 1

@@ -18,8 +18,10 @@ from chat_service import FakeService, body
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import TextForm
 from harmonia.messages import Json
+from harmonia.run import demand_checks, demands
 from harmonia.run.engines import Chunk, Finish, Request
 from harmonia.serve.api import custom_formats
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.http.contract import HttpService
 from harmonia.serve.http.server import serve
 from harmonia.serve.identity import Caller
@@ -472,3 +474,45 @@ def test_a_choice_has_the_type_of_its_tool(tmp_path: Path) -> None:
             {"type": "allowed_tools", "tools": [{"type": kind, "name": tool["name"]}]},
         ):
             assert (refused(tmp_path, tools=[tool], tool_choice=choice).at.path or "").endswith(".type")
+
+
+def _bomb() -> Json:
+    declared = {f"property_{at}": {"type": "string"} for at in range(230)}
+    return {
+        "anyOf": [{"$ref": "#/$defs/a"}] * 300,
+        "$defs": {"a": {"type": "object", "properties": declared, "additionalProperties": False}},
+    }
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("place", ["tool", "format"])
+def test_one_budget_bounds_every_schema_of_a_request(tmp_path: Path, place: str, strict: bool) -> None:
+    if place == "tool":
+        error = refused(tmp_path, tools=[{"type": "function", "name": "x", "parameters": _bomb(), "strict": strict}])
+        path = "$.tools[0].parameters"
+    else:
+        form = {"type": "json_schema", "name": "x", "schema": _bomb(), "strict": strict}
+        error = refused(tmp_path, text={"format": form})
+        path = "$.text.format.schema"
+    assert error.code is ErrorCode.SCHEMA_TOO_LARGE
+    assert (error.at.path or "").startswith(path)
+
+
+def test_schemas_are_read_and_grammars_written_off_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[tuple[str, str]] = []
+    for owner, name in ((SchemaBudget, "admit"), (demands, "grammar_for"), (demand_checks, "_check")):
+        real = getattr(owner, name)
+
+        def noted(*given: Any, _real: Any = real, _name: str = name, **named: Any) -> Any:
+            threads.append((_name, threading.current_thread().name))
+            return _real(*given, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+    schema: Json = {"type": "object", "properties": {"off_the_loop": {"type": "integer"}}, "required": ["off_the_loop"]}
+    form = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
+    tool = {"type": "function", "name": "f", "parameters": schema, "strict": True}
+    answered(tmp_path, MaskedEngine(3), tools=[tool], text=form)
+    assert {name for name, _ in threads} >= {"admit", "grammar_for"}
+    assert all(thread.startswith("harmonia-schemas") for _, thread in threads)

@@ -25,6 +25,7 @@ from harmonia.grammar.rules import Chars, Grammar, Literal, Name, Node, Repeat, 
 from harmonia.grammar.written import Loss
 from harmonia.schema.documents import as_json
 from harmonia.schema.paths import path_text, place_of
+from harmonia.schema.work import spend
 
 # Engines write a repetition out, so a bound beyond this is reported and not enforced.
 MAX_COUNT: Final = 5_000
@@ -32,6 +33,8 @@ MAX_COUNT: Final = 5_000
 MAX_RULES: Final = 5_000
 # The branches of a `oneOf` are compared, each with each; more than this are reported as if they overlapped.
 MAX_COMPARED: Final = 100
+# What a rule costs, against one look at a schema: it is made, pruned and written.
+_RULE_STEPS: Final = 10
 
 # Any text, each in its one spelling.
 _REST: Final = "json-rest"
@@ -114,6 +117,7 @@ class _Builder:
                 raise InputError(
                     ErrorCode.SCHEMA_TOO_LARGE, f"The schema of {self._about} needs more than {MAX_RULES} rules."
                 )
+            spend(_RULE_STEPS)
             name = f"{self._prefix}-{len(self._made) + 1}"
             self._made[key] = Name(name)
             self.rules[name] = NEVER  # takes its place in the order
@@ -179,6 +183,7 @@ class _Builder:
         self._report_unheard(conditions)
         values = conditions.values()
         if values is not None:
+            spend(len(values))
             kept = [value for value in values if fits_beside(value, conditions, self._taker, self._lose)]
             return choice(*(self._constant(value) for value in kept)) if kept else NEVER
         kinds = conditions.kinds()
@@ -247,13 +252,14 @@ class _Builder:
         ways: list[tuple[Part, str, Node]] = []
         repeated: Repeat | None = None
         for part, expression in conditions.each("pattern", lambda value: isinstance(value, str)):
+            spend(len(expression))
             alternatives = self._expression(part, expression)
             if alternatives is not None:
                 ways.append((part, "pattern", strings.matching(alternatives)))
                 repeated = _repeated_characters(alternatives)
         for part, name in conditions.each("format", lambda value: isinstance(value, str)):
             if name in strings.FORMATS:
-                ways.append((part, "format", strings.formatted(name)))
+                ways.append((part, "format", self._format(name)))
         self._report_formats(conditions)
         if not ways:
             return strings.bounded(least, most)
@@ -272,6 +278,13 @@ class _Builder:
             for part, _ in conditions.each(keyword, lambda _: True):
                 self._lose(part, keyword, "the length of a string that has a pattern or a format is not counted")
         return ways[0][2]
+
+    def _format(self, name: str) -> Node:
+        """Strings of a format; its rules are many, and so are written once."""
+        rule = f"{self._prefix}-{name}"
+        if rule not in self.rules:
+            self.rules[rule] = strings.formatted(name)
+        return Name(rule)
 
     def _report_formats(self, conditions: Conditions) -> None:
         for part, name in conditions.each("format", lambda value: isinstance(value, str)):
@@ -333,6 +346,7 @@ class _Builder:
         least, most = conditions.counts("minProperties", "maxProperties")
         required = conditions.required()
         declared = list(dict.fromkeys((*conditions.declared(), *required)))
+        spend(_RULE_STEPS * len(declared))
         for index in range(len(declared)):
             self.rules[f"{name}-{index}"] = NEVER  # takes its place in the order, before what it needs
         pairs: list[tuple[Node, bool]] = []

@@ -14,7 +14,7 @@ from harmonia.grammar.regex_rules import Alternative, UnreadableRegexError, rege
 from harmonia.grammar.rules import Chars, Choice, Literal, Node, Repeat, Sequence
 
 MAX_STEPS: Final = 200_000
-_REMEMBERED: Final = 256
+_REMEMBERED: Final = 4096
 
 
 def is_found(expression: str, text: str) -> bool | None:

@@ -13,6 +13,10 @@ from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar
 from harmonia.grammar.written import GRAMMAR_KINDS, GrammarKind, WrittenGrammar
 from harmonia.grammar.xgrammar_writer import write_xgrammar
+from harmonia.schema.work import bounded_work
+
+# A few seconds' work: some thousand rules, or as many looks at combined schemas.
+MAX_STEPS: Final = 300_000
 
 _WRITERS: Final[dict[GrammarKind, Callable[[Grammar], WrittenGrammar]]] = {
     "llguidance": write_llguidance,
@@ -27,6 +31,7 @@ def grammar_for(demand: Demand, kind: GrammarKind, begun: Begun | None = None) -
         known = ", ".join(GRAMMAR_KINDS)
         raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"{kind!r} is no kind of grammar; there are {known}")
     try:
-        return _WRITERS[kind](completion_grammar(demand, begun))
+        with bounded_work(MAX_STEPS):
+            return _WRITERS[kind](completion_grammar(demand, begun))
     except RecursionError as error:
         raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, "a schema or a form is too long, or nests too deep") from error

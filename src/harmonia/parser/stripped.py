@@ -50,6 +50,11 @@ def looks_stripped(text: str) -> bool:
     return _find_first(text) is not None or _HEADER.search(text) is not None
 
 
+def count_headers(text: str) -> int:
+    """How many messages a stripped text comes to, at most."""
+    return sum(1 for _ in _find_headers(text, is_known=True))
+
+
 def split_stripped(text: str, *, is_known: bool = False) -> Iterator[StrippedMessage]:
     """The messages of a stripped text; together they make up the whole text.
 

@@ -8,9 +8,9 @@ malformed   the model's output is damaged, and there is nothing to show and noth
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, cast
 
 import msgspec
@@ -27,6 +27,7 @@ from harmonia.run.tools.misfits import MisfitError
 from harmonia.run.tools.texts import texts_of
 from harmonia.run.tools.validation import compile_schema
 from harmonia.run.turn_events import Unmet
+from harmonia.run.workers import in_worker
 
 # Checking so much text against a schema takes some milliseconds.
 _LONG_CHARS: Final = 16_000
@@ -46,10 +47,10 @@ _MET: Final = Verdict()
 
 async def check_completion(messages: Sequence[Message], demand: Demand, tools: ToolSet) -> Verdict:
     """Whether the messages of a completion meet the demand."""
-    has_forms = any(tool.text_form is not None for tool in tools)
-    if not has_forms and sum(len(message.text) for message in messages) < _LONG_CHARS:
+    has_forms = any(tool.text_form is not None or tool.strict for tool in tools)
+    if not has_forms and demand.is_trivial and sum(len(message.text) for message in messages) < _LONG_CHARS:
         return _check(messages, demand, tools)
-    return await asyncio.to_thread(_check, messages, demand, tools)
+    return await in_worker(partial(_check, messages, demand, tools))
 
 
 def is_malformed(messages: Sequence[Message]) -> bool:

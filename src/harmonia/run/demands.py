@@ -6,11 +6,11 @@ else; its grammar is written once for each demand and kept, since a server gets 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -21,14 +21,13 @@ from harmonia.messages import ResponseFormat
 from harmonia.run.engines.engine import ToolChoice
 from harmonia.run.holding import Holds, is_damaged
 from harmonia.run.tools import ToolSet
+from harmonia.run.workers import in_worker
 
 # demanded  where there is something that not every well-formed completion has
 # always    also where any well-formed completion will do
 # off       never; what is demanded is checked
 GrammarUse = Literal["demanded", "always", "off"]
 
-# Writing a grammar of so many characters of tools and formats takes some milliseconds.
-_LARGE_DEMAND_CHARS: Final = 16_000
 _KEPT_GRAMMARS: Final = 128
 _KEPT_CHARS: Final = 16_000_000
 
@@ -100,15 +99,13 @@ _KEPT: Final = _Kept()
 
 
 async def written_grammar(demand: Demand, kind: GrammarKind, begun: Begun | None = None) -> WrittenGrammar:
-    """The grammar of a demand for this kind of engine. A large one is written in a thread, so that others go on."""
+    """The grammar of a demand for this kind of engine."""
     # Not msgspec's encoder: it has no integers of more than 64 bits, and schemas may.
     document = json.dumps([kind, msgspec.to_builtins(demand), msgspec.to_builtins(begun)])
     key = hashlib.sha256(document.encode()).digest()
     found = _KEPT.find(key)
     if found is None:
-        if len(document) < _LARGE_DEMAND_CHARS:
-            found = grammar_for(demand, kind, begun)
-        else:
-            found = await asyncio.to_thread(grammar_for, demand, kind, begun)
+        # Always in a thread: a few hundred characters of references may come to thousands of rules.
+        found = await in_worker(partial(grammar_for, demand, kind, begun))
         _KEPT.add(key, found)
     return found

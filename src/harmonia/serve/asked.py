@@ -11,16 +11,19 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
+from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.history import DOCUMENTED, fit
 from harmonia.messages import Conversation, Json, Message, Role, SystemContent
 from harmonia.run.profiled import ProfiledEngine
 from harmonia.run.prompt import build, compose
 from harmonia.run.tools import ToolResult
+from harmonia.run.workers import SHARE, in_worker
 from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
@@ -30,7 +33,7 @@ from harmonia.serve.api.responses.items import SLUG, Item, ItemReference, McpCal
 from harmonia.serve.api.responses.reading import Entry, Reading, Waiting, additional_tools, read_entries
 from harmonia.serve.api.responses.request import CreateResponse
 from harmonia.serve.api.responses.tools import Offer, read_tools, remote_servers
-from harmonia.serve.api.schema_errors import check_demanded
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.identity import Caller, new_id
 from harmonia.serve.seals import UNBOUND, expires_at, is_unbound
 from harmonia.serve.server_tools import ServerTool
@@ -103,7 +106,10 @@ class Asked:
     async def read(cls, request: CreateResponse, caller: Caller, service: Service, stack: AsyncExitStack) -> Asked:
         """Everything about the request that can be wrong by itself shows here. The stack closes what was opened."""
         service.known_model(request.model)
-        _check_format(request, service.settings.limits.schema_bytes)
+        schemas = SchemaBudget(service.settings.limits)
+        SHARE.set(caller.owner)
+        if request.response_format is not None:
+            await in_worker(partial(_check_format, request, schemas))
         if request.harmonia_continue and service.traits is None:
             unsupported(
                 "the provider behind this server takes messages, and cannot go on within one", "$.harmonia_continue"
@@ -120,11 +126,15 @@ class Asked:
         fresh, given = await _resolve(read_entries(given, "$.input", passed), given, caller, service)
         past = await _chain(request.previous_response_id, caller, service)
         tools = request.tools or []
-        hosted = (*service.tools, *await service.connect_remote(remote_servers(tools), stack))
+        remote = await service.connect_remote(remote_servers(tools), stack)
+        for each in remote:
+            await in_worker(partial(schemas.admit, each.tool.parameters, "$.tools"))
+        hosted = (*service.tools, *remote)
         lists = [*additional_tools(past), ("$.tools", tools), *additional_tools(fresh)]
-        offer = read_tools(lists, hosted, service.settings.limits)
+        read = partial(read_tools, lists, hosted, service.settings.limits, schemas)
+        offer = await in_worker(read) if any(given for _, given in lists) else read()
         if offer.forms:
-            await asyncio.to_thread(check_forms, offer.forms)
+            await in_worker(partial(check_forms, offer.forms))
         asked = cls(service, request, caller, past, fresh, given, offer, hosted, passed)
         if asked.begun is not None:
             asked.begun_tokens = await asyncio.to_thread(asked._count_begun, asked.begun)  # it may be long
@@ -338,17 +348,12 @@ def _spelled_out(item: Json) -> Json:
     return {**item, "content": [part]}
 
 
-def _check_format(request: CreateResponse, most_bytes: int) -> None:
-    form = request.response_format
-    size = 0 if form is None else len(encode(form.schema))
-    if size > most_bytes:
-        raise InputError(
-            ErrorCode.SERVE_TOO_LARGE,
-            f"the schema has {size} bytes; at most {most_bytes} are taken",
-            Position(path="$.text.format.schema"),
-        )
+def _check_format(request: CreateResponse, schemas: SchemaBudget) -> None:
+    form, path = request.response_format, "$.text.format.schema"
     if form is not None:
-        check_demanded(form.schema, "$.text.format.schema", is_strict=request.demands_form)
+        schemas.admit(form.schema, path, is_demanded=request.demands_form)
+        if not request.demands_form and fits_nothing(form.schema):
+            invalid("no value fits this schema", path)
 
 
 def _instructions(request: CreateResponse, passed: PassedOver) -> list[str]:

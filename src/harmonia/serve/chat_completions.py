@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Protocol, cast
 
 from harmonia.errors import EngineError, ErrorCode, InputError
@@ -25,16 +26,19 @@ from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
 from harmonia.run.prompt import Prompt
 from harmonia.run.sources import Model
+from harmonia.run.tools import Tool
 from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
+from harmonia.run.workers import SHARE, in_worker
 from harmonia.serve.api.chat.choice import Choice, Finished, Sink, Terms
 from harmonia.serve.api.chat.reading import read_conversation
 from harmonia.serve.api.chat.request import CreateCompletion, read_messages, read_request
-from harmonia.serve.api.chat.tools import Chosen, check_form, read_choice, read_tools
+from harmonia.serve.api.chat.tools import Chosen, Offer, check_form, read_choice, read_tools
 from harmonia.serve.api.chat.writing import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
 from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.identity import Caller, new_id
@@ -82,7 +86,13 @@ class ChatCompletions:
 
     async def create(self, value: object, caller: Caller) -> StartedCompletion:
         """Begin an answer. Raises where the request is wrong; afterwards everything is told by events."""
-        started = StartedCompletion(self._service, read_request(value), caller, self._sent_prompts)
+        request = read_request(value)
+        self._service.known_model(request.model)
+        SHARE.set(caller.owner)
+        has_schemas = bool(request.tools or request.functions or request.form)
+        read = partial(_read_offer, self._service, request)
+        offer = await in_worker(read) if has_schemas else read()
+        started = StartedCompletion(self._service, request, caller, self._sent_prompts, offer)
         await started.begin()
         return started
 
@@ -96,11 +106,29 @@ class _Running:
     first: list[TurnEvent] = field(default_factory=list[TurnEvent])  # what was pulled before anybody asked
 
 
+def _hosted(service: ChatService) -> list[Tool]:
+    # Nobody can be asked here, so what has to be asked about is not offered.
+    return [each.tool for each in service.tools if each.approval == "run"]
+
+
+def _read_offer(service: ChatService, request: CreateCompletion) -> Offer:
+    """The tools of a request, and the check of its form: all that takes schemas of the client's."""
+    limits = service.settings.limits
+    schemas = SchemaBudget(limits)
+    check_form(request, schemas)
+    return read_tools(request, _hosted(service), limits, schemas)
+
+
 class StartedCompletion:
     """An answer that was begun; see serve/http/contract.py."""
 
     def __init__(
-        self, service: ChatService, request: CreateCompletion, caller: Caller, sent_prompts: SentPrompts
+        self,
+        service: ChatService,
+        request: CreateCompletion,
+        caller: Caller,
+        sent_prompts: SentPrompts,
+        offer: Offer,
     ) -> None:
         settings = service.settings
         limits = settings.limits
@@ -115,10 +143,7 @@ class StartedCompletion:
         self._traits = traits = cast("Traits | None", getattr(service.model, "traits", None))
         if request.logprobs and (traits is None or not (traits.gives_logprobs and traits.gives_tokens)):
             unsupported("the engine behind this server has no log-probabilities of tokens", "$.logprobs")
-        check_form(request, limits)
-        # Nobody can be asked here, so what has to be asked about is not offered.
-        hosted = [each.tool for each in service.tools if each.approval == "run"]
-        self._offer = read_tools(request, hosted, limits)
+        self._offer = offer
         self._chosen = read_choice(request, self._offer)
         now = service.clock()
         self._envelope = Envelope(
@@ -156,7 +181,7 @@ class StartedCompletion:
             tuple(passed.warnings),
         )
         # From text no call is ever certain, so it does not help to ask again.
-        samplings = 1 if not (is_sure or trusts_text) else _SAMPLINGS_WITH_TOOLS if hosted else _SAMPLINGS
+        samplings = 1 if not (is_sure or trusts_text) else _SAMPLINGS_WITH_TOOLS if _hosted(service) else _SAMPLINGS
         run_limits = RunLimits(
             samplings=samplings, tokens=request.most_tokens(limits.output_tokens), time_s=limits.request_s
         )
@@ -200,7 +225,7 @@ class StartedCompletion:
         too."""
         running = self._running[0]
         if self._offer.forms:
-            await asyncio.to_thread(check_forms, self._offer.forms)
+            await in_worker(partial(check_forms, self._offer.forms))
         try:
             await self._pull_first(running, (SamplingStarted, RunEnded))
             if self.wants_stream:

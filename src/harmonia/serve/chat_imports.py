@@ -42,13 +42,13 @@ from harmonia.serve.api.chats import (
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, read_struct
 from harmonia.serve.api.json_bodies import read_json
-from harmonia.serve.harmony_bodies import MOST_CHARACTERS, MOST_SPECIALS, too_large
+from harmonia.serve.harmony_bodies import MOST_CHARACTERS, MOST_SPECIALS, count_specials, too_large
 from harmonia.serve.identity import new_id
 from harmonia.serve.markdown_titles import split_title
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
 from harmonia.serve.store import StoredChatTurn
-from harmonia.vocabulary import FIRST_SPECIAL, find_spellings
+from harmonia.vocabulary import FIRST_SPECIAL
 
 _TEXT: Final = "$.text"
 _MOST_LOSSES: Final = 100
@@ -239,7 +239,7 @@ def _check_sampled(text: str) -> None:
     """Each special token may be a message or a fault, which is what parsing costs."""
     if len(text) > MOST_CHARACTERS:
         too_large(f"the file has {len(text)} characters, and {MOST_CHARACTERS} of Harmony are allowed", _TEXT)
-    number = len(find_spellings(text))
+    number = count_specials(text)
     number += sum(int(found[0][:9]) >= FIRST_SPECIAL for found in _LONG_ID.finditer(text))
     if number > MOST_SPECIALS:
         too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", _TEXT)

@@ -9,9 +9,11 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, DeveloperContent, Json
+from harmonia.parser.stripped import count_headers
 from harmonia.serve.api.fields import invalid
 from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.settings import Limits
+from harmonia.vocabulary import find_spellings
 
 # A body of these endpoints. A full context of gpt-oss is about half a megabyte of text.
 MOST_BODY_BYTES: Final = 8 * 1024 * 1024
@@ -21,6 +23,8 @@ MOST_CHARACTERS: Final = 1_048_576
 # Special tokens of what is parsed, and ids that are no tokens: each of them may be a message or a fault, which takes a
 # tenth of a millisecond and a kilobyte of the answer. A full context of short messages has fewer.
 MOST_SPECIALS: Final = 16_384
+# The least that a whole message has: start, channel, message, end.
+_SPECIALS_OF_A_MESSAGE: Final = 4
 # How many faults are told in full; damaged streams may have one at every token.
 MOST_DIAGNOSTICS: Final = 1000
 
@@ -54,6 +58,11 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
+def count_specials(text: str) -> int:
+    """The special tokens that a text spells. Where they were stripped, what is left of a header stands for several."""
+    return len(find_spellings(text)) or _SPECIALS_OF_A_MESSAGE * count_headers(text)
+
+
 def too_large(message: str, path: str) -> NoReturn:
     raise InputError(ErrorCode.SERVE_TOO_LARGE, message, Position(path=path))
 
@@ -68,23 +77,17 @@ def check_conversation(conversation: Conversation, limits: Limits, path: str, to
     if len(conversation) > limits.items:
         too_large(f"the conversation has {len(conversation)} messages, and {limits.items} are allowed", path)
     number = 0
-    budget = SchemaBudget()
+    schemas = SchemaBudget(limits)
     for message in conversation:
         for content in message.contents:
             if isinstance(content, str):
                 continue
             tools = [tool for namespace in (content.tools or {}).values() for tool in namespace.tools]
             number += len(tools)
-            schemas: list[object] = [tool.parameters for tool in tools]
-            if isinstance(content, DeveloperContent):
-                schemas += [each.schema for each in content.response_formats or ()]
-            for schema in schemas:
-                # Not msgspec's encoder: it has no integers of more than 64 bits.
-                size = len(json.dumps(schema, default=str))
-                if size > limits.schema_bytes:
-                    most = limits.schema_bytes
-                    too_large(f"a schema has {size} characters of JSON, and {most} are allowed", tools_path)
             for tool in tools:
-                budget.take(tool.parameters, json.dumps(tool.parameters, default=str).encode(), tools_path)
+                schemas.admit(tool.parameters, tools_path)
+            if isinstance(content, DeveloperContent):
+                for each in content.response_formats or ():
+                    schemas.admit(each.schema, tools_path)
     if number > limits.tools:
         too_large(f"there are {number} tools, and {limits.tools} are allowed", tools_path)

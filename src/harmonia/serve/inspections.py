@@ -50,19 +50,21 @@ from harmonia.serve.api.harmony import (
     RoleName,
     TextKind,
 )
+from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.harmony_bodies import (
     MOST_CHARACTERS,
     MOST_DIAGNOSTICS,
     MOST_SPECIALS,
     check_conversation,
     check_number,
+    count_specials,
     encoded,
     object_of,
     placed,
     too_large,
 )
 from harmonia.serve.settings import Limits
-from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary, find_spellings
+from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary
 
 FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
 # How many spellings are listed; a text may have one at every fifth character.
@@ -261,6 +263,10 @@ def _read_tools(tools: list[str | Json] | None, limits: Limits, path: str) -> To
         return None
     if len(tools) > limits.tools:
         too_large(f"there are {len(tools)} tools, and {limits.tools} are allowed", f"{path}.tools")
+    schemas = SchemaBudget(limits)
+    for at, tool in enumerate(tools):
+        if not isinstance(tool, str):
+            schemas.admit(tool, f"{path}.tools[{at}]")
     return Tools(read_declared(tools, f"{path}.tools"))
 
 
@@ -281,7 +287,7 @@ def _check_input(taken: Input, path: str) -> None:
     if tokens is None:
         if (characters := len(taken.text)) > MOST_CHARACTERS:
             too_large(f"the text has {characters} characters, and {MOST_CHARACTERS} are allowed", path)
-        number = len(find_spellings(taken.text))
+        number = count_specials(taken.text)
     else:
         check_number(len(tokens), path)
         number = sum(not 0 <= token < FIRST_SPECIAL for token in tokens)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, cast
 
 from harmonia.grammar.json_schema.numbers import Bounds
-from harmonia.grammar.json_schema.parts import Part, Report, Taker, Together
+from harmonia.grammar.json_schema.parts import Part, Report, Steps, Taker, Together
 from harmonia.grammar.regex_search import is_found
 from harmonia.schema.kinds import spelled
+from harmonia.schema.work import spend
 
 # Bounds beyond the floats are no bounds that anybody could compare with.
 _LARGEST: Final = 1e300
+# What a search for a pattern in a name costs, against one look at a schema.
+_SEARCH_STEPS: Final = 5
 
 KINDS: Final = frozenset(("null", "boolean", "string", "integer", "number", "array", "object"))
 
@@ -26,6 +29,7 @@ class Conditions:
     def __init__(self, parts: Together, report: Report) -> None:
         self.parts = tuple(part for part in parts if isinstance(part.schema, dict))
         self._report = report
+        self._items: dict[Steps, list[Part]] = {}
 
     def each(self, keyword: str, fits: Callable[[Any], bool]) -> list[tuple[Part, Any]]:
         """The parts that have the keyword, and its values; those that make no sense are reported."""
@@ -101,6 +105,7 @@ class Conditions:
     def of_property(self, name: str) -> Together | None:
         """What the value of a property has to fit; None where it may not be there."""
         made: list[Part] = []
+        spend(len(self.parts))
         for part in self.parts:
             made += _of_property(part, name)
         return None if any(part.schema is False for part in made) else tuple(made)
@@ -114,13 +119,24 @@ class Conditions:
 
     def listed_items(self) -> int:
         """How many items have a schema of their own."""
-        return max((len(_own_items(part)) for part in self.parts), default=0)
+        return max((len(self._own_items(part)) for part in self.parts), default=0)
+
+    def _own_items(self, part: Part) -> list[Part]:
+        """The items with a schema of their own. Before draft 2020 `items` was the list of them."""
+        if part.steps not in self._items:
+            schema = cast("dict[str, Any]", part.schema)
+            listed = next((key for key in ("prefixItems", "items") if isinstance(schema.get(key), list)), None)
+            items: list[Any] = [] if listed is None else schema[listed]
+            own = [part.child(cast("str", listed), at) for at, each in enumerate(items) if _is_schema(each)]
+            self._items[part.steps] = own
+        return self._items[part.steps]
 
     def of_item(self, index: int) -> Together | None:
         """What the item has to fit; behind the listed ones it is the same for all. None where there may be none."""
         made: list[Part] = []
+        spend(len(self.parts))
         for part in self.parts:
-            own = _own_items(part)
+            own = self._own_items(part)
             if index < len(own):
                 made.append(own[index])
             else:
@@ -136,6 +152,7 @@ def _of_property(part: Part, name: str) -> list[Part]:
         made.append(part.child("properties", name))
     patterns = schema.get("patternProperties")
     if isinstance(patterns, dict):
+        spend(_SEARCH_STEPS * len(cast("dict[str, Any]", patterns)))
         for pattern, value in cast("dict[str, Any]", patterns).items():
             if _is_schema(value) and is_found(pattern, name):
                 made.append(part.child("patternProperties", pattern))
@@ -143,15 +160,6 @@ def _of_property(part: Part, name: str) -> list[Part]:
     if is_other and _is_schema(schema.get("additionalProperties")):
         made.append(part.child("additionalProperties"))
     return made
-
-
-def _own_items(part: Part) -> list[Part]:
-    """The items with a schema of their own. Before draft 2020 `items` was the list of them."""
-    schema = cast("dict[str, Any]", part.schema)
-    for keyword in ("prefixItems", "items"):
-        if isinstance(schema.get(keyword), list):
-            return [part.child(keyword, index) for index, each in enumerate(schema[keyword]) if _is_schema(each)]
-    return []
 
 
 def _other_items(part: Part) -> list[Part]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +190,9 @@ class _Review:
         self._asking = asyncio.Lock()
         self._refused: set[str] = set()
 
+    def saving_once(self) -> AbstractContextManager[None]:
+        return self._pins.saving_once()
+
     async def look_at(self, definition: Definition, *, ask_again: bool) -> Change | None:
         """None where the tool may be offered, else what nobody agreed to."""
         async with self._asking:
@@ -291,7 +294,8 @@ class _Server:
         try:
             listed = await self.connection.list_tools()
             try:
-                listing = await self._sort(listed, ask_again)
+                with self._review.saving_once():
+                    listing = await self._sort(listed, ask_again)
             except BaseException:
                 self.connection.is_stale = True  # nobody has looked at all of it
                 raise

@@ -17,7 +17,8 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -124,6 +125,8 @@ class Pins:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else Path(path)
         self._pinned: dict[tuple[str, str], Definition] = {}
+        self._deferring = 0
+        self._is_unsaved = False
         if self.path is not None:
             self._pinned = _read(self.path)
 
@@ -141,7 +144,21 @@ class Pins:
         """Pins the definition in the place of an earlier one, and saves. One that has no JSON is an InputError."""
         _ = definition.sha256
         self._pinned[definition.server, definition.tool] = definition
-        self.save()
+        self._is_unsaved = True
+        if not self._deferring:
+            self.save()
+
+    @contextmanager
+    def saving_once(self) -> Generator[None]:
+        """What is accepted within is saved at its end, all at once: a file that is written anew for each of a thousand
+        tools takes the square of them."""
+        self._deferring += 1
+        try:
+            yield
+        finally:
+            self._deferring -= 1
+            if self._is_unsaved:
+                self.save()
 
     def forget(self, server: str, tool: str | None = None) -> None:
         """Drops the pin of a tool, or of all tools of a server, and saves. They are new when they are next seen."""
@@ -152,6 +169,7 @@ class Pins:
 
     def save(self) -> None:
         """Replaces the file in one step. Without a path nothing is written."""
+        self._is_unsaved = False
         if self.path is None:
             return
         ordered = sorted(self._pinned.items())

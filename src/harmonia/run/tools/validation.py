@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.run.tools.misfits import json_path, misfit, nearest_fault, shorten
+from harmonia.schema.work import WorkCancelled, spend
 
 # Raises a ToolError with TOOL_INVALID_ARGUMENTS where the arguments do not fit, and an InputError where the schema
 # turns out to be none.
@@ -70,6 +71,8 @@ def compile_schema(
             found = misfit(name, faults) if faults else None
         except _NoSchema as error:
             raise refused(error) from error
+        except WorkCancelled:
+            raise
         except Exception as error:
             # Both break in many ways on what is no schema. All that a draft knows was checked, but a `$ref` may lead
             # to a place that it does not know.
@@ -222,6 +225,7 @@ def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> C
         cost = 1 + (len(cast("list[Any]", expected)) if isinstance(expected, list | dict) else 0)
         if keyword == "uniqueItems" and isinstance(value, list):
             cost += len(cast("list[Any]", value)) ** 2
+        spend(0)
         _BUDGET.left -= cost
         if _BUDGET.left < 0:
             raise _NoSchema("checking a value against it takes too much work", "$")

@@ -13,13 +13,13 @@ from harmonia.schema import to_typescript
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid
 
-# Checking a larger one would keep others waiting. What is wrong with it is a warning, where an answer is checked.
+# Checking a larger one takes seconds. What is wrong with it is a warning, where an answer is checked.
 _AT_ONCE_BYTES: Final = 32_768
 
 
-def check_demanded(schema: Json | bool, path: str, *, is_strict: bool) -> None:
+def check_demanded(schema: Json | bool, path: str) -> None:
     """Raises the client's error for a schema of the answer, or of a strict tool, to which nothing can be held."""
-    fault = schema_fault(schema) if is_strict and len(encode(schema)) <= _AT_ONCE_BYTES else None
+    fault = schema_fault(schema) if len(encode(schema)) <= _AT_ONCE_BYTES else None
     if fault is not None:
         reason, inner = fault
         invalid(f"it is no JSON Schema: {reason}", f"{path}{inner.removeprefix('$')}")

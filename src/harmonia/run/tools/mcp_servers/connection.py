@@ -95,11 +95,12 @@ class Connection:
                 page = await client.list_tools(cursor=cursor)
                 tools += page.tools
                 cursor = page.next_cursor
+                is_long = len(tools) > MAX_TOOLS
+                if is_long or cursor in cursors:
+                    found = f"has more than {MAX_TOOLS:,} tools" if is_long else "gives the same page again"
+                    raise ToolError(ErrorCode.TOOL_FAILED, f"the list of tools of {self.server.name} {found}")
                 if cursor is None:
                     return tools
-                if cursor in cursors or len(tools) > MAX_TOOLS:
-                    found = "gives the same page again" if cursor in cursors else f"has more than {MAX_TOOLS:,} tools"
-                    raise ToolError(ErrorCode.TOOL_FAILED, f"the list of tools of {self.server.name} {found}")
                 cursors.add(cursor)
 
         life = await self._living()

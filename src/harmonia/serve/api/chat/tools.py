@@ -17,7 +17,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import TextForm
-from harmonia.interchange.values import encode_json
+from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.messages import Json
 from harmonia.run.engines.engine import ToolChoice
 from harmonia.run.tools import Tool, ToolSet
@@ -27,7 +27,6 @@ from harmonia.serve.api.chat.request import CreateCompletion
 from harmonia.serve.api.custom_formats import check_size, describe_form
 from harmonia.serve.api.fields import invalid, read_struct
 from harmonia.serve.api.schema_budget import SchemaBudget
-from harmonia.serve.api.schema_errors import check_demanded
 from harmonia.serve.settings import Limits
 
 CallKind = Literal["function", "custom"]
@@ -135,7 +134,7 @@ class _CustomTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_tools(request: CreateCompletion, hosted: Sequence[Tool], limits: Limits) -> Offer:
+def read_tools(request: CreateCompletion, hosted: Sequence[Tool], limits: Limits, schemas: SchemaBudget) -> Offer:
     """The tools of a request, and those that run here."""
     is_older = request.functions is not None
     if is_older and request.tools is not None:
@@ -149,10 +148,9 @@ def read_tools(request: CreateCompletion, hosted: Sequence[Tool], limits: Limits
             Position(path=path),
         )
     clients: dict[str, ClientTool] = {}
-    schemas = SchemaBudget()
     for at, each in enumerate(given):
         here = f"{path}[{at}]"
-        client = _function(each, here, limits, schemas) if is_older else _read_tool(each, here, limits, schemas)
+        client = _function(each, here, schemas) if is_older else _read_tool(each, here, limits, schemas)
         if client.name in clients:
             raise InputError(
                 ErrorCode.TOOL_REPEATED_NAME, "another tool has this name, too", Position(path=f"{client.path}.name")
@@ -167,7 +165,7 @@ def _read_tool(given: Json, path: str, limits: Limits, schemas: SchemaBudget) ->
     kind = given.get("type", "function")
     if kind == "function":
         read_struct(given, _FunctionTool, path)
-        return _function(cast("Json", given["function"]), f"{path}.function", limits, schemas)
+        return _function(cast("Json", given["function"]), f"{path}.function", schemas)
     if kind != "custom":
         invalid("expected function or custom", f"{path}.type")
     custom = read_struct(given, _CustomTool, path).custom
@@ -180,12 +178,9 @@ def _read_tool(given: Json, path: str, limits: Limits, schemas: SchemaBudget) ->
     return ClientTool(custom.name, "custom", tool, path)
 
 
-def _function(given: Json, path: str, limits: Limits, schemas: SchemaBudget) -> ClientTool:
+def _function(given: Json, path: str, schemas: SchemaBudget) -> ClientTool:
     function = read_struct(given, _Function, path)
-    if function.parameters is not None:
-        _check_schema(function.parameters, f"{path}.parameters", limits, schemas)
-        if function.strict:
-            check_demanded(function.parameters, f"{path}.parameters", is_strict=True)
+    schemas.admit(function.parameters, f"{path}.parameters", is_demanded=function.strict is True)
     tool = Tool(
         function.name,
         function.description or None,
@@ -197,25 +192,14 @@ def _function(given: Json, path: str, limits: Limits, schemas: SchemaBudget) -> 
     return ClientTool(function.name, "function", tool, path)
 
 
-def check_form(request: CreateCompletion, limits: Limits) -> None:
+def check_form(request: CreateCompletion, schemas: SchemaBudget) -> None:
     """The schema of the answer, which is told to the model as those of tools are."""
     form = request.form
     if form is not None:
         path = "$.response_format.json_schema.schema"
-        _check_schema(form.schema, path, limits, SchemaBudget())
-        check_demanded(form.schema, path, is_strict=request.demands_form)
-
-
-def _check_schema(schema: Json | bool, path: str, limits: Limits, schemas: SchemaBudget) -> None:
-    # Not msgspec's encoder: it has no integers of more than 64 bits.
-    encoded = encode_json(schema).encode()
-    if len(encoded) > limits.schema_bytes:
-        raise InputError(
-            ErrorCode.SERVE_TOO_LARGE,
-            f"the schema has {len(encoded)} bytes; at most {limits.schema_bytes} are taken",
-            Position(path=path),
-        )
-    schemas.take(schema, encoded, path)
+        schemas.admit(form.schema, path, is_demanded=request.demands_form)
+        if not request.demands_form and fits_nothing(form.schema):
+            invalid("no value fits this schema", path)
 
 
 def _form_of(custom: _Custom, path: str, limits: Limits) -> TextForm | None:

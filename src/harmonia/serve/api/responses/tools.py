@@ -27,10 +27,8 @@ from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.tool import FUNCTIONS
 from harmonia.serve.api.custom_formats import check_size, describe_form
-from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
 from harmonia.serve.api.schema_budget import SchemaBudget
-from harmonia.serve.api.schema_errors import check_demanded
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
 
@@ -281,14 +279,16 @@ def check_allowed(label: str, allowed: Sequence[str] | None, names: Sequence[str
         invalid(f"the MCP server {label!r} has none of these tools; it has: {known}", f"{path}.allowed_tools")
 
 
-def read_tools(lists: Sequence[tuple[str, Sequence[Json]]], hosted: Sequence[ServerTool], limits: Limits) -> Offer:
+def read_tools(
+    lists: Sequence[tuple[str, Sequence[Json]]], hosted: Sequence[ServerTool], limits: Limits, schemas: SchemaBudget
+) -> Offer:
     """The tools of a request: lists of definitions, each with its path, and those that run here.
 
     No list has a name twice. A tool of a later list stands for the one of an earlier list that has its name.
     """
     if not hosted and not any(tools for _, tools in lists):
         return _NO_TOOLS
-    reader = _Reader(hosted, limits)
+    reader = _Reader(hosted, limits, schemas)
     for path, tools in lists:
         reader.begin_list()
         for at, given in enumerate(tools):
@@ -297,7 +297,7 @@ def read_tools(lists: Sequence[tuple[str, Sequence[Json]]], hosted: Sequence[Ser
 
 
 class _Reader:
-    def __init__(self, hosted: Sequence[ServerTool], limits: Limits) -> None:
+    def __init__(self, hosted: Sequence[ServerTool], limits: Limits, schemas: SchemaBudget) -> None:
         self._hosted = hosted
         self._limits = limits
         self._found: list[OfferedTool] = []
@@ -307,7 +307,7 @@ class _Reader:
         self._warnings: list[str] = []
         self._servers: dict[str, tuple[_Mcp, str]] = {}
         self._count = 0
-        self._schemas = SchemaBudget()
+        self._schemas = schemas
 
     def begin_list(self) -> None:
         self._in_list.clear()
@@ -363,13 +363,6 @@ class _Reader:
             self._add(self._client_tool(each, where, namespace_name), where)
 
     def _client_tool(self, tool: Json, path: str, namespace: str | None) -> OfferedTool | None:
-        encoded = encode(tool.get("parameters"))
-        if len(encoded) > self._limits.schema_bytes:
-            raise InputError(
-                ErrorCode.SERVE_TOO_LARGE,
-                f"the schema has {len(encoded)} bytes; at most {self._limits.schema_bytes} are taken",
-                Position(path=f"{path}.parameters"),
-            )
         if "function" in tool and "name" not in tool:
             invalid("the fields of a function stand beside its type, not in `function`", f"{path}.function")
         kind = tool.get("type", "function")
@@ -380,9 +373,7 @@ class _Reader:
             made = Tool(name, _describe(custom, form), {"type": "string"}, takes="text", text_form=form)
         elif kind == "function":
             function = read_struct(tool, _Function, path)
-            self._schemas.take(function.parameters, encoded, f"{path}.parameters")
-            if function.strict and function.parameters is not None:
-                check_demanded(function.parameters, f"{path}.parameters", is_strict=True)
+            self._schemas.admit(function.parameters, f"{path}.parameters", is_demanded=function.strict is True)
             name, deferred, item = function.name, function.defer_loading, "function_call"
             made = Tool(name, function.description or None, function.parameters, strict=function.strict is True)
         else:

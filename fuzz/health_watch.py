@@ -1,0 +1,39 @@
+"""Ask for /health all the time, beside whatever else is asked, and remember the longest that it took."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from serving.safety.in_process import ask
+
+EVERY_S = 0.02
+
+
+class HealthWatch:
+    """`async with HealthWatch(app) as watch: …; watch.worst_s` is the longest from when an answer was due."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.worst_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> HealthWatch:
+        self._task = asyncio.create_task(self._watch())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.sleep(EVERY_S)  # what was due meanwhile is asked for
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            due = time.monotonic() + EVERY_S
+            await asyncio.sleep(EVERY_S)
+            answer = await ask(self._app, "GET", "/health")
+            if answer.status != 200:
+                raise RuntimeError(f"/health answers {answer.status}")
+            self.worst_s = max(self.worst_s, time.monotonic() - due)
