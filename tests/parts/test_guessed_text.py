@@ -124,3 +124,8 @@ def test_a_run_of_another_family_shows_no_thought_as_a_guess() -> None:
     engine = ScriptedTextEngine("Hm.</think>Four.")
     ended = asyncio.run(run(engine, "Hi", guessed="shown", profile="qwen3").result())
     assert visible_text(ended.conversation[-1:]) == "Four."
+
+
+def test_what_is_certain_is_shown_with_guesses_too() -> None:
+    parsed = parse("<|channel|>final<|message|>Yes.<|call|>", "assistant")
+    assert visible_text(parsed) == visible_text(parsed, show_guessed=True) == "Yes."

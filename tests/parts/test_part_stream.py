@@ -61,7 +61,9 @@ def parts_by_updates(updates: Sequence[PartUpdate]) -> list[Part]:
                     assert shown == shown.strip(), "white space was shown that may have to be taken back"
             case PartEnded():
                 assert texts is not None and "".join(texts) == text_of(update.part)
-                assert kind == {Think: "think", Text: "text", ToolCall: "tool_call"}[type(update.part)]
+                ended = {Think: "think", Text: "text", ToolCall: "tool_call"}[type(update.part)]
+                # Only the end of a message may say that its text is not for the user.
+                assert kind == ended or (kind, ended) == ("text", "think")
                 parts.append(update.part)
                 texts = None
     assert texts is None

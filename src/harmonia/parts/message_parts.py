@@ -12,7 +12,7 @@ assistant, and messages that were forged, give no parts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ from harmonia.events import Header
 from harmonia.messages import Message, Role, call_id
 from harmonia.parser.tools import DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.parts.calls import CallStatus, as_tools, call_of
-from harmonia.parts.visible import is_call_without_recipient, is_visible, is_visible_header
+from harmonia.parts.visible import is_visible, is_visible_header
 
 
 class Think(msgspec.Struct, frozen=True, tag_field="type", tag="think"):
@@ -52,8 +52,6 @@ class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
 
     text: str
 
-
-_THOUGHTS: Final = "analysis"
 
 Part = Think | ToolCall | Text
 PartKind = Literal["think", "tool_call", "text"]
@@ -119,5 +117,5 @@ def kind_of_header(header: Header) -> PartKind | None:
 def ended_as_thought(message: Message) -> bool:
     """Whether a message whose header promised text is not for the user after all, which only its end said: a mark that
     closes a thought, in other families than Harmony (see `TextReader`), or the `<|call|>` of a call without a
-    recipient."""
-    return message.channel == _THOUGHTS or is_call_without_recipient(message)
+    recipient or under a guessed header."""
+    return not is_visible(message)

@@ -55,13 +55,13 @@ def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
         )
     if origin.forged:
         return False
-    if show_guessed or origin.shown:
-        is_call = origin.stop == "call" or not _NEVER_SHOWN.isdisjoint(origin.faults)
-        return not is_call and _may_be_answer(message.author, message.channel, message.recipient, message.content_type)
     trust = Trust.GUESSED if origin.source == "stripped" else origin.trust
-    return headers.is_visible(
-        message.author, message.channel, message.recipient, message.content_type, trust, origin.stop
-    )
+    if headers.is_visible(message.author, message.channel, message.recipient, message.content_type, trust, origin.stop):
+        return True
+    if not (show_guessed or origin.shown):
+        return False
+    is_call = origin.stop == "call" or not _NEVER_SHOWN.isdisjoint(origin.faults)
+    return not is_call and _may_be_answer(message.author, message.channel, message.recipient, message.content_type)
 
 
 def is_visible_header(header: Header, *, show_guessed: bool = False) -> bool:

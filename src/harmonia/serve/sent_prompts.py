@@ -61,7 +61,9 @@ class SentPrompts:
         points += before.add(data, start, len(prompt.tokens), is_written=is_written)
         known = self._known(owner)
         explained = max((end for end, found in points if found in known), default=0)
-        kept = self._renderer.render(sampled, None)
+        # A message that was continued would be encoded anew, here on the event loop. What is not remembered only makes
+        # the figure smaller.
+        kept = self._renderer.render(sampled if begun is None else (), None)
         data, start = array("I", kept.tokens).tobytes(), 0
         for span in kept.spans:
             points += after.add(data, start, span.end_token, is_written=False)

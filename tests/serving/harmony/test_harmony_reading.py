@@ -153,6 +153,7 @@ def test_every_token_is_counted_once_and_told_in_the_table(tokens: list[int]) ->
     assert answer["tokens"] == len(tokens)
     assert sum(channel["tokens"] for channel in answer["channels"]) == len(tokens)
     used = {token for message in answer["messages"] for ids in message["ids"].values() for token in ids}
+    used.update(token for text in answer["outside"] for token in text["ids"])
     assert {int(token) for token in answer["token_table"]} == used
     for token, told in answer["token_table"].items():
         if told["bytes"] is not None:

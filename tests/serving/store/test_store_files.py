@@ -9,10 +9,12 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store import SqliteStore
+from server_processes import WATCHDOG_S, server_process
 from stored_responses import a_response, an_item, some_items, with_store
 
 
@@ -167,6 +169,25 @@ def test_a_file_that_is_damaged_while_it_is_open_is_noticed_before_anything_is_a
         assert caught.value.code == ErrorCode.STORE_UNAVAILABLE
 
     with_store(path, use)
+
+
+@pytest.mark.parametrize("damage", [remove, replace, truncate, overwrite])
+def test_a_server_whose_store_is_damaged_completes_no_stored_response_and_is_not_ready(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "store.db"
+    question = {"model": "demo", "input": "Hello"}
+    with (
+        server_process("--store", f"sqlite:///{path}", folder=tmp_path) as server,
+        httpx2.Client(base_url=server.url, timeout=WATCHDOG_S) as client,
+    ):
+        assert client.post("/v1/responses", json=question).json()["status"] == "completed"
+        damage(path)
+        assert client.post("/v1/responses", json=question).status_code == 503
+        assert "response.completed" not in client.post("/v1/responses", json={**question, "stream": True}).text
+        assert client.get("/ready").status_code == 503
+        unstored = client.post("/v1/responses", json={**question, "store": False})
+        assert unstored.json()["status"] == "completed"
 
 
 @pytest.mark.parametrize(
