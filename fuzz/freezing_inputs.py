@@ -54,7 +54,7 @@ FREEZING: dict[str, tuple[str, Any]] = {
     "many patternProperties": _format(_MANY_PATTERNS),
     "a pattern that backtracks, in a format": _format(_PATTERN),
     "a pattern that backtracks, in a tool": _tools(_PATTERN),
-    "stripped text": ("/v1/harmony/parse", {"text": "assistantfinalHi " * 60_000}),
+    "stripped text": ("/v1/harmony/parse", {"text": "assistantfinalHi " * 60_000, "as": "stripped"}),
     "references to render": (
         "/v1/harmony/render",
         {

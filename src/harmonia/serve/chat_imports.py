@@ -239,7 +239,7 @@ def _check_sampled(text: str) -> None:
     """Each special token may be a message or a fault, which is what parsing costs."""
     if len(text) > MOST_CHARACTERS:
         too_large(f"the file has {len(text)} characters, and {MOST_CHARACTERS} of Harmony are allowed", _TEXT)
-    number = count_specials(text)
+    number = count_specials(text, is_stripped=False)
     number += sum(int(found[0][:9]) >= FIRST_SPECIAL for found in _LONG_ID.finditer(text))
     if number > MOST_SPECIALS:
         too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", _TEXT)

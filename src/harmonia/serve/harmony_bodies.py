@@ -58,9 +58,9 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def count_specials(text: str) -> int:
+def count_specials(text: str, *, is_stripped: bool) -> int:
     """The special tokens that a text spells. Where they were stripped, what is left of a header stands for several."""
-    return len(find_spellings(text)) or _SPECIALS_OF_A_MESSAGE * count_headers(text)
+    return _SPECIALS_OF_A_MESSAGE * count_headers(text) if is_stripped else len(find_spellings(text))
 
 
 def too_large(message: str, path: str) -> NoReturn:

@@ -287,7 +287,7 @@ def _check_input(taken: Input, path: str) -> None:
     if tokens is None:
         if (characters := len(taken.text)) > MOST_CHARACTERS:
             too_large(f"the text has {characters} characters, and {MOST_CHARACTERS} are allowed", path)
-        number = count_specials(taken.text)
+        number = count_specials(taken.text, is_stripped=taken.kind == "stripped")
     else:
         check_number(len(tokens), path)
         number = sum(not 0 <= token < FIRST_SPECIAL for token in tokens)
