@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from harmonia import decode
+from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.tools import Tool
 from harmonia.run.tools.mcp import StdioServer
 from harmonia.serve.server_tools import ServerTool
@@ -301,6 +302,92 @@ def test_a_decision_waits_over_a_reload(start_server: StartServer, open_page: Op
     visit.page.get_by_role("button", name="Run once").click()
     expect(visit.last_answer).to_contain_text("21 degrees.")
     assert sky.called == [{"city": "Paris"}]
+
+
+def test_after_an_approved_call_answers_are_asked_for_again_and_the_tool_runs_once(
+    start_server: StartServer, open_page: OpenPage
+) -> None:
+    sky = Sky("ask")
+    answers = [final(text) for text in ("One.", "Two.", "Three.", "Four.", "Five.")]
+    visit, engine = ask_for_approval(start_server, open_page, sky, *answers)
+    visit.page.get_by_role("button", name="Run once").click()
+    expect(visit.last_answer).to_contain_text("One.")
+    first = engine.prompts[-1]
+    call = visit.answers.first.locator("details.of-tool")
+    for text in ("Two.", "Three."):
+        visit.act(visit.last_answer, "Regenerate")
+        expect(visit.last_answer).to_contain_text(text)
+        visit.wait_until_saved()
+        assert engine.prompts[-1] == first
+        expect(visit.page.locator("details.of-tool")).to_have_count(1)
+        expect(call.locator("summary")).to_contain_text("allowed by you, done")
+        visit.page.reload()
+    expect(visit.open(call).locator(".call-part", has_text="Result")).to_contain_text('"celsius": 21')
+    visit.ask("And tomorrow?")
+    expect(visit.last_answer).to_contain_text("Four.")
+    visit.act(visit.last_answer, "Regenerate")
+    expect(visit.last_answer).to_contain_text("Five.")
+    assert prompt_of(engine).count('"celsius": 21') == 1
+    assert len(sky.called) == 1
+    expect(visit.alerts).to_have_count(0)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_after_a_refusal_or_an_answer_by_hand_answers_are_asked_for_again(
+    start_server: StartServer, open_page: OpenPage, by_hand: bool
+) -> None:
+    sky = Sky("ask")
+    visit, engine = ask_for_approval(start_server, open_page, sky, final("One."), final("Two."), final("Three."))
+    visit.page.get_by_role("button", name="Answer by hand" if by_hand else "Refuse").click()
+    visit.page.get_by_label("Your answer" if by_hand else "Reason").fill("Look out of the window")
+    visit.page.get_by_role("button", name="Send the answer" if by_hand else "Refuse").click()
+    expect(visit.last_answer).to_contain_text("One.")
+    first = engine.prompts[-1]
+    for text in ("Two.", "Three."):
+        visit.wait_until_saved()
+        visit.page.reload()
+        visit.act(visit.last_answer, "Regenerate")
+        expect(visit.last_answer).to_contain_text(text)
+        assert engine.prompts[-1] == first and "Look out of the window" in prompt_of(engine)
+        words = "answered by you" if by_hand else "refused by you"
+        expect(visit.answers.first.locator("details.of-tool summary")).to_contain_text(words)
+    assert sky.called == []
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_after_an_approved_call_is_stopped_the_chat_continues_and_it_is_not_run_again(
+    start_server: StartServer, open_page: OpenPage, writes: bool
+) -> None:
+    sky = Sky("ask", wait=asyncio.Event())
+    visit, engine = ask_for_approval(start_server, open_page, sky, final("I do not know."))
+    visit.page.get_by_role("button", name="Run once").click()
+    visit.wait_until(lambda: len(sky.called) == 1)
+    visit.page.keyboard.press("Escape")
+    visit.wait_until_idle()
+    visit.wait_until_saved()
+    visit.page.reload()
+    if writes:
+        visit.ask("Go on")
+    else:
+        visit.act(visit.last_answer, "Regenerate")
+    expect(visit.last_answer).to_contain_text("I do not know.")
+    assert prompt_of(engine).count("its result is not known") == 1
+    expect(visit.open(visit.answers.first.locator("details.of-tool"))).to_contain_text("its result is not known")
+    assert len(sky.called) == 1
+
+
+@pytest.mark.parametrize("button", ["Retry", "Continue"])
+def test_an_engine_that_fails_behind_an_approved_call_is_asked_again_in_the_same_place(
+    start_server: StartServer, open_page: OpenPage, button: str
+) -> None:
+    sky = Sky("ask")
+    broken: Any = [EngineError(ErrorCode.ENGINE_DIED, "it broke")]
+    visit, engine = ask_for_approval(start_server, open_page, sky, broken, final("21 degrees."))
+    visit.page.get_by_role("button", name="Run once").click()
+    visit.page.get_by_role("button", name=button, exact=True).click()
+    expect(visit.last_answer).to_contain_text("21 degrees.")
+    assert engine.prompts[-1] == engine.prompts[-2] and len(sky.called) == 1
+    expect(visit.page.locator("details.of-tool")).to_have_count(1)
 
 
 @pytest.mark.parametrize("analysis", ["shown", "hidden"])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harmonia import decode
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
 from harmonia.run.tools import Tool
 from harmonia.serve.identity import Caller
@@ -109,6 +110,51 @@ def test_the_whole_history_of_an_approved_call_may_be_sent_again(tmp_path: Path)
             second = await create(service, input=history, store=False)
             for _ in range(2):
                 await create(service, input=[*history, *second["output"], HI], store=False)
+        assert len(ran) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("has_decision", [True, False])
+@pytest.mark.parametrize("fields", [{}, {"harmonia_arguments": '{"path":"/home"}'}, {"harmonia_output": "by hand"}])
+def test_an_answer_is_asked_for_again_with_the_call_that_was_made(
+    tmp_path: Path, fields: Json, has_decision: bool
+) -> None:
+    """What a client sends that regenerates the answer: the call in the place of the approval, or behind it."""
+
+    async def run() -> None:
+        ran: list[Any] = []
+        engine = ScriptedEngine(CALL, final("x"), final("y"))
+        async with served(engine, tmp_path, tools=disk(ran)) as service:
+            first = await create(service, input=[HI], store=False)
+            history = [HI, *first["output"], {**decision(first["output"][-1]), **fields}]
+            sealed = ["harmonia.encrypted_content"]
+            second = await create(service, input=history, store=False, include=sealed)
+            made = second["output"][0]
+            assert (made["type"], made["approval_request_id"]) == ("mcp_call", first["output"][-1]["id"])
+        async with served(engine, tmp_path, tools=disk(ran)) as service:
+            again = [*(history if has_decision else history[:-1]), made]
+            third = await create(service, input=again, store=False)
+            assert [item["type"] for item in third["output"]] == ["message"]
+            assert engine.prompts[-1] == engine.prompts[-2]
+        assert len(ran) == (0 if "harmonia_output" in fields else 1)
+
+    asyncio.run(run())
+
+
+def test_an_approval_whose_result_is_lost_is_answered_by_a_call_that_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        ran: list[Any] = []
+        engine = ScriptedEngine(CALL, final("x"), final("y"))
+        async with served(engine, tmp_path, tools=disk(ran)) as service:
+            first = await create(service, input=[HI], store=False)
+            request = first["output"][-1]
+            history = [HI, *first["output"], decision(request)]
+            await create(service, input=history, store=False)
+            lost: Json = {"type": "mcp_call", "approval_request_id": request["id"], "error": "The result is not known."}
+            lost |= {name: request[name] for name in ("name", "server_label", "arguments")}
+            await create(service, input=[*history, lost], store=False)
+            assert "The result is not known." in decode(engine.prompts[-1])
         assert len(ran) == 1
 
     asyncio.run(run())

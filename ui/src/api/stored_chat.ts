@@ -61,7 +61,8 @@ const isItem = (value: unknown): value is Item =>
 const isEffort: Check = oneOf("low", "medium", "high");
 const numbersOf: Check = (value) => isObject(value) && Object.values(value).every(isNumber);
 const DETAILS: Record<keyof TurnDetails, Check> = {
-  model: isText, effort: isEffort, first_token_s: isNumber, total_s: isNumber, item_s: numbersOf, item_tokens: numbersOf,
+  model: isText, effort: isEffort, first_token_s: isNumber, total_s: isNumber, spoken_s: isNumber, spoken_tokens: isNumber,
+  imported: isFlag, item_s: numbersOf, item_tokens: numbersOf,
   error: shaped({ kind: isText, message: isText, code: optional(isText) }),
   incomplete: isText, warnings: listOf(isText), edited: isFlag,
   usage: shaped({

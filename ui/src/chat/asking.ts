@@ -4,7 +4,10 @@ import { batch } from "@preact/signals";
 import type { Turn } from "../api/chats";
 import { serverInfo } from "../api/server";
 import type { ApprovalResponseItem, Effort, FunctionOutputItem, Item } from "../api/wire";
-import { allowedAlready, approvalResponse, asksIn, callOutput, toolName, waitingIn, withAnswer, type Choice } from "./decisions";
+import {
+  allowedAlready, approvalResponse, asksIn, callOutput, isMadeCall, madeBehind, toolName, usedApproval, waitingIn, withAnswer, withMadeCall,
+  type Choice,
+} from "./decisions";
 import { isOnlyAnswers } from "./items";
 import { forgetLeft, keepLeft } from "./left";
 import { canContinue as isContinuable, DEFAULT_EFFORT, requestFor } from "./request";
@@ -28,10 +31,14 @@ export function answer(behind: string | null, { effort, into }: { effort?: Effor
   const id = chat.value?.id;
   if (id === undefined || runs.has(id)) return;
   dismissFailure();
-  const continues = into !== undefined && into.items.length > 0;
   // What it was asked with is kept with it: a continuation must have the same beginning, and people want to know.
   const used = into?.details.effort ?? effort ?? settings.value.effort ?? DEFAULT_EFFORT;
-  const begun = into ?? newTurn(tree.value, behind, { role: "assistant", items: [], status: "in_progress", details: { effort: used } });
+  let begun = into ?? newTurn(tree.value, behind, { role: "assistant", items: [], status: "in_progress", details: { effort: used } });
+  if (begun.items.length === 0) {
+    const { items, item_s } = madeBehind(tree.value, behind === null ? undefined : tree.value.turns.get(behind));
+    begun = { ...begun, items, details: { ...begun.details, item_s } };
+  }
+  const continues = begun.items.length > 0;
   keep(id, { ...begun, status: "in_progress" });
   const asked = pathTo(tree.value, continues ? begun.id : behind);
   const servers = serverInfo.value?.mcp_servers ?? [];
@@ -39,10 +46,10 @@ export function answer(behind: string | null, { effort, into }: { effort?: Effor
   const run = startRun(id, begun, request, (turn) => saver.turn(id, turn));
   runs.set(id, run);
   running.value = run.live;
-  void run.ended.then((ended) => finish(run, ended, asked));
+  void run.ended.then((ended) => finish(run, ended, asked, request.input));
 }
 
-function finish(run: Run, { turn, failure, sealsLeftOut }: Ended, asked: readonly Turn[]): void {
+function finish(run: Run, { turn, failure, sealsLeftOut }: Ended, asked: readonly Turn[], input: readonly Item[]): void {
   runs.delete(run.chat);
   if (sealsLeftOut) for (const each of asked) unsealed.add(each.id);
   const opened = chat.value;
@@ -54,15 +61,27 @@ function finish(run: Run, { turn, failure, sealsLeftOut }: Ended, asked: readonl
     running.value = null;
     chat.value = { ...opened, updated_at: nowSeconds() };
   });
+  const used = failure === null || isDeleted ? null : usedApproval(failure, input);
+  if (used !== null && askWithMadeCall(turn, used)) return;
   if (failure !== null) fail(failure, { doing: "answering", turn: turn.id, typed: "" }, () => again(turn));
   else if (leaf.value === turn.id) allow(turn);
 }
 
-/** In its place where nothing came; otherwise beside it, so that what came is kept. */
+/** An approval that was sent is used already: send what came of it instead. False where that does not help. */
+function askWithMadeCall(turn: Turn, requestId: string): boolean {
+  const changed = withMadeCall(tree.value, pathTo(tree.value, turn.id), requestId);
+  if (changed === null || chat.value === null) return false;
+  tree.value = put(tree.value, changed);
+  saver.turn(chat.value.id, changed);
+  answer(parentOf(tree.value, turn.id), { into: changed.id === turn.id ? changed : turn });
+  return true;
+}
+
+/** In its place where the model said nothing; otherwise beside it, so that what came is kept. */
 function again(turn: Turn): void {
   const { effort } = turn.details;
-  if (turn.items.length > 0) return void regenerate(turn.id, effort);
-  answer(parentOf(tree.value, turn.id), { into: { ...turn, details: effort === undefined ? {} : { effort } } });
+  if (!turn.items.every(isMadeCall)) return void regenerate(turn.id, effort);
+  answer(parentOf(tree.value, turn.id), { into: { ...turn, items: [], details: effort === undefined ? {} : { effort } } });
 }
 
 /** End the answer; what came is kept. */

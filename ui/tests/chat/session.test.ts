@@ -346,6 +346,94 @@ describe("approvals", () => {
       { type: "message", content: "Never mind" },
     ]);
   });
+
+  const made = (request_id: string): Item => ({ type: "mcp_call", id: `made_${request_id}`, name: "delete", server_label: "files", arguments: "{}", output: "deleted", approval_request_id: request_id, status: "completed", encrypted_content: "hs2.m" });
+  const approve = async (requestId: string, ...answers: FakeServer["answers"]): Promise<void> => {
+    server.answers.push(...answers);
+    await session.decide(requestId, { kind: "once" });
+    await session.settled();
+  };
+  const sentCalls = (): unknown[] => (server.requests.at(-1)?.input ?? []).filter((item) => item.type === "mcp_call");
+  const used = (at: number): FakeServer["answers"][number] => () => refusal(400, "approval_used", `input[${at}].approval_request_id`);
+
+  it("that were used are sent with the call that came of them, in every answer to them", async () => {
+    await ask("Delete", replying(request("delete", "mcpr_1")));
+    await approve("mcpr_1", replying(made("mcpr_1"), answered("Done.")));
+    const first = last();
+    server.answers.push(replying(answered("It is done.")));
+    await session.regenerate(first.id);
+    await session.settled();
+    expect(sentCalls()).toEqual([made("mcpr_1")]);
+    expect(last()).toMatchObject({ parent: first.parent, items: [made("mcpr_1"), answered("It is done.")], status: "completed" });
+    expect(last().details.item_s?.["0"]).toBe(first.details.item_s?.["0"]);
+    await saved();
+    await session.openChat(id());
+    server.answers.push(replying(answered("Once more.")));
+    await session.regenerate(last().id);
+    await session.settled();
+    expect(sentCalls()).toEqual([made("mcpr_1")]);
+    await ask("And?", replying(answered("That was all.")));
+    expect(sentCalls()).toEqual([made("mcpr_1")]);
+  });
+
+  it("are not sent anew where the engine failed behind the call: the same turn is answered again", async () => {
+    await ask("Delete", replying(request("delete", "mcpr_1")));
+    const { answer, write, close } = slowly();
+    server.answers.push(answer);
+    await session.decide("mcpr_1", { kind: "once" });
+    write(...eventsFor([made("mcpr_1")]).slice(0, -1));
+    close();
+    await session.settled();
+    expect(session.failure.value).not.toBeNull();
+    const failed = last();
+    expect(failed.items).toEqual([made("mcpr_1")]);
+    server.answers.push(replying(answered("Done.")));
+    await session.retry();
+    await session.settled();
+    expect(sentCalls()).toEqual([made("mcpr_1")]);
+    expect(last()).toMatchObject({ id: failed.id, items: [made("mcpr_1"), answered("Done.")] });
+  });
+
+  it("that were used without a result that is known are sent with a call that says so", async () => {
+    await ask("Delete", replying(request("delete", "mcpr_1"), request("move", "mcpr_2")));
+    await session.decide("mcpr_1", { kind: "edit", arguments: '{"path": "b"}' });
+    await approve("mcpr_2", used(4), used(3), replying(answered("I do not know.")));
+    await vi.waitFor(() => expect(last().status).toBe("completed"));
+    expect(session.failure.value).toBeNull();
+    const lost = [
+      { name: "move", arguments: '{"path": "a"}', approval_request_id: "mcpr_2", status: "failed" },
+      { name: "delete", arguments: '{"path": "b"}', approval_request_id: "mcpr_1", status: "failed" },
+    ];
+    expect(sentCalls()).toMatchObject(lost);
+    expect(last()).toMatchObject({ items: [...lost, answered("I do not know.")], status: "completed" });
+    expect(last().details.error).toBeUndefined();
+  });
+
+  it("that were used by an answer that was stopped do not hold up the next message", async () => {
+    await ask("Delete", replying(request("delete", "mcpr_1")));
+    const { answer, write } = slowly();
+    server.answers.push(answer);
+    await session.decide("mcpr_1", { kind: "once" });
+    write(...eventsFor([]).slice(0, 1));
+    session.stop();
+    session.stop();
+    await session.settled();
+    const stopped = last();
+    expect(stopped).toMatchObject({ items: [], status: "cancelled" });
+    await ask("And?", used(2), replying(answered("I do not know.")));
+    await vi.waitFor(() => expect(texts().at(-1)).toBe("I do not know."));
+    expect(sentCalls()).toMatchObject([{ name: "delete", approval_request_id: "mcpr_1", status: "failed" }]);
+    await saved();
+    expect(server.turns(id()).find((turn) => turn.id === stopped.id)?.items).toHaveLength(1);
+    expect(session.failure.value).toBeNull();
+  });
+
+  it("that the server says were used, though their call went along, are told as a failure", async () => {
+    await ask("Delete", replying(request("delete", "mcpr_1")));
+    await approve("mcpr_1", used(2), used(2));
+    await vi.waitFor(() => expect(session.failure.value?.failure.code).toBe("approval_used"));
+    expect(server.requests).toHaveLength(3);
+  });
 });
 
 describe("a function that the person declared", () => {
