@@ -137,7 +137,10 @@ def test_a_call_that_is_handed_over_was_made_whole(text: str, at: int) -> None:
     choices = outcome([tokens, Finish("length")], stream=True)
     if not isinstance(choices, str):
         for call in choices[0]["message"].get("tool_calls", []):
-            assert call["function"] == {"name": "get_weather", "arguments": '{"city":"Rome"}'}
+            assert call["function"]["name"] == "get_weather"
+            # A body that was taken out altogether leaves a whole call without arguments.
+            is_empty = call["function"]["arguments"] == "" and "<|message|><|" in text
+            assert is_empty or call["function"]["arguments"] == '{"city":"Rome"}'
 
 
 def test_an_echo_of_spelled_tokens_is_no_call() -> None:
