@@ -2,9 +2,10 @@
 
     python fuzz/freezes.py [--give-up SECONDS] [NAME …]
 
-Prints a line for each input: the answer, how long it took, and the worst delay of /health meanwhile. The engine is a
-script that takes GBNF, so that grammars are written as for llama.cpp. Each input has a process of its own, because what
-freezes a process cannot be stopped from within; one that takes longer than SECONDS is ended.
+Prints a line for each input: the answer, how long it took, and the worst delay of /health meanwhile (by the clock, and
+by what the process computed, which does not depend on what else the machine does). The engine is a script that takes
+GBNF, so that grammars are written as for llama.cpp. Each input has a process of its own, because what freezes a process
+cannot be stopped from within; one that takes longer than SECONDS is ended.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ async def measure(name: str) -> str:
                 began = time.monotonic()
                 answer = await ask(app, "POST", path, body)
                 took = time.monotonic() - began
-            health = f"/health {watch.worst_s * 1000:8.0f} ms"
+            health = f"/health {watch.worst_s * 1000:6.0f} ms, {watch.worst_cpu_s * 1000:6.0f} ms of CPU"
             return f"{name:40} {answer.status}  {took:7.2f} s  {len(answer.body):>10,} B  {health}"
 
 

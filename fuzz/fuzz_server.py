@@ -59,9 +59,9 @@ from serving.safety.in_process import Answered, application, ask  # noqa: E402
 
 # Against a hang. A request of these takes milliseconds.
 WATCHDOG_S = 60
-# How long /health may wait beside all of this. It runs in the process of the load, on a machine that may be busy; what
-# freezes a server holds it for minutes.
-MOST_HEALTH_S = 5.0
+# How much may be computed while /health waits beside all of this. Not the time by the clock: the machine may be busy.
+# Whatever truly stops the process without computing is a hang for the watchdog.
+MOST_HEALTH_CPU_S = 1.0
 # How much more memory than at the beginning the process may come to hold. Bodies here are some megabytes at most.
 MORE_BYTES = 1_500 * 1024 * 1024
 CODES = {code.value for code in ErrorCode} | {row[2] for row in _TABLE.values() if row[2] is not None}
@@ -245,7 +245,7 @@ class Fuzzer:
         self._memory = _memory()
         self.requests = 0
         self.statuses: Counter[int] = Counter()
-        self.worst_health_s = 0.0
+        self.health_delays_s = (0.0, 0.0)
         stored = {**FULL_RESPONSE, "store": True}
         self._bodies: list[tuple[str, Any]] = [
             *FULL_REQUESTS.values(),
@@ -446,7 +446,7 @@ async def fuzz(requests: int | None, seconds: float | None, seed: int, *, is_dem
                 async with HealthWatch(app) as watch:
                     await fuzzer.freeze()
                     await fuzzer.run(requests, seconds)
-                fuzzer.worst_health_s = watch.worst_s
+                fuzzer.health_delays_s = (watch.worst_s, watch.worst_cpu_s)
             except Found:
                 print("".join(log.lines), file=sys.stderr)
                 raise
@@ -466,7 +466,7 @@ def main() -> None:
     seed = random.randrange(2**32) if given.seed is None else given.seed
     print(f"fuzz: seed {seed}", flush=True)
     statuses: Counter[int] = Counter()
-    not_met, worst_health_s = 0, 0.0
+    not_met, worst_health_s, worst_health_cpu_s = 0, 0.0, 0.0
     # Half of it in front of a script, half in front of the demo, which reads the schemas as well.
     for is_demo in (False, True):
         share = (given.requests and given.requests // 2, given.seconds and given.seconds / 2)
@@ -475,14 +475,15 @@ def main() -> None:
         except Found as found:
             sys.exit(f"fuzz: {found}")
         statuses += fuzzer.statuses
-        worst_health_s = max(worst_health_s, fuzzer.worst_health_s)
+        worst_health_s = max(worst_health_s, fuzzer.health_delays_s[0])
+        worst_health_cpu_s = max(worst_health_cpu_s, fuzzer.health_delays_s[1])
         not_met += fuzzer.not_met
     print("fuzz: statuses " + ", ".join(f"{status}: {count:,}" for status, count in sorted(statuses.items())))
     print(f"fuzz: {not_met:,} times what was demanded was not met, which is the model's fault")
     print(f"fuzz: {sum(statuses.values()) + not_met:,} requests, {statuses[500]} answers of 500")
-    print(f"fuzz: /health waited {worst_health_s:.2f} s at worst")
-    if worst_health_s > MOST_HEALTH_S:
-        sys.exit(f"fuzz: /health waited longer than {MOST_HEALTH_S} s")
+    print(f"fuzz: /health waited {worst_health_s:.2f} s at worst, {worst_health_cpu_s:.2f} s of CPU")
+    if worst_health_cpu_s > MOST_HEALTH_CPU_S:
+        sys.exit(f"fuzz: /health waited for longer than {MOST_HEALTH_CPU_S} s of CPU")
 
 
 if __name__ == "__main__":
