@@ -61,7 +61,7 @@ from serving.safety.in_process import Answered, application, ask  # noqa: E402
 WATCHDOG_S = 60
 # How much may be computed while /health waits beside all of this. Not the time by the clock: the machine may be busy.
 # Whatever truly stops the process without computing is a hang for the watchdog.
-MOST_HEALTH_CPU_S = 1.0
+MOST_HEALTH_CPU_S = 5.0
 # How much more memory than at the beginning the process may come to hold. Bodies here are some megabytes at most.
 MORE_BYTES = 1_500 * 1024 * 1024
 CODES = {code.value for code in ErrorCode} | {row[2] for row in _TABLE.values() if row[2] is not None}
