@@ -122,10 +122,16 @@ def test_a_failed_mcp_call_answers_with_its_error() -> None:
     assert whats(imported) == [("$[0].error", "error")]
 
 
-@pytest.mark.parametrize("kind", ["image_generation_call", "computer_call_output", "mcp_list_tools", "from_the_future"])
+@pytest.mark.parametrize("kind", ["image_generation_call", "computer_call_output", "from_the_future"])
 def test_items_without_a_place_are_left_out_and_reported(kind: str) -> None:
     imported = from_responses_items([{"type": kind, "id": "x"}, {"role": "user", "content": "Hi"}])
     assert (list(imported.conversation), whats(imported)) == ([Message.user("Hi")], [("$[0]", kind)])
+
+
+def test_a_list_of_tools_says_nothing_and_nothing_is_lost_with_it() -> None:
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": [{"name": "find"}]}
+    imported = from_responses_items([listed, {"role": "user", "content": "Hi"}])
+    assert (list(imported.conversation), whats(imported)) == ([Message.user("Hi")], [])
 
 
 WRONG: list[tuple[Any, str]] = [

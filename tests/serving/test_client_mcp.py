@@ -61,7 +61,7 @@ def test_this_machine_is_not_reached(tmp_path: Path, host: str) -> None:
     async def play() -> None:
         async with listening() as (port, heads):
             error = await ask(tmp_path, f"http://{host}:{port}/mcp")
-            assert error.code is ErrorCode.TOOL_SERVER_UNREACHABLE
+            assert error.code is ErrorCode.SERVE_MCP_UNREACHABLE
             assert heads == []
 
     asyncio.run(play())
@@ -171,7 +171,7 @@ def test_a_server_that_says_nothing_is_left(tmp_path: Path, monkeypatch: pytest.
 
         async with listening(hang) as (port, _):
             error = await ask(tmp_path, f"http://127.0.0.1:{port}/mcp", client_mcp_hosts=("127.0.0.1",))
-            assert error.code is ErrorCode.TOOL_SERVER_UNREACHABLE
+            assert error.code is ErrorCode.SERVE_MCP_UNREACHABLE
 
     asyncio.run(play())
 

@@ -63,6 +63,8 @@ SCRIPTS: dict[str, tuple[list[str | list[Line]], list[Json], list[ServerTool]]] 
         [],
     ),
     "mcp_call": ([FREE, final("4 kB.")], [], [disk()]),
+    "mcp_list_tools": ([FREE, final("4 kB.")], [{"type": "mcp", "server_label": "disk"}], [disk()]),
+    "mcp_listed_and_failed": ([[DIED]], [{"type": "mcp", "server_label": "disk"}], [disk()]),
     "mcp_failed": ([FREE, final("None.")], [], [disk(fails=True)]),
     "mcp_approval_request": ([FREE], [], [disk("ask")]),
     "only_reasoning": ([think("Hm.").removesuffix("<|start|>assistant")], [], []),
@@ -86,14 +88,15 @@ def test_responses_have_the_shape_of_the_sdk(tmp_path: Path, name: str, analysis
             check_events(events)
             check_response(json.loads(await service.responses.retrieve(events[-1]["response"]["id"], Caller())))
         async with served(ScriptedEngine(*script), tmp_path, tools=hosted, **settings) as service:
-            if name != "failed_at_once":  # that is an error of HTTP
+            if script != [[DIED]]:  # that is an error of HTTP
                 check_response(await create(service, **body))
 
     asyncio.run(run())
 
 
 # Without what only Responses have, and without what is an error of HTTP.
-CHAT_SCRIPTS = [name for name in SCRIPTS if not name.endswith(("namespaced", "shell_call", "_file", "_at_once"))]
+ONLY_RESPONSES = ("namespaced", "shell_call", "_file", "_at_once", "mcp_list_tools", "mcp_listed_and_failed")
+CHAT_SCRIPTS = [name for name in SCRIPTS if not name.endswith(ONLY_RESPONSES)]
 
 
 @pytest.mark.parametrize("analysis", ["hidden", "shown"])

@@ -139,7 +139,11 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
         engine = ScriptedEngine(ADD, final("Five."))
         async with served(engine, tmp_path, allow_client_mcp=True, client_mcp_hosts=("127.0.0.1",)) as service:
             response = await create(service, input="2 + 3?", tools=[{**tool, "authorization": "secret"}])
-            assert response["output"][0]["output"] == "5"
+            listed, call = response["output"][:2]
+            assert (listed["type"], listed["server_label"]) == ("mcp_list_tools", "sums")
+            echo = next(each for each in listed["tools"] if each["name"] == "echo")
+            assert echo["input_schema"]["properties"].keys() == {"text"}
+            assert call["output"] == "5"
             async with AsyncExitStack() as stack:
                 offered = await service.connect_remote([RemoteServer("sums", url)], stack)
                 assert offered

@@ -272,6 +272,7 @@ _ITEMS: Final = frozenset(
         "custom_tool_call",
         "custom_tool_call_output",
         "mcp_call",
+        "mcp_list_tools",
         "web_search_call",
         "code_interpreter_call",
     )

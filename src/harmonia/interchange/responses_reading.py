@@ -6,6 +6,7 @@
     reasoning                      assistant, analysis: its content, or its summary where that is all there is
     function_call, custom_tool_call, mcp_call, web_search_call, code_interpreter_call    assistant, to the tool
     function_call_output, custom_tool_call_output, and the outputs inside of calls       tool
+    mcp_list_tools                 nothing: the tools that a conversation has are those of its request
 
 Other items are a server's own business; they are left out and reported. A reference to an item is refused, because what
 it refers to is not there.
@@ -134,6 +135,8 @@ class _Reader:
                 self._read_web_search(item, path)
             case "code_interpreter_call":
                 self._read_code(item, path)
+            case "mcp_list_tools":
+                pass
             case "item_reference":
                 refuse(f"the item {item.get('id')!r} is only referred to; give the item itself", path)
             case None:

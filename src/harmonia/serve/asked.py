@@ -29,7 +29,16 @@ from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
 from harmonia.serve.api.passed_over import PassedOver
 from harmonia.serve.api.responses.choice import Chosen, read_choice
-from harmonia.serve.api.responses.items import SLUG, Item, ItemReference, McpCall, MessageItem, read_item, texts_of
+from harmonia.serve.api.responses.items import (
+    SLUG,
+    Item,
+    ItemReference,
+    McpCall,
+    McpListTools,
+    MessageItem,
+    read_item,
+    texts_of,
+)
 from harmonia.serve.api.responses.reading import Entry, Reading, Waiting, additional_tools, read_entries
 from harmonia.serve.api.responses.request import CreateResponse
 from harmonia.serve.api.responses.tools import Offer, read_tools, remote_servers
@@ -160,11 +169,27 @@ class Asked:
         self.conversation = self._with_head(conversation)
         return reading
 
+    def unlisted_servers(self) -> list[str]:
+        """The MCP servers that the request names and whose tools are to be listed: those that have a tool which no list
+        in the conversation has. An answer that the model goes on with is the one that had the lists."""
+        if self.request.harmonia_continue:
+            return []
+        listed: dict[str, set[str]] = {}
+        for item in (entry.item for entry in self._entries):
+            if isinstance(item, McpListTools) and item.error is None:
+                listed.setdefault(item.server_label, set()).update(str(tool.get("name")) for tool in item.tools)
+        return [
+            server
+            for server in self.offer.servers
+            if server not in listed or any(tool.name not in listed[server] for tool in self.offer.of_server(server))
+        ]
+
     def follow(self, output: Sequence[Entry]) -> Followed:
         """What the model got and what it said, where this request was answered with these items. Nothing is run: what
-        came of a call that was approved stands at the head of the output, and is part of the prompt."""
+        came of a call that was approved stands at the head of the output, after the lists of tools, and is part of the
+        prompt."""
         told = 0
-        while told < len(output) and _is_approved_call(output[told].item):
+        while told < len(output) and _precedes_sampling(output[told].item):
             told += 1
         entries = [*self._entries, *output]
         before = self._read(entries[: len(self._entries) + told], {})
@@ -261,8 +286,8 @@ class _CallersSeals:
         return expires_at(seal)
 
 
-def _is_approved_call(item: Item) -> bool:
-    return isinstance(item, McpCall) and item.approval_request_id is not None
+def _precedes_sampling(item: Item) -> bool:
+    return isinstance(item, McpListTools) or (isinstance(item, McpCall) and item.approval_request_id is not None)
 
 
 # ── what came before ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 1. All words of a query have to be somewhere in the chat, in any case. The excerpt is of the turn that has most of them,
    at the place where they stand together, or where most of them are near each other.
 2. What is visible: messages of both sides, calls with their arguments, results, names of files. Reasoning is never
-   looked at, hidden or shown, nor is anything sealed.
+   looked at, hidden or shown, nor are lists of an MCP server's tools, which are not shown, nor anything sealed.
 3. There is no index. What is stored is encrypted so that deletion is real; an index would keep the words of deleted
    chats in places that no deletion overwrites. So chats are decrypted and read, the newest first, within bounds.
 """
@@ -90,7 +90,7 @@ def look_for(words: list[str]) -> Look:
 def visible_texts(turn: Json) -> Iterator[str]:
     """What people see of a turn."""
     for item in turn.get("items", ()):
-        if is_reasoning(item):
+        if is_reasoning(item) or item.get("type") == "mcp_list_tools":
             continue
         yield from _texts(item.get("content"))
         for name in _VISIBLE:

@@ -152,7 +152,7 @@ class StartedResponse:
         error = self._writer.failure
         # An item that goes on with another one is there before anything comes of it.
         is_empty = self._asked.begun is not None and len(self._writer.items) == 1 and not self.output_tokens
-        if error is not None and (is_empty or not self._writer.items):
+        if error is not None and (is_empty or self._writer.is_empty):
             raise error
         return self.encoded
 
@@ -166,6 +166,10 @@ class StartedResponse:
             for event in writer.start():
                 yield event
             try:
+                for event in await self._list_servers():
+                    yield event
+                if writer.is_over:
+                    return  # the store failed
                 for event in await self._run_approved():
                     yield event
                 if writer.is_over:
@@ -316,6 +320,11 @@ class StartedResponse:
         if not self._calls_are_certain:
             return 1  # no call is ever certain, so it does not help to ask again
         return _SAMPLINGS_WITH_TOOLS if self._asked.hosted else _SAMPLINGS
+
+    async def _list_servers(self) -> Sequence[StreamEvent]:
+        """List the tools of the MCP servers that the request names, and that nobody listed before."""
+        events = self._writer.list_servers(self._asked.unlisted_servers())
+        return await self._keep(events) if events else events
 
     async def _run_approved(self) -> Sequence[StreamEvent]:
         """Run the calls that the client approved, before the model is asked."""

@@ -312,6 +312,7 @@ def test_markdown_tells_files_calls_and_decisions() -> None:
         a_turn(
             "turn_4",
             "turn_3",
+            {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "shop", "tools": [{"name": "unspoken"}]},
             {
                 "type": "mcp_call",
                 "server_label": "shop",
@@ -330,7 +331,7 @@ def test_markdown_tells_files_calls_and_decisions() -> None:
     assert written.left_out == 1
     for part in ("hello", "functions.add", "to `shop.buy`", "refused this call: dear", "done", "seen", "Bye", "\nBe\n"):
         assert part in text, part
-    for part in ("functions.cut", "of nothing", "seal", "encrypted"):
+    for part in ("functions.cut", "of nothing", "seal", "encrypted", "unspoken"):
         assert part not in text
     back = imported(text, "x.md")
     assert back.format == "markdown" and back.chats[0].title == "T"

@@ -46,6 +46,7 @@ UNSEEN: list[Json] = [
     {"type": "reasoning", "summary": [{"type": "summary_text", "text": "needle"}]},
     {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "needle"}]},
     {"type": "harmonia:reasoning", "content": [{"type": "reasoning_text", "text": "needle"}]},
+    {"type": "mcp_list_tools", "server_label": "needle", "tools": [{"name": "needle", "description": "needle"}]},
     {**answered("x"), "encrypted_content": "needle", "id": "needle"},
     {"type": "message", "role": "user", "content": [{"type": "input_file", "filename": "x", "file_data": "needle"}]},
 ]

@@ -182,7 +182,7 @@ def test_no_request_overrides_an_operator_who_wants_to_be_asked(tmp_path: Path, 
         async with served(ScriptedEngine(ASKS, final("x")), tmp_path, tools=[disk(seen)]) as service:
             tool = {"type": "mcp", "server_label": "disk", "require_approval": require_approval}
             response = await create(service, input="Hi", tools=[tool])
-            assert [item["type"] for item in response["output"]] == ["mcp_approval_request"]
+            assert [item["type"] for item in response["output"]] == ["mcp_list_tools", "mcp_approval_request"]
             assert seen == []
 
     asyncio.run(run())
@@ -199,7 +199,7 @@ def test_a_request_may_ask_where_the_operator_does_not(tmp_path: Path, require_a
             tool = {"type": "mcp", "server_label": "disk", "require_approval": require_approval}
             response = await create(service, input="Hi", tools=[tool])
             kinds = [item["type"] for item in response["output"]]
-            assert kinds == (["mcp_approval_request"] if asks else ["mcp_call", "message"])
+            assert kinds == ["mcp_list_tools", *(["mcp_approval_request"] if asks else ["mcp_call", "message"])]
             assert len(seen) == (0 if asks else 1)
 
     asyncio.run(run())

@@ -141,7 +141,7 @@ def test_approvals_are_wanted_by_name(tmp_path: Path, given: Any, asks: bool) ->
         async with served(ScriptedEngine(FREE, final("x")), tmp_path, tools=[disk([])]) as service:
             tool = {"type": "mcp", "server_label": "disk", "require_approval": given}
             response = await create(service, input="Hi", tools=[tool])
-            assert response["output"][0]["type"] == ("mcp_approval_request" if asks else "mcp_call")
+            assert response["output"][1]["type"] == ("mcp_approval_request" if asks else "mcp_call")
 
     asyncio.run(run())
 

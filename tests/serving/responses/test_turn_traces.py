@@ -81,7 +81,8 @@ def test_where_reasoning_is_hidden_it_is_left_out_and_counted(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_nothing_is_run_and_what_an_approved_call_gave_is_part_of_the_prompt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tools", [[], [{"type": "mcp", "server_label": "disk"}]], ids=["unnamed", "listed"])
+def test_nothing_is_run_and_what_an_approved_call_gave_is_part_of_the_prompt(tmp_path: Path, tools: list[Json]) -> None:
     async def run() -> None:
         seen: list[Any] = []
         engine = ScriptedEngine(think("x") + FREE, final("4 kB."))
@@ -99,7 +100,8 @@ def test_nothing_is_run_and_what_an_approved_call_gave_is_part_of_the_prompt(tmp
             ]
             await render_turn(service, Caller(), {"input": decided}, [])
             assert seen == []
-            second, _ = await turn_of(service, {"input": decided})
+            second, answer = await turn_of(service, {"input": decided, "tools": tools})
+            assert answer["output"][0]["type"] == ("mcp_list_tools" if tools else "mcp_call")
             assert seen == [{}]
         assert second.prompt_tokens == len(engine.prompts[1])
         assert second.tokens == engine.prompts[1] + engine.sampled[1]

@@ -48,6 +48,7 @@ const ITEMS: Record<string, Record<string, Check>> = {
     ...CALL, server_label: isText, output: optional(isText), error: optional(ERROR), approval_request_id: optional(isText),
     harmonia_by_hand: optional(isFlag),
   },
+  mcp_list_tools: { server_label: isText, tools: listOf(isObject) },
   mcp_approval_request: { ...CALL, server_label: isText },
   mcp_approval_response: {
     approval_request_id: isText, approve: isFlag, reason: optional(isText), harmonia_arguments: optional(isText),

@@ -93,6 +93,13 @@ export interface McpCallItem extends ItemBase {
   harmonia_by_hand?: boolean | null;
 }
 
+/** The tools of an MCP server that the request names. Sent back, they are not listed again. */
+export interface ListedToolsItem extends ItemBase {
+  type: "mcp_list_tools";
+  server_label: string;
+  tools: JsonValue[];
+}
+
 export interface ApprovalRequestItem extends ItemBase {
   type: "mcp_approval_request";
   name: string;
@@ -116,6 +123,7 @@ export type Item =
   | FunctionCallItem
   | FunctionOutputItem
   | McpCallItem
+  | ListedToolsItem
   | ApprovalRequestItem
   | ApprovalResponseItem;
 
@@ -157,6 +165,7 @@ export type StreamEvent =
   | { type: "response.function_call_arguments.delta" | "response.mcp_call_arguments.delta"; output_index: number; delta: string }
   | { type: "response.function_call_arguments.done" | "response.mcp_call_arguments.done"; output_index: number; arguments: string }
   | { type: "response.mcp_call.in_progress" | "response.mcp_call.completed" | "response.mcp_call.failed"; output_index: number }
+  | { type: "response.mcp_list_tools.in_progress" | "response.mcp_list_tools.completed" | "response.mcp_list_tools.failed"; output_index: number }
   | { type: "error"; code?: string | null; message?: string | null; param?: string | null };
 
 export type Effort = "low" | "medium" | "high";

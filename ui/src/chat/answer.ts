@@ -11,7 +11,7 @@ import { batch, signal, type ReadonlySignal, type Signal } from "@preact/signals
 import type { Turn, TurnDetails, TurnStatus } from "../api/chats";
 import type { Item, ResponseResource, StreamEvent, Usage } from "../api/wire";
 import { reportUnknown } from "./events";
-import { isUnfinished, joinItems, textOf, withText } from "./items";
+import { isListing, isUnfinished, joinItems, textOf, withText } from "./items";
 import { Entry, type LiveItem, type TokenCount } from "./live_item";
 import { addSampled } from "./sampled";
 import { isSpoken, pageClock, rate, Timing, unheardTokens, type Clock } from "./timing";
@@ -122,6 +122,9 @@ export class LiveAnswer {
       case "response.reasoning_text.done":
       case "response.function_call_arguments.done":
       case "response.mcp_call.in_progress":
+      case "response.mcp_list_tools.in_progress":
+      case "response.mcp_list_tools.completed":
+      case "response.mcp_list_tools.failed":
         break; // the item's end says it all
       case "response.completed":
       case "response.incomplete":
@@ -199,7 +202,7 @@ export class LiveAnswer {
   }
 
   private add(outputIndex: number, item: Item): void {
-    if (this.state.value === "waiting") this.state.value = "streaming";
+    if (this.state.value === "waiting" && !isListing(item)) this.state.value = "streaming";
     this.offset ??= this.joins(item) ? this.growing.length - 1 : this.growing.length;
     const index = this.offset + outputIndex;
     const there = this.growing[index];

@@ -8,7 +8,7 @@ import {
   allowedAlready, approvalResponse, asksIn, callOutput, isMadeCall, madeBehind, toolName, usedApproval, waitingIn, withAnswer, withMadeCall,
   type Choice,
 } from "./decisions";
-import { isOnlyAnswers } from "./items";
+import { isListing, isOnlyAnswers } from "./items";
 import { forgetLeft, keepLeft } from "./left";
 import { canContinue as isContinuable, DEFAULT_EFFORT, requestFor } from "./request";
 import { startRun, type Ended, type Run } from "./run";
@@ -80,7 +80,7 @@ function askWithMadeCall(turn: Turn, requestId: string): boolean {
 /** In its place where the model said nothing; otherwise beside it, so that what came is kept. */
 function again(turn: Turn): void {
   const { effort } = turn.details;
-  if (!turn.items.every(isMadeCall)) return void regenerate(turn.id, effort);
+  if (!turn.items.every((item) => isMadeCall(item) || isListing(item))) return void regenerate(turn.id, effort);
   answer(parentOf(tree.value, turn.id), { into: { ...turn, items: [], details: effort === undefined ? {} : { effort } } });
 }
 

@@ -72,10 +72,15 @@ export function isCall(item: Item): boolean {
   return item.type === "function_call" || item.type === "mcp_call" || item.type === "mcp_approval_request";
 }
 
+/** Whether it lists the tools of a server: nothing that the model said, and nothing to show. */
+export function isListing(item: Item): boolean {
+  return item.type === "mcp_list_tools";
+}
+
 /** The items of a turn that may go back to the model: nothing that is empty, and no call that was not made. */
 export function sendable(turn: Turn): Item[] {
   return turn.items.filter((item) => {
-    if (isCall(item)) return !isUnfinished(item);
+    if (isCall(item) || isListing(item)) return !isUnfinished(item);
     if (item.type === "reasoning") return item.encrypted_content != null || textOf(item) !== "";
     if (item.type === "message" && item.role === "assistant") return item.encrypted_content != null || textOf(item) !== "";
     return true;

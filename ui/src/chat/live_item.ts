@@ -8,7 +8,7 @@ import type { Turn } from "../api/chats";
 import type { Annotation, Item } from "../api/wire";
 import { errorText, isUnfinished, textOf } from "./items";
 
-export type LiveKind = "reasoning" | "preamble" | "final" | "call" | "approval" | "other";
+export type LiveKind = "reasoning" | "preamble" | "final" | "call" | "approval" | "listing" | "other";
 
 /** `waiting`: for the person, who decides about an approval or answers a call of a declared function. */
 export type LiveState = "running" | "waiting" | "done" | "incomplete" | "failed" | "refused";
@@ -141,6 +141,8 @@ export function kindOf(item: Item): LiveKind {
       return "call";
     case "mcp_approval_request":
       return "approval";
+    case "mcp_list_tools":
+      return "listing";
     default:
       return "other";
   }

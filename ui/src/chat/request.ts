@@ -9,7 +9,7 @@ import type { ChatSettings, Turn } from "../api/chats";
 import type { Failure } from "../api/client";
 import type { McpServer } from "../api/server";
 import type { Effort, Item, JsonValue, ResponseRequest } from "../api/wire";
-import { isUnfinished, sendable, textOf, withoutSeal } from "./items";
+import { isListing, isUnfinished, sendable, textOf, withoutSeal } from "./items";
 
 /** What the page shows where nobody chose one; it is sent, so that what is shown is what is used. */
 export const DEFAULT_EFFORT: Effort = "medium";
@@ -108,6 +108,6 @@ function bare(item: Item): Item | null {
 /** Whether an answer can go on from where it ended. One that was stored as running broke off. */
 export function canContinue(turn: Turn): boolean {
   if (turn.role !== "assistant" || turn.status === "completed") return false;
-  const last = sendable(turn).at(-1);
+  const last = sendable(turn).findLast((item) => !isListing(item));
   return last !== undefined && last.type !== "function_call" && last.type !== "mcp_approval_request";
 }

@@ -17,6 +17,7 @@ const KNOWN: Record<string, object> = {
   function_call: { name: "f", call_id: "c", arguments: "{}" },
   function_call_output: { call_id: "c", output: "1" },
   mcp_call: { name: "f", server_label: "s", arguments: "{}", output: "1", error: null },
+  mcp_list_tools: { server_label: "s", tools: [{ name: "f", input_schema: {} }] },
   mcp_approval_request: { name: "f", server_label: "s", arguments: "{}" },
   mcp_approval_response: { approval_request_id: "a", approve: true },
 };

@@ -46,7 +46,7 @@ describe("a live answer", () => {
     expect(live.state.value).toBe("ended");
   });
 
-  it.each(["hello_shown", "hello_hidden", "function_call", "mcp_call", "mcp_failed", "approval", "approved", "stopped", "engine_error", "cut_off", "only_reasoning", "unknown_tool"])(
+  it.each(["hello_shown", "hello_hidden", "function_call", "mcp_call", "mcp_listed", "mcp_failed", "approval", "approved", "stopped", "engine_error", "cut_off", "only_reasoning", "unknown_tool"])(
     "has in the end the items of %s as the server tells them",
     async (name) => {
       const { events, ended, live } = await followed(name);
@@ -87,6 +87,24 @@ describe("a live answer", () => {
     expect(approval).toMatchObject({ kind: "approval", tool: "forecast", server: "weather", id: "mcpr_7f7acd5e" });
     expect(approval?.state.value).toBe("waiting");
     expect(approval?.text.value).toBe('{"city": "Paris"}');
+  });
+
+  it("keeps the list of a server's tools, and waits on for the first token", async () => {
+    const { events } = await eventsOf(bytesOf(recorded("mcp_listed")));
+    const unknown = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const hand = hands();
+    const live = new LiveAnswer(turn("turn_a", null, "assistant"), hand);
+    const spoken = events.findIndex((event) => event.type === "response.output_item.added" && event.item.type === "reasoning");
+    for (const event of events.slice(0, spoken)) live.feed(event);
+    expect(shape(live.items.value)).toEqual(["listing done"]);
+    expect(live.state.value).toBe("waiting");
+    hand.time.now += 2;
+    for (const event of events.slice(spoken)) live.feed(event);
+    const ended = live.end();
+    expect(ended.items[0]).toMatchObject({ type: "mcp_list_tools", server_label: "weather", tools: [{ name: "temperature" }] });
+    expect(ended.details.first_token_s).toBe(2);
+    expect(unknown).not.toHaveBeenCalled();
+    unknown.mockRestore();
   });
 
   it("draws once per frame, whatever came", async () => {

@@ -3,7 +3,7 @@ import { Failure } from "../../src/api/client";
 import { reportUnknown } from "../../src/chat/events";
 import { bytesOf, eventsOf, recorded } from "./recorded";
 
-const NAMES = ["hello_shown", "hello_hidden", "function_call", "mcp_call", "mcp_failed", "approval", "approved", "stopped", "cut_off", "continued", "only_reasoning", "unknown_tool"];
+const NAMES = ["hello_shown", "hello_hidden", "function_call", "mcp_call", "mcp_listed", "mcp_failed", "approval", "approved", "stopped", "cut_off", "continued", "only_reasoning", "unknown_tool"];
 
 describe("events of a stream", () => {
   it.each(NAMES)("come whole from %s and end with the terminal one", async (name) => {

@@ -53,6 +53,15 @@ describe("a request", () => {
     expect(asked({ branch }).input).toEqual([said("Hello!"), items[2], output("call_1")]);
   });
 
+  it("sends the lists of servers' tools back, so that they are not listed again", () => {
+    const listed: Item = { type: "mcp_list_tools", id: "mcpl_1", status: "completed", server_label: "s", tools: [{ name: "t" }] };
+    const cut: Item = { ...listed, id: "mcpl_2", status: "incomplete", tools: [] };
+    const stopped = turn("turn_a", "turn_q", "assistant", [listed, cut], { status: "cancelled" });
+    expect(asked({ branch: [question, stopped] }).input).toEqual([said("Hello!"), listed]);
+    // There is nothing in it to go on with.
+    expect(canContinue(stopped)).toBe(false);
+  });
+
   it("continues an item that is unfinished; behind a whole one the model goes on by itself", () => {
     const cut = turn("turn_a", "turn_q", "assistant", [answered("One,", { status: "incomplete" })], { status: "incomplete" });
     expect(asked({ branch: [question, cut], continues: true }).harmonia_continue).toBe(true);

@@ -120,6 +120,19 @@ describe("a failure", () => {
     expect(session.tree.value.turns.size).toBe(2);
   });
 
+  it("after nothing but a list of tools is retried in its place", async () => {
+    const text = recorded("mcp_listed");
+    await ask("Hello", () => textStream(text.slice(0, text.indexOf("event: response.output_item.added", text.indexOf("mcp_list_tools.completed")))));
+    expect(last()).toMatchObject({ status: "failed", items: [{ type: "mcp_list_tools" }] });
+    expect(session.canContinue(last())).toBe(false);
+    const failed = last().id;
+    server.answers.push(replying(answered("Now.")));
+    await session.retry();
+    await session.settled();
+    expect(last()).toMatchObject({ id: failed, status: "completed", items: [{ type: "message" }] });
+    expect(session.tree.value.turns.size).toBe(2);
+  });
+
   it("in the middle keeps what came; a retry stands beside it", async () => {
     await ask("/demo engine-error", () => textStream(recorded("engine_error")));
     expect(session.failure.value?.failure).toMatchObject({ kind: "engine", code: "engine_died" });

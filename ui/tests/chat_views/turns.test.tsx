@@ -60,6 +60,14 @@ describe("turns", () => {
     expect(words().split("onerror").length).toBeGreaterThan(6);
   });
 
+  it("shows nothing of a list of a server's tools", () => {
+    const listed: Item = { type: "mcp_list_tools", server_label: "files", tools: [{ name: "read", description: "Reads a file." }] };
+    show(turn("a", null, "user", [said("q")]), turn("b", "a", "assistant", [listed, answered("yes")]));
+    expect(words()).toContain("yes");
+    expect(words()).not.toMatch(/Another item|mcp_list_tools|Reads a file/);
+    expect(root.querySelector("details")).toBeNull();
+  });
+
   it("has nothing inside of a closed accordion", () => {
     const reasoning: Item = { type: "reasoning", content: [{ type: "reasoning_text", text: "secret thought" }] };
     show(turn("a", null, "user", [said("q")]), turn("b", "a", "assistant", [reasoning, answered("yes")], { details: { item_s: { "0": 3.2 } } }));

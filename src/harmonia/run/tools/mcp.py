@@ -350,6 +350,7 @@ class _Server:
             # The server may have to be started again first. Each step has its own limit; this is no shorter than they.
             timeout_s=timeouts.connect_s + timeouts.list_s + timeouts.call_s,
             is_strangers=True,
+            annotations=readable_schema(definition.annotations),
         )
 
 

@@ -28,7 +28,8 @@ class Tool:
     `checks_arguments`, a call goes to its runner whether they fit or not: it has its own ways to tell the model.
     Those of a `strict` tool have to fit: a run demands it of the model, as it demands the `text_form` of a text. Where
     `is_strangers`, the schema comes from somebody who is not trusted, and is checked within bounds. With
-    `defer_loading` the model is not told of the tool; whoever tells it later finds the tool in place.
+    `defer_loading` the model is not told of the tool; whoever tells it later finds the tool in place. `annotations` are
+    the hints of an MCP server about its tool, for people and clients; neither the model nor a run reads them.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Tool:
     strict: bool = False
     text_form: TextForm | None = None
     is_strangers: bool = False
+    annotations: Json | None = None
 
     @classmethod
     def from_function(

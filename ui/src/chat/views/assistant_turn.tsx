@@ -56,7 +56,7 @@ export function AssistantTurn({ turn, next, from, goesOn, goesOnNext }: Props) {
         // so that nothing flickers, and what was opened stays open.
         shown.map((item) => <ItemView key={`${item.index} ${item.kind}`} item={item} made={madeOf(item, later)} />)
       )}
-      {live !== null && <Progress answer={live} isEmpty={items.length === 0} />}
+      {live !== null && <Progress answer={live} isEmpty={items.every((item) => item.kind === "listing")} />}
       {!isLive && !isEditing && (
         <>
           <TurnState turn={turn} />
@@ -110,6 +110,8 @@ function ItemView({ item, made }: { item: LiveItem; made: LiveItem | null }) {
     case "call":
     case "approval":
       return isAsked(item) ? <Approval item={item} /> : <ToolCall item={made ?? item} approval={made === null ? null : item} />;
+    case "listing":
+      return null; // the settings of the chat show the tools
     case "other":
       return (
         <Accordion class="accordion" summary={<span class="accordion-title">{`Another item: ${item.raw().type}`}</span>}>

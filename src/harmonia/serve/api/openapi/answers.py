@@ -114,7 +114,7 @@ ANSWERS: Final[dict[str, Json]] = {
     "OutputItem": record(
         {"type": STRING, "id": STRING, "status": STRING},
         ("status",),
-        said="A message, reasoning, or a call. Its other fields depend on its type.",
+        said="A message, reasoning, a call, or the list of an MCP server's tools. Its other fields depend on its type.",
     ),
     "DeletedResponse": record({"id": STRING, "object": one_of("response"), "deleted": one_of(True)}),
     "InputItems": record(

@@ -228,6 +228,10 @@ def _responses(model_names: Sequence[str]) -> dict[str, Json]:
     )
     _describe(components["McpCall"], harmonia_by_hand="A person answered in the place of the tool.")
     _describe(
+        components["McpListTools"],
+        tools="As this server listed them. Sent back, they are not listed again; the model reads nothing of this item.",
+    )
+    _describe(
         components["McpApprovalResponse"],
         harmonia_arguments="What the call is run with instead: one JSON object, as a text. Only where it is approved.",
         harmonia_output="What a person answers in the place of the tool; nothing is run. Only where it is approved.",

@@ -12,6 +12,7 @@ from harmonia.run.tools.texts import unwrap_input
 from harmonia.serve.api.responses.tools import OfferedTool
 from harmonia.serve.identity import new_id
 
+LISTING: Final = "mcp_list_tools"
 _PREFIXES: Final = {
     "message": "msg",
     "reasoning": "rs",
@@ -20,6 +21,7 @@ _PREFIXES: Final = {
     "shell_call": "sh",
     "local_shell_call": "lsh",
     "apply_patch_call": "apc",
+    LISTING: "mcpl",
     "mcp_call": "mcp",
     "mcp_approval_request": "mcpr",
 }
@@ -43,6 +45,24 @@ class OutputItem:
     @property
     def id(self) -> str:
         return self.wire["id"]
+
+
+def begin_listing(type_: str, index: int, server: str) -> OutputItem:
+    """The list of the tools of an MCP server, before they are in it."""
+    wire: Json = {"type": type_, "id": new_id(_PREFIXES[LISTING]), "status": "in_progress"}
+    return OutputItem(wire | {"server_label": server, "tools": []}, index, LISTING)
+
+
+def listed_tool(offered: OfferedTool) -> Json:
+    """A tool as the list of its server has it."""
+    tool = offered.tool
+    schema: object = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
+    return {
+        "name": offered.name,
+        "description": tool.description,
+        "input_schema": schema,
+        "annotations": tool.annotations,
+    }
 
 
 def begin_item(kind: str, type_: str, index: int, offered: OfferedTool | None) -> OutputItem:

@@ -188,6 +188,7 @@ class Offer:
 
     toolset: ToolSet
     warnings: tuple[str, ...]
+    servers: tuple[str, ...]  # the MCP servers that the request names, by their labels
     _by_recipient: dict[str, OfferedTool]
     _by_name: dict[tuple[str | None, str | None, str], OfferedTool]
 
@@ -240,7 +241,7 @@ class Offer:
 
 # Of a server that a client names by its address there may be any number of tools.
 _MOST_NAMED: Final = 32
-_NO_TOOLS: Final = Offer(ToolSet(), (), {}, {})
+_NO_TOOLS: Final = Offer(ToolSet(), (), (), {}, {})
 
 
 class RemoteServer(msgspec.Struct, frozen=True):
@@ -317,7 +318,7 @@ class _Reader:
         toolset = ToolSet((each.tool for each in self._found), descriptions=self._described)
         by_recipient = {toolset.recipient_of(each.tool): each for each in self._found}
         by_name = {(each.namespace, each.server, each.name): each for each in self._found}
-        return Offer(toolset, tuple(self._warnings), by_recipient, by_name)
+        return Offer(toolset, tuple(self._warnings), tuple(self._servers), by_recipient, by_name)
 
     def read(self, given: object, path: str) -> None:
         if not isinstance(given, dict):

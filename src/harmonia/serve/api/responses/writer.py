@@ -31,7 +31,15 @@ from harmonia.serve.api.encoding import encode, encode_text
 from harmonia.serve.api.responses.choice import Chosen
 from harmonia.serve.api.responses.damaged import FIELD, DamagedSamplings, SealSampled
 from harmonia.serve.api.responses.items import SLUG, read_item
-from harmonia.serve.api.responses.output_items import OutputItem, begin_item, call_fields, write_error
+from harmonia.serve.api.responses.output_items import (
+    LISTING,
+    OutputItem,
+    begin_item,
+    begin_listing,
+    call_fields,
+    listed_tool,
+    write_error,
+)
 from harmonia.serve.api.responses.resource import usage_of
 from harmonia.serve.api.responses.seal_bindings import SealableItem, binding_of
 from harmonia.serve.api.responses.tools import Offer, OfferedTool
@@ -62,6 +70,7 @@ _ALWAYS_SEALED: Final = ("reasoning", "mcp_approval_request")
 # What a response says of a demand that could not be held to; a schema may have any number of such places.
 _MOST_WARNINGS: Final = 32
 _REASON: Final = "harmonia_reason"
+_HOSTED_CALLS: Final = ("mcp_call", "mcp_approval_request")
 _STREAMED_CALLS: Final = ("function_call", "mcp_call")
 _STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
 # What the other dialect calls these.
@@ -138,6 +147,25 @@ class ResponseWriter:
             self._event("response.created", {"response": self.resource}),
             self._event("response.in_progress", {"response": self.resource}),
         ]
+
+    def list_servers(self, servers: Sequence[str]) -> list[StreamEvent]:
+        """The tools of these MCP servers, an item for each server, before anything else."""
+        events: list[StreamEvent] = []
+        for server in servers:
+            item = begin_listing(self._item_type(LISTING), len(self.items), server)
+            self.items.append(item)
+            events.append(self._added(item))
+            item.wire["tools"] = [listed_tool(tool) for tool in self._offer.of_server(server)]
+            if not self._is_open_responses:
+                events.append(self._item_event(item, "response.mcp_list_tools.in_progress", {}))
+                events.append(self._item_event(item, "response.mcp_list_tools.completed", {}))
+            events += self._close(item)
+        return events
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came from the model or from a tool. A list of tools is neither."""
+        return all(item.kind == LISTING for item in self.items)
 
     def go_on(self, begun: Message) -> Sequence[StreamEvent]:
         """The model goes on with a message that the client has. Its header is never sampled, and its item has only what
@@ -503,7 +531,7 @@ class ResponseWriter:
 
     @property
     def _made_call(self) -> bool:
-        return self._has_call or any(item.kind.startswith("mcp") for item in self.items)
+        return self._has_call or any(item.kind in _HOSTED_CALLS for item in self.items)
 
     def _failed(self, problem: Problem) -> list[StreamEvent]:
         if self.is_over:
