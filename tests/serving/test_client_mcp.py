@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
+from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.run.tools.mcp_servers import configuration, public_http
 from harmonia.run.tools.mcp_servers.public_http import PublicTransport, is_public
 from scripted import ScriptedEngine, final
@@ -27,11 +27,13 @@ async def listening(answer: Answer | None = None) -> AsyncGenerator[tuple[int, l
     heads: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            heads.append(await reader.readuntil(b"\r\n\r\n"))
-            if answer is not None:
-                await answer(writer)
-        writer.close()
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                heads.append(await reader.readuntil(b"\r\n\r\n"))
+                if answer is not None:
+                    await answer(writer)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
@@ -128,7 +130,7 @@ def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
 
             async with listening(redirect) as (port, heads):
                 error = await ask(tmp_path, f"http://127.0.0.1:{port}/mcp", client_mcp_hosts=("127.0.0.1",))
-                assert isinstance(error, ToolError)
+                assert error.code is ErrorCode.SERVE_MCP_UNREACHABLE
                 assert heads and not reached
 
     asyncio.run(play())
@@ -150,7 +152,7 @@ def test_an_answer_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.Mo
 
         async with listening(pour) as (port, _):
             error = await ask(tmp_path, f"http://127.0.0.1:{port}/mcp", client_mcp_hosts=("127.0.0.1",))
-            assert isinstance(error, ToolError)
+            assert error.code is ErrorCode.SERVE_MCP_UNREACHABLE
             assert sent < 50_000_000
 
     asyncio.run(play())
