@@ -143,6 +143,7 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
             assert (listed["type"], listed["server_label"]) == ("mcp_list_tools", "sums")
             echo = next(each for each in listed["tools"] if each["name"] == "echo")
             assert echo["input_schema"]["properties"].keys() == {"text"}
+            assert echo["annotations"] == {"readOnlyHint": True}
             assert call["output"] == "5"
             async with AsyncExitStack() as stack:
                 offered = await service.connect_remote([RemoteServer("sums", url)], stack)
