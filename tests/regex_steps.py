@@ -46,14 +46,18 @@ class Counter:
         """The steps of a match at the start, or of a search from every position with the matches left out."""
         size = len(self._text)
         run = self._sequence(self._tree, lambda at: at if not whole or at == size else -1)
+        limit = sys.getrecursionlimit()
         sys.setrecursionlimit(200_000)
-        at = 0
-        while at <= size:
-            self._groups.clear()
-            end = run(at)
-            if anchored:
-                break
-            at = max(end, at + 1)
+        try:
+            at = 0
+            while at <= size:
+                self._groups.clear()
+                end = run(at)
+                if anchored:
+                    break
+                at = max(end, at + 1)
+        finally:
+            sys.setrecursionlimit(limit)
         return self.steps
 
     def _step(self) -> None:

@@ -404,7 +404,7 @@ def test_json_has_the_same() -> None:
     assert (message["content"], message["flags"]) == ("Four.", ["shown"])
     assert message["tokens"] == {"header": 3, "body": 2, "stop": 1}
     assert message["ids"] == {"header": [200005, 17196, 200008], "body": [35604, 13], "stop": [200007]}
-    assert value["outside"] == [{"text": "<|return|>", "start_char": 39, "tokens": 1}]
+    assert value["outside"] == [{"text": "<|return|>", "start_char": 39, "tokens": 1, "ids": [200002]}]
     assert [count["channel"] for count in value["channels"]] == ["final", "outside messages"]
     (diagnostic,) = value["diagnostics"]
     assert diagnostic["excerpt"] == {"line": STRAY, "marker": " " * 39 + "^~~~~~~~~~"}

@@ -47,6 +47,10 @@ MADE_LATER: dict[tuple[str, str], str] = {
     ("harmonia.run.engines.demo.hints", "Hints.mentions"): "one fixed text",
     ("harmonia.run.tools.misfits", "_describe"): "patterns of the owner's own tools; those of strangers are not tried",
     ("harmonia.serve.api.unmet_forms", "in_clients_words"): "names of tools, in a sentence of ours",
+    (
+        "harmonia.serve.chat_search",
+        "_best_place",
+    ): "words of a search; white space between them is not given back",
     ("harmonia.vocabulary.long_runs", "_patterns"): "one run of one class, of which a text has as many as it has",
 }
 # Not linear, but only ever tried on a text of bounded length, or on text that the operator wrote.
@@ -59,7 +63,10 @@ BOUNDED = {
     "harmonia.run.tools.mcp_servers.configuration._VARIABLE": "a value of the operator's own file",
 }
 # Handed on, and then only matched.
-MATCHED = ("WITH_JSON",)
+MATCHED = (
+    ("harmonia.formats.hermes", "WITH_JSON"),
+    *(("harmonia.schema.reader", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
+)
 
 
 class Expression(NamedTuple):
@@ -110,7 +117,7 @@ def _use(name: str, module: str) -> tuple[bool, bool]:
                     continue
                 is_anchored = node.attr in ("match", "fullmatch") and calls.get(node, 1) <= 2
                 kinds.add(node.attr if is_anchored else "search")
-    if name in MATCHED:
+    if (module, name) in MATCHED:
         kinds.add("match")
     return bool(kinds) and kinds <= {"match", "fullmatch"}, kinds == {"fullmatch"}
 

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, NoReturn
 from harmonia.schema.values import Json
 
 _DEPTH: Final = 32
-_HEADING: Final = re.compile(r"## ([\w$./:@-]+)\n\n((?://[^\n]*\n)*)namespace \1 \{\n\n")
-_TOOL: Final = re.compile(r"((?://[^\n]*\n)*)type ([\w$./:@-]+) = \((_: )?")
-_KEY: Final = re.compile(r'(\w+|"(?:[^"\\\n]|\\.)*")(\?)?: ')
-_COMMENTS: Final = re.compile(r"(?:[ ]*//[^\n]*\n)*")
+_HEADING: Final = re.compile(r"## ([\w$./:@-]++)\n\n((?://[^\n]*+\n)*+)namespace \1 \{\n\n")
+_TOOL: Final = re.compile(r"((?://[^\n]*+\n)*+)type ([\w$./:@-]++) = \((_: )?")
+_KEY: Final = re.compile(r'(\w++|"(?:[^"\\\n]|\\.)*+")(\?)?: ')
+_COMMENTS: Final = re.compile(r"(?:[ ]*+//[^\n]*+\n)*+")
 _DEFAULT: Final = re.compile(r" // default: ([^\n]*)")
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _SPACES: Final = re.compile(r"[ \n]*")

@@ -150,7 +150,7 @@ def _cut(text: str, words: list[str]) -> str:
 
 
 def _best_place(folded: str, words: list[str]) -> int:
-    if together := re.search(r"\s+".join(map(re.escape, words)), folded):
+    if together := re.search(r"\s++".join(map(re.escape, words)), folded):
         return together.start()
     places: list[tuple[int, str]] = []
     for word in words:

@@ -172,7 +172,7 @@ GROWING: dict[str, tuple[Callable[[int], tuple[str, Json]], int, int]] = {
     "a format that expands": (
         lambda n: _response(text={"format": {"type": "json_schema", "name": "x", "schema": _expanding(n)}}),
         12,
-        200,
+        400,
     ),
     "metadata that is too much": (lambda n: _response(metadata={str(at): "x" for at in range(n)}), 500, 400),
     "chat messages": (lambda n: _chat(messages=[_message(at) for at in range(n)]), 200, 200),

@@ -34,6 +34,7 @@ class _Fault(msgspec.Struct):
 
 class _Response(msgspec.Struct):
     error: _Fault | None = None
+    harmonia_reason: str | None = None  # more exact than the code of its error
 
 
 class _Event(msgspec.Struct):
@@ -43,8 +44,9 @@ class _Event(msgspec.Struct):
 
     @property
     def code(self) -> str | None:
-        fault = self.error or (self.response and self.response.error)
-        return fault.code if fault else None
+        response = self.response or _Response()
+        fault = self.error or response.error
+        return response.harmonia_reason or (fault.code if fault else None)
 
 
 async def check_server(url: str, api_key: str | None, timeout_s: float) -> AsyncGenerator[Finding]:
