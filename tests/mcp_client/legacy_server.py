@@ -1,10 +1,10 @@
 """An MCP server of the protocol before 2026, written without the SDK: over stdio, or with `http` over streamable HTTP.
 
 `rename` gives the tools another description and says so; `rename_quietly` does not, and over HTTP ends all sessions. By
-its argument: `stall` never answers the handshake, `loop` gives the same page of tools for ever, `twice` has a tool
-twice, `boundless` has one whose schema has a number that no float holds, `noisy` prints lines that are no JSON,
-`stubborn` ignores everything but SIGKILL, `rude` does too and refuses the handshake, and `http clinging` never ends a
-session.
+its argument: `stall` never answers the handshake, `loop` gives the same page of tools for ever, `many` has a page of
+2,001 tools, `twice` has a tool twice, `boundless` has one whose schema has a number that no float holds, `noisy` prints
+lines that are no JSON, `stubborn` ignores everything but SIGKILL, `rude` does too and refuses the handshake, and
+`http clinging` never ends a session.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def answer(method: str, params: dict[str, Any]) -> tuple[dict[str, Any] | None, 
         names = ["rename", "rename_quietly", "pid"]
         if MODE == "twice":
             names = ["pid", "pid", "other"]
+        elif MODE == "many":
+            names = [f"tool_{at}" for at in range(2_001)]
         page: dict[str, Any] = {"tools": [listed(name) for name in names]}
         if MODE == "boundless":
             page["tools"][0]["inputSchema"] = {"type": "object", "properties": {"n": {"maximum": float("inf")}}}

@@ -67,9 +67,10 @@ def test_only_allowed_tools_are_offered_and_a_misspelt_one_is_reported() -> None
     run(main)
 
 
-def test_a_list_without_an_end_is_an_error_of_that_server() -> None:
+@pytest.mark.parametrize("kind", ["loop", "many"])
+def test_a_list_without_an_end_or_with_too_many_tools_is_an_error_of_that_server(kind: str) -> None:
     async def main() -> None:
-        async with connect([legacy_server("loop")], policy="trust_first") as mcp:
+        async with connect([legacy_server(kind)], policy="trust_first") as mcp:
             error = mcp.servers[0].error
             assert error is not None and error.code is ErrorCode.TOOL_FAILED
             assert mcp.tools == ()

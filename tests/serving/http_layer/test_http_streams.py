@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+import time
 from collections.abc import AsyncGenerator
 from itertools import count
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from event_loops import Run
 from harmonia.errors import EngineError, ErrorCode
+from harmonia.grammar import Demand, WrittenGrammar, grammar_for
+from harmonia.run import demands
+from harmonia.schema.work import spend
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http import streaming
 from harmonia.serve.settings import Limits
-from http_servers import Client, Generated, Server, emit, hang_behind, numbered, request_of, running
+from http_servers import Client, FakeService, Generated, Server, emit, hang_behind, numbered, request_of, running
+from masked import MaskedEngine
+from served import served
 
+LONG_S = 60  # for a test that fails; nothing waits so long
 TICKS = [b'event: response.tick\ndata: {"n":%d}\n\n' % number for number in range(3)]
 
 
@@ -111,6 +121,57 @@ def test_a_client_that_leaves_while_events_come_without_end_cancels_them(run: Ru
             await generated.closed.wait()
 
     run(play())
+
+
+def test_a_client_that_leaves_ends_the_work_on_its_grammar_and_what_waits_for_its_share(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[str] = []
+    first_began, first_ended = threading.Event(), threading.Event()
+
+    def write(demand: Demand, *_: object) -> WrittenGrammar:
+        assert demand.response_format is not None
+        began.append(demand.response_format.name)
+        if demand.response_format.name != "short":
+            first_began.set()
+            try:
+                while True:
+                    spend(1)
+                    time.sleep(0.001)
+            finally:
+                first_ended.set()
+        return grammar_for(demand, "llguidance")
+
+    async def play() -> None:
+        # A name of its own for the test's run: grammars are kept.
+        schema = {"type": "object", "properties": {tmp_path.name: {"type": "string"}}}
+
+        async def send(server: Server, name: str) -> Client:
+            form = {"type": "json_schema", "name": name, "schema": schema, "strict": True}
+            client = await server.connect()
+            body = {"input": "Hi", "store": False, "max_output_tokens": 50, "text": {"format": form}}
+            await client.send("POST", "/v1/responses", body)
+            return client
+
+        async with (
+            served(MaskedEngine(1), tmp_path) as service,
+            running(cast("FakeService", service)) as server,
+        ):
+            first = await send(server, "long")
+            assert await asyncio.to_thread(first_began.wait, LONG_S)
+            second = await send(server, "waits")
+            await server.ask("GET", "/health")  # what was sent before has arrived
+            second.close()
+            await server.ask("GET", "/health")
+            first.close()
+            assert await asyncio.to_thread(first_ended.wait, LONG_S)
+            # The place of this share is free again.
+            third = await send(server, "short")
+            assert (await third.read()).status == 200
+
+    monkeypatch.setattr(demands, "grammar_for", write)
+    run(play())
+    assert began == ["long", "short"]
 
 
 def test_a_client_that_leaves_while_its_request_is_begun_is_not_waited_for(run: Run) -> None:
