@@ -149,6 +149,7 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
     keywords: dict[str, Any] = {
         **draft.VALIDATORS,
         "multipleOf": _find_no_multiple,
+        "uniqueItems": _find_repeated,
         "$ref": partial(_follow, find_referenced),
     }
     if is_strangers:
@@ -176,22 +177,32 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
 def _check_schema(schema: Any, draft: Any) -> None:
     """Raises jsonschema's error for what is no schema of the draft. Drafts before 2019 know no `$defs`, which are
     checked all the same: whoever writes them means them."""
-    from jsonschema import FormatChecker
+    from jsonschema.exceptions import SchemaError
 
-    if "dependentRequired" not in draft.VALIDATORS:
-        draft = _with_definitions(draft)
-    # Not the formats of the schema itself: a pattern in JavaScript's dialect is right, though Python does not read it.
-    draft.check_schema(schema, format_checker=FormatChecker(formats=()))
+    # Formats are not checked: a pattern in JavaScript's dialect is right, though Python does not read it.
+    for error in _schema_validator(draft).iter_errors(schema):
+        raise SchemaError.create_from(error)
 
 
 @cache
-def _with_definitions(draft: Any) -> Any:
+def _schema_validator(draft: Any) -> Any:
+    """What checks a schema against that of its draft."""
     from jsonschema import validators
 
-    definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
-    known = {**draft.META_SCHEMA, "properties": {**draft.META_SCHEMA["properties"], "$defs": definitions}}
-    create: Any = cast("Any", validators).create
-    return create(known, draft.VALIDATORS, type_checker=draft.TYPE_CHECKER, id_of=draft.ID_OF)
+    known: Json = draft.META_SCHEMA
+    if "dependentRequired" not in draft.VALIDATORS:
+        definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
+        known = {**known, "properties": {**known["properties"], "$defs": definitions}}
+
+    def within_work(keyword: str, find: Any) -> Any:
+        def find_within(*given: Any) -> Iterable[Any]:
+            spend(0)  # ends it when nobody waits any more
+            return find(*given) or ()
+
+        return _find_repeated if keyword == "uniqueItems" else find_within
+
+    keywords = {keyword: within_work(keyword, find) for keyword, find in draft.VALIDATORS.items()}
+    return cast("Any", validators).extend(draft, keywords)(known)
 
 
 def _follow(find: Callable[..., Iterable[Any] | None], validator: Any, reference: Any, *others: Any) -> Iterable[Any]:
@@ -209,6 +220,28 @@ def _find_no_multiple(validator: Any, divisor: Any, value: Any, _schema: Any) ->
         yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
 
 
+def _find_repeated(validator: Any, is_unique: Any, value: Any, _schema: Any) -> Iterable[Any]:
+    """In linear work: jsonschema compares each item with each, unless they can be sorted."""
+    from jsonschema.exceptions import ValidationError
+
+    if not is_unique or not validator.is_type(value, "array"):
+        return
+    # As texts, whose hashes nobody can foresee.
+    if len({json.dumps(_comparable(item), sort_keys=True) for item in value}) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _comparable(value: Any) -> Any:
+    """Equal JSON values are written alike: 1.0 is 1."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_comparable(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _comparable(each) for key, each in cast("Json", value).items()}
+    return value
+
+
 class _Budget(threading.local):
     left: int = _STRANGERS_WORK
 
@@ -218,22 +251,61 @@ _BUDGET: Final = _Budget()
 _PATTERNS: Final = ("pattern", "patternProperties", "unevaluatedProperties")
 
 
+# What they expect is data, which is compared with the value.
+_COMPARED: Final = ("const", "enum", "dependentRequired", "dependencies")
+# They go through the value.
+_FOR_EACH: Final = frozenset(
+    ("items", "additionalItems", "contains", "unevaluatedItems", "additionalProperties", "propertyNames")
+)
+# A fault quotes its value, but for those of names. To write a value takes so much less than to check it.
+_QUOTED_PER_STEP: Final = 16
+_QUOTE_NAMES: Final = ("required", "dependentRequired", "dependencies")
+
+
 def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterable[Any]]:
     """The keyword of a stranger's schema, which is paid for each time that it is looked at."""
 
     def find_within(validator: Any, expected: Any, value: Any, schema: Any) -> Iterable[Any]:
-        cost = 1 + (len(cast("list[Any]", expected)) if isinstance(expected, list | dict) else 0)
-        if keyword == "uniqueItems" and isinstance(value, list):
-            cost += len(cast("list[Any]", value)) ** 2
-        spend(0)
-        _BUDGET.left -= cost
-        if _BUDGET.left < 0:
-            raise _NoSchema("checking a value against it takes too much work", "$")
+        _pay(1 + (_size(expected) if keyword in _COMPARED else _length(expected)))
+        if keyword in _FOR_EACH:
+            _pay(_length(value))
+        elif keyword == "uniqueItems":
+            _pay(_size(value))
         if keyword in _PATTERNS or (keyword == "additionalProperties" and "patternProperties" in schema):
             return
-        yield from find(validator, expected, value, schema) or ()
+        quoted: int | None = None
+        for fault in find(validator, expected, value, schema) or ():
+            # One that has a keyword comes from below, and was paid for there.
+            if keyword not in _QUOTE_NAMES and not isinstance(fault.validator, str):
+                quoted = _size(value) if quoted is None else quoted
+                _pay(quoted // _QUOTED_PER_STEP)
+            yield fault
 
     return find_within
+
+
+def _pay(steps: int) -> None:
+    spend(0)
+    _BUDGET.left -= steps
+    if _BUDGET.left < 0:
+        raise _NoSchema("checking a value against it takes too much work", "$")
+
+
+def _length(value: Any) -> int:
+    return len(cast("list[Any]", value)) if isinstance(value, list | dict) else 0
+
+
+def _size(value: Any) -> int:
+    """How many values there are in it."""
+    count, parts = 0, [value]
+    while parts:
+        part = parts.pop()
+        count += 1
+        if isinstance(part, dict):
+            parts += cast("Json", part).values()
+        elif isinstance(part, list):
+            parts += cast("list[Any]", part)
+    return count
 
 
 def _exact(number: int | float) -> Fraction:
