@@ -183,7 +183,7 @@ def describe(taken: Taken, traced: Trace, include: Collection[Includable]) -> Js
                 case TracedMessage():
                     used.update(item.header_ids, item.body_ids, item.stop_ids)
                 case TracedText():
-                    used.update(item.ids)
+                    used.update(() if item.is_space else item.ids)  # white space alone is not reported
                 case TracedTurn():
                     pass
         answer["token_table"] = {str(token): _describe_any_token(token, vocabulary) for token in sorted(used)}
