@@ -64,7 +64,7 @@ def generate_with_transformers(model: Any, prompt: list[int], count: int) -> lis
 
 
 def worker_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("harmonia")]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("harmonia ")]
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, LONG_PROMPT, PROMPT[:1]], ids=["short", "long", "one token"])
