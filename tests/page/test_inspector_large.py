@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,9 @@ def large(start_server: StartServer, open_page: OpenPage, tmp_path: Path) -> Pag
 
 def tokens_of(page: Page) -> int:
     words = page.locator(".input-line .quiet").first.inner_text()
-    return int(words.split(" ")[0].replace(",", ""))
+    number = re.match(r"(?:about )?([\d,]+) token", words)
+    assert number, words
+    return int(number[1].replace(",", ""))
 
 
 def scrolled_through(page: Page) -> tuple[int, int]:
