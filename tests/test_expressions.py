@@ -65,7 +65,7 @@ BOUNDED = {
 # Handed on, and then only matched.
 MATCHED = (
     ("harmonia.formats.hermes", "WITH_JSON"),
-    *(("harmonia.schema.reader", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
+    *(("harmonia.schema.declaration_reader", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
 )
 
 

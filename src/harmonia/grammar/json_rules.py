@@ -25,7 +25,7 @@ from harmonia.grammar.rules import Chars, Grammar, Literal, Name, Node, Repeat, 
 from harmonia.grammar.written import Loss
 from harmonia.schema.documents import as_json
 from harmonia.schema.paths import path_text, place_of
-from harmonia.schema.work import spend
+from harmonia.schema.work_budget import spend
 
 # Engines write a repetition out, so a bound beyond this is reported and not enforced.
 MAX_COUNT: Final = 5_000

@@ -13,7 +13,7 @@ from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar
 from harmonia.grammar.written import GRAMMAR_KINDS, GrammarKind, WrittenGrammar
 from harmonia.grammar.xgrammar_writer import write_xgrammar
-from harmonia.schema.work import bounded_work
+from harmonia.schema.work_budget import bounded_work
 
 # A few seconds' work: some thousand rules, or as many looks at combined schemas.
 MAX_STEPS: Final = 300_000

@@ -27,7 +27,7 @@ from harmonia.run.tools.misfits import MisfitError
 from harmonia.run.tools.texts import texts_of
 from harmonia.run.tools.validation import compile_schema
 from harmonia.run.turn_events import Unmet
-from harmonia.run.workers import in_worker
+from harmonia.run.worker_pool import in_worker
 
 # Checking so much text against a schema takes some milliseconds.
 _LONG_CHARS: Final = 16_000

@@ -21,7 +21,7 @@ from harmonia.messages import ResponseFormat
 from harmonia.run.engines.engine import ToolChoice
 from harmonia.run.holding import Holds, is_damaged
 from harmonia.run.tools import ToolSet
-from harmonia.run.workers import in_worker
+from harmonia.run.worker_pool import in_worker
 
 # demanded  where there is something that not every well-formed completion has
 # always    also where any well-formed completion will do

@@ -23,7 +23,7 @@ from harmonia.messages import Conversation, Json, Message, Role, SystemContent
 from harmonia.run.profiled import ProfiledEngine
 from harmonia.run.prompt import build, compose
 from harmonia.run.tools import ToolResult
-from harmonia.run.workers import SHARE, in_worker
+from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported

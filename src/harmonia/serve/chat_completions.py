@@ -28,7 +28,7 @@ from harmonia.run.prompt import Prompt
 from harmonia.run.sources import Model
 from harmonia.run.tools import Tool
 from harmonia.run.turn_events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
-from harmonia.run.workers import SHARE, in_worker
+from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.api.chat.choice import Choice, Finished, Sink, Terms
 from harmonia.serve.api.chat.reading import read_conversation
 from harmonia.serve.api.chat.request import CreateCompletion, read_messages, read_request

@@ -17,7 +17,7 @@ from event_loops import Run
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.grammar import Demand, WrittenGrammar, grammar_for
 from harmonia.run import demands
-from harmonia.schema.work import spend
+from harmonia.schema.work_budget import spend
 from harmonia.serve.api.stream import StreamEvent
 from harmonia.serve.http import streaming
 from harmonia.serve.settings import Limits

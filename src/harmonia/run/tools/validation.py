@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.run.tools.misfits import json_path, misfit, nearest_fault, shorten
-from harmonia.schema.work import WorkCancelled, spend
+from harmonia.schema.work_budget import WorkCancelled, check_cancelled
 
 # Raises a ToolError with TOOL_INVALID_ARGUMENTS where the arguments do not fit, and an InputError where the schema
 # turns out to be none.
@@ -186,7 +186,7 @@ def _check_schema(schema: Any, draft: Any) -> None:
 
 @cache
 def _schema_validator(draft: Any) -> Any:
-    """What checks a schema against that of its draft."""
+    """A validator of schemas: it checks one against the meta-schema of its draft."""
     from jsonschema import validators
 
     known: Json = draft.META_SCHEMA
@@ -194,14 +194,15 @@ def _schema_validator(draft: Any) -> Any:
         definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
         known = {**known, "properties": {**known["properties"], "$defs": definitions}}
 
-    def within_work(keyword: str, find: Any) -> Any:
-        def find_within(*given: Any) -> Iterable[Any]:
-            spend(0)  # ends it when nobody waits any more
+    def cancellable(find: Any) -> Any:
+        def find_until_cancelled(*given: Any) -> Iterable[Any]:
+            check_cancelled()
             return find(*given) or ()
 
-        return _find_repeated if keyword == "uniqueItems" else find_within
+        return find_until_cancelled
 
-    keywords = {keyword: within_work(keyword, find) for keyword, find in draft.VALIDATORS.items()}
+    keywords = {keyword: cancellable(find) for keyword, find in draft.VALIDATORS.items()}
+    keywords["uniqueItems"] = _find_repeated
     return cast("Any", validators).extend(draft, keywords)(known)
 
 
@@ -221,18 +222,18 @@ def _find_no_multiple(validator: Any, divisor: Any, value: Any, _schema: Any) ->
 
 
 def _find_repeated(validator: Any, is_unique: Any, value: Any, _schema: Any) -> Iterable[Any]:
-    """In linear work: jsonschema compares each item with each, unless they can be sorted."""
+    """Linear: jsonschema compares every item with every other one, unless they can be sorted."""
     from jsonschema.exceptions import ValidationError
 
     if not is_unique or not validator.is_type(value, "array"):
         return
-    # As texts, whose hashes nobody can foresee.
+    # The set holds strings, because an attacker cannot make their hashes collide.
     if len({json.dumps(_comparable(item), sort_keys=True) for item in value}) < len(value):
         yield ValidationError(f"{value!r} has non-unique elements")
 
 
 def _comparable(value: Any) -> Any:
-    """Equal JSON values are written alike: 1.0 is 1."""
+    """The value in a form in which equal JSON values are written alike: 1.0 as 1."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, list):
@@ -249,15 +250,14 @@ class _Budget(threading.local):
 _BUDGET: Final = _Budget()
 # Their own work is that of a regular expression.
 _PATTERNS: Final = ("pattern", "patternProperties", "unevaluatedProperties")
-
-
-# What they expect is data, which is compared with the value.
+# Keywords whose expected value is data, which is compared with the value.
 _COMPARED: Final = ("const", "enum", "dependentRequired", "dependencies")
-# They go through the value.
+# Keywords that look at every item or property of the value.
 _FOR_EACH: Final = frozenset(
     ("items", "additionalItems", "contains", "unevaluatedItems", "additionalProperties", "propertyNames")
 )
-# A fault quotes its value, but for those of names. To write a value takes so much less than to check it.
+# The message of a fault quotes the value, and quoting so many values costs as much as one step of checking. The faults
+# of some keywords quote only names.
 _QUOTED_PER_STEP: Final = 16
 _QUOTE_NAMES: Final = ("required", "dependentRequired", "dependencies")
 
@@ -275,7 +275,7 @@ def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> C
             return
         quoted: int | None = None
         for fault in find(validator, expected, value, schema) or ():
-            # One that has a keyword comes from below, and was paid for there.
+            # A fault that has a keyword comes from a subschema, which has paid for it.
             if keyword not in _QUOTE_NAMES and not isinstance(fault.validator, str):
                 quoted = _size(value) if quoted is None else quoted
                 _pay(quoted // _QUOTED_PER_STEP)
@@ -285,7 +285,7 @@ def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> C
 
 
 def _pay(steps: int) -> None:
-    spend(0)
+    check_cancelled()
     _BUDGET.left -= steps
     if _BUDGET.left < 0:
         raise _NoSchema("checking a value against it takes too much work", "$")
@@ -296,7 +296,7 @@ def _length(value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """How many values there are in it."""
+    """How many values it has, itself and all inside it."""
     count, parts = 0, [value]
     while parts:
         part = parts.pop()

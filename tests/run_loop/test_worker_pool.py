@@ -1,4 +1,4 @@
-"""The threads for long work: shares take turns, and what nobody waits for ends."""
+"""The pool for long work: shares take turns, and work ends when its caller leaves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from harmonia.run.workers import SHARE, Workers
-from harmonia.schema.work import spend
+from harmonia.run.worker_pool import SHARE, WorkerPool
+from harmonia.schema.work_budget import spend
 
 _LONG_S = 60  # for a test that fails; nothing waits so long
 
@@ -17,7 +17,7 @@ async def _until(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, _LONG_S)
 
 
-def _begin(workers: Workers, share: str, begun: threading.Event, gate: threading.Event) -> asyncio.Task[str]:
+def _begin(pool: WorkerPool, share: str, begun: threading.Event, gate: threading.Event) -> asyncio.Task[str]:
     def work() -> str:
         begun.set()
         while not gate.wait(0.001):
@@ -26,19 +26,19 @@ def _begin(workers: Workers, share: str, begun: threading.Event, gate: threading
 
     token = SHARE.set(share)
     try:
-        return asyncio.create_task(workers.do(work))
+        return asyncio.create_task(pool.do(work))
     finally:
         SHARE.reset(token)
 
 
 def test_one_share_cannot_take_every_place() -> None:
     async def ask() -> list[str]:
-        workers, gate, free = Workers(), threading.Event(), threading.Event()
+        pool, gate, free = WorkerPool(), threading.Event(), threading.Event()
         free.set()
         begun = [threading.Event() for _ in range(4)]
-        greedy = [_begin(workers, "greedy", each, gate) for each in begun[:3]]
+        greedy = [_begin(pool, "greedy", each, gate) for each in begun[:3]]
         await _until(begun[0])
-        assert await _begin(workers, "other", begun[3], free) == "other"
+        assert await _begin(pool, "other", begun[3], free) == "other"
         assert [each.is_set() for each in begun] == [True, False, False, True]
         gate.set()
         return await asyncio.gather(*greedy)
@@ -48,10 +48,10 @@ def test_one_share_cannot_take_every_place() -> None:
 
 def test_work_ends_when_its_caller_leaves_and_what_waited_never_begins() -> None:
     async def ask() -> None:
-        workers, never, free = Workers(), threading.Event(), threading.Event()
+        pool, never, free = WorkerPool(), threading.Event(), threading.Event()
         free.set()
         begun = [threading.Event() for _ in range(3)]
-        first, second = (_begin(workers, "one", each, never) for each in begun[:2])
+        first, second = (_begin(pool, "one", each, never) for each in begun[:2])
         await _until(begun[0])
         for task in (second, first):
             task.cancel()
@@ -59,7 +59,7 @@ def test_work_ends_when_its_caller_leaves_and_what_waited_never_begins() -> None
             with pytest.raises(asyncio.CancelledError):
                 await task
         # Only a place that was given back lets this one in.
-        assert await _begin(workers, "one", begun[2], free) == "one"
+        assert await _begin(pool, "one", begun[2], free) == "one"
         assert not begun[1].is_set()
 
     asyncio.run(ask())
@@ -70,4 +70,4 @@ def test_the_error_of_the_work_is_its_callers() -> None:
         raise LookupError
 
     with pytest.raises(LookupError):
-        asyncio.run(Workers().do(work))
+        asyncio.run(WorkerPool().do(work))

@@ -1,4 +1,4 @@
-"""Work on schemas: linear where it can be, refused beforehand where not, and ended when nobody waits."""
+"""Work on schemas: linear, or refused before it takes too long, and ended when its caller leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harmonia.grammar import Demand, GrammarKind, grammar_for
 from harmonia.grammar.json_rules import json_rules
 from harmonia.grammar.json_schema.parts import Part
 from harmonia.messages import Json, ResponseFormat
-from harmonia.schema.work import WorkCancelled, cancellable
+from harmonia.schema.work_budget import WorkCancelled, cancellable
 
 _OBJECT: Json = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(230)}}
 BOMBS: dict[str, Json] = {

@@ -1,8 +1,9 @@
-"""Threads for work that may take long: grammars, schemas, the checks of values against them.
+"""A thread pool for work that may take long: writing grammars, compiling schemas, checking values against them.
 
-1. They are few and their own: what everybody else does in threads never waits for them.
-2. Each share (an API key, or whoever the caller names) has at most some of the places, and shares take turns.
-3. Work whose caller is cancelled is cancelled: before it begins, or at its next `spend` (see schema/work.py).
+1. The pool has a few threads of its own, so nothing else that runs in threads waits for this work.
+2. A share (the owner of an API key, or any name that the caller sets) runs in a limited number of these threads, and
+   shares take turns.
+3. When its caller is cancelled, the work ends: before it begins, or at its next `spend` (see schema/work_budget.py).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from typing import Any, Final, TypeVar
 
-from harmonia.schema.work import WorkCancelled, cancellable
+from harmonia.schema.work_budget import WorkCancelled, cancellable
 
 T = TypeVar("T")
 
 PLACES: Final = 2
 PLACES_PER_SHARE: Final = 1
 
-# Whose work it is. A server sets it to the owner of the API key.
+# Whose work it is. The server sets it to the owner of the API key.
 SHARE: Final[ContextVar[str]] = ContextVar("share", default="")
 
 
@@ -31,27 +32,29 @@ class _Job:
         self.share = share
         self.future: Future[Any] = Future()
         self.cancelled = threading.Event()
-        context = copy_context()
-        self._work = lambda: context.run(self._cancellable, work)
-
-    def _cancellable(self, work: Callable[[], Any]) -> Any:
-        with cancellable(self.cancelled):
-            return work()
+        self._context = copy_context()
+        self._work = work
 
     def run(self) -> None:
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            result = self._work()
+            result = self._context.run(self._work_until_cancelled)
         except WorkCancelled:
             self.future.set_exception(asyncio.CancelledError())
-        except BaseException as error:  # it belongs to whoever waits
+        except BaseException as error:  # the caller of `do` raises it
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
+    def _work_until_cancelled(self) -> Any:
+        with cancellable(self.cancelled):
+            return self._work()
 
-class Workers:
+
+class WorkerPool:
+    """A few threads, and the work that waits for them, by share."""
+
     def __init__(self, places: int = PLACES, places_per_share: int = PLACES_PER_SHARE) -> None:
         self._places = places
         self._places_per_share = places_per_share
@@ -61,7 +64,7 @@ class Workers:
         self._running: Counter[str] = Counter()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """The result of the work, done in a thread of these."""
+        """Run the work in one of the threads and return its result."""
         job = _Job(SHARE.get(), work)
         with self._lock:
             self._waiting.setdefault(job.share, deque()).append(job)
@@ -73,7 +76,7 @@ class Workers:
             raise
 
     def _start_next(self) -> None:
-        """Start what there is a place for. The lock is held."""
+        """Start as many jobs as there are free places. The caller holds the lock."""
         for share in list(self._waiting):
             jobs = self._waiting[share]
             if self._running.total() >= self._places:
@@ -83,7 +86,7 @@ class Workers:
             job = jobs.popleft()
             del self._waiting[share]
             if jobs:
-                self._waiting[share] = jobs  # behind the others
+                self._waiting[share] = jobs  # after the others
             self._running[share] += 1
             self._threads.submit(self._run, job)
 
@@ -98,9 +101,9 @@ class Workers:
                 self._start_next()
 
 
-_WORKERS: Final = Workers()
+_POOL: Final = WorkerPool()
 
 
 async def in_worker(work: Callable[[], T]) -> T:
-    """The result of work that may take long, while all others in this process go on."""
-    return await _WORKERS.do(work)
+    """Run work that may take long in the pool, so that it does not block the event loop."""
+    return await _POOL.do(work)

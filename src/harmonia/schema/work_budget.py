@@ -1,7 +1,7 @@
-"""Bounds the work on a schema, and ends it early when nobody waits for it any more.
+"""Limits the work on a schema, and ends it early when its result is no longer wanted.
 
-Code that may take long on a stranger's schema calls `spend` as it goes. `bounded_work` says how much may be spent;
-`cancellable` says who may end it, from another thread.
+Code that may take long on a stranger's schema calls `spend` as it goes. `bounded_work` sets how much it may spend;
+`cancellable` lets another thread end it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 
 
 class WorkCancelled(Exception):
-    """Whoever wanted the result has left."""
+    """The work was cancelled, because its caller no longer waits for the result."""
 
 
 class _Allowance:
@@ -29,11 +29,16 @@ _ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 _CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
 
 
-def spend(steps: int) -> None:
-    """Count so many steps. Raises an InputError where there were too many, and WorkCancelled where the work was."""
+def check_cancelled() -> None:
+    """Raise WorkCancelled if the work was cancelled."""
     cancelled = _CANCELLED.get()
     if cancelled is not None and cancelled.is_set():
         raise WorkCancelled
+
+
+def spend(steps: int) -> None:
+    """Count these steps. Raises an InputError if there were too many, and WorkCancelled if the work was cancelled."""
+    check_cancelled()
     allowance = _ALLOWANCE.get()
     if allowance is not None:
         allowance.left -= steps
@@ -47,7 +52,7 @@ def spend(steps: int) -> None:
 
 @contextmanager
 def bounded_work(steps: int) -> Generator[None]:
-    """What is done within may spend so many steps."""
+    """The work inside may spend this many steps."""
     token = _ALLOWANCE.set(_Allowance(steps))
     try:
         yield
@@ -57,7 +62,7 @@ def bounded_work(steps: int) -> Generator[None]:
 
 @contextmanager
 def cancellable(cancelled: threading.Event) -> Generator[None]:
-    """What is done within ends when the event is set."""
+    """The work inside ends when the event is set."""
     token = _CANCELLED.set(cancelled)
     try:
         yield
