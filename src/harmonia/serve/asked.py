@@ -27,7 +27,7 @@ from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 from harmonia.serve.api.responses.choice import Chosen, read_choice
 from harmonia.serve.api.responses.items import (
     SLUG,
@@ -85,7 +85,7 @@ class Asked:
         given: list[Json],
         offer: Offer,
         hosted: Sequence[ServerTool],
-        passed: PassedOver,
+        warnings: RequestWarnings,
     ) -> None:
         self.request = request
         self.caller = caller
@@ -98,12 +98,12 @@ class Asked:
         self._service = service
         self._seals = _CallersSeals(service, caller.owner)
         self._entries = [*past, *fresh]
-        self._instructions = _instructions(request, passed)
+        self._instructions = _instructions(request, warnings)
         self.conversation = Conversation()
         self.begun: Message | None = None  # the message at its end that the model is to go on with
         self.begun_tokens = 0  # of it, behind `<|start|>assistant`
         reading = self._converse({})
-        self.warnings = [*offer.warnings, *passed.warnings, *reading.passed.warnings]
+        self.warnings = [*offer.warnings, *warnings.texts, *reading.warnings.texts]
         # They are kept opened, because seals expire.
         fresh = [
             msgspec.structs.replace(each, messages=reading.unsealed.get(each.path, each.messages)) for each in fresh
@@ -131,8 +131,8 @@ class Asked:
             raise InputError(ErrorCode.SERVE_TOO_LARGE, f"there are more than {most} items", Position(path="$.input"))
         if isinstance(given, str):
             given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
-        passed = PassedOver()
-        fresh, given = await _resolve(read_entries(given, "$.input", passed), given, caller, service)
+        warnings = RequestWarnings()
+        fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, caller, service)
         past = await _chain(request.previous_response_id, caller, service)
         tools = request.tools or []
         remote = await service.connect_remote(remote_servers(tools), stack)
@@ -144,7 +144,7 @@ class Asked:
         offer = await in_worker(read) if any(given for _, given in lists) else read()
         if offer.forms:
             await in_worker(partial(check_forms, offer.forms))
-        asked = cls(service, request, caller, past, fresh, given, offer, hosted, passed)
+        asked = cls(service, request, caller, past, fresh, given, offer, hosted, warnings)
         if asked.begun is not None:
             asked.begun_tokens = await asyncio.to_thread(asked._count_begun, asked.begun)  # it may be long
             context = None if service.traits is None else service.traits.context_tokens
@@ -381,15 +381,15 @@ def _check_format(request: CreateResponse, schemas: SchemaBudget) -> None:
             invalid("no value fits this schema", path)
 
 
-def _instructions(request: CreateResponse, passed: PassedOver) -> list[str]:
+def _instructions(request: CreateResponse, warnings: RequestWarnings) -> list[str]:
     """The instructions of a request: a text, or messages of the developer's; and how long the answer should be."""
     given = request.instructions
     texts: list[str] = [given] if isinstance(given, str) else []
     if isinstance(given, list):
-        for entry in read_entries(given, "$.instructions", passed):
+        for entry in read_entries(given, "$.instructions", warnings):
             item = entry.item
             if not isinstance(item, MessageItem) or item.role not in ("developer", "system"):
                 invalid("instructions are messages of the developer or the system", entry.path)
-            texts += texts_of(item.content, f"{entry.path}.content", passed)
+            texts += texts_of(item.content, f"{entry.path}.content", warnings)
     verbosity = None if request.text is None else request.text.verbosity
     return [*texts, *([_VERBOSITY[verbosity]] if verbosity in _VERBOSITY else [])]

@@ -37,7 +37,7 @@ from harmonia.serve.api.chat.writing import ChunkSink, Envelope, MessageSink, us
 from harmonia.serve.api.custom_formats import check_forms
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.fields import invalid, unsupported
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 from harmonia.serve.api.schema_budget import SchemaBudget
 from harmonia.serve.api.schema_errors import locate
 from harmonia.serve.api.stream import StreamEvent
@@ -158,14 +158,14 @@ class StartedCompletion:
         )
         is_sure = traits is None or traits.gives_tokens
         trusts_text = settings.calls == "unverified"
-        passed = PassedOver()
+        warnings = RequestWarnings()
         conversation = read_conversation(
-            read_messages(request.messages, limits.items, passed),
+            read_messages(request.messages, limits.items, warnings),
             self._offer,
             date=datetime.fromtimestamp(now, UTC).date().isoformat(),
             instruction=request.instruction,
             has_head=len(self._offer.toolset) > 0 or request.form is not None,
-            passed=passed,
+            warnings=warnings,
         )
         self._terms = Terms(
             self._offer,
@@ -178,7 +178,7 @@ class StartedCompletion:
             request.stops,
             request.form is not None,
             request.demands_form,
-            tuple(passed.warnings),
+            tuple(warnings.texts),
         )
         # From text no call is ever certain, so it does not help to ask again.
         samplings = 1 if not (is_sure or trusts_text) else _SAMPLINGS_WITH_TOOLS if _hosted(service) else _SAMPLINGS

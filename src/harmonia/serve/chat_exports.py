@@ -28,10 +28,10 @@ from harmonia.serve.api.chats import FORMAT, REASONING, VERSION, ExportFormat, i
 from harmonia.serve.api.encoding import encode
 from harmonia.serve.api.json_bodies import MOST_VALUES
 from harmonia.serve.harmony_bodies import too_large
+from harmonia.serve.item_visibility import without_reasoning_text
 from harmonia.serve.markdown_titles import write_title
 from harmonia.serve.server_tools import ServerTool
 from harmonia.serve.settings import Limits
-from harmonia.serve.shown_items import without_text
 from harmonia.serve.store import StoredChat, StoredChatTurn
 
 ENDINGS: Final[dict[ExportFormat, str]] = {
@@ -99,7 +99,7 @@ def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn
         # Most turns tell by their bytes that there is none, which is many times faster than to read them.
         if f'{REASONING}"'.encode() in turn.body:
             said: Json = json.loads(turn.body)  # with integers of any size
-            bare = [without_text(item) if is_reasoning(item) else item for item in said["items"]]
+            bare = [without_reasoning_text(item) if is_reasoning(item) else item for item in said["items"]]
             texts = sum(item != before for item, before in zip(bare, said["items"], strict=True))
             if texts:
                 hidden += texts

@@ -16,8 +16,8 @@ from harmonia.serve.api.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.api.responses.request import read_request
 from harmonia.serve.asked import Asked
 from harmonia.serve.identity import Caller
+from harmonia.serve.item_visibility import visible_item
 from harmonia.serve.settings import Settings
-from harmonia.serve.shown_items import shown_item
 from harmonia.serve.started_response import StartedResponse
 from harmonia.serve.store import StoredTurn
 
@@ -107,7 +107,7 @@ class Responses:
         )
         if page is None:
             raise _no_response(response_id)
-        items = [shown_item(item.wire, self._service.settings) for item in page.items]
+        items = [visible_item(item.wire, self._service.settings) for item in page.items]
         ids = [item.id for item in page.items]
         head = encode(
             {
@@ -139,7 +139,7 @@ class Responses:
 
 def _encode_turn(turn: StoredTurn, settings: Settings) -> bytes:
     body: Json = json.loads(turn.response.body)
-    body["output"] = [json.loads(shown_item(item.wire, settings)) for item in turn.outputs]
+    body["output"] = [json.loads(visible_item(item.wire, settings)) for item in turn.outputs]
     return encode(body)
 
 

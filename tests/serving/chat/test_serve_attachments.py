@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harmonia import InputError
 from harmonia.errors import ErrorCode
 from harmonia.serve.api.attachments import describe_part
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 from harmonia.serve.api.responses.items import texts_of
 
 
@@ -149,9 +149,9 @@ def test_a_part_of_an_unknown_type_is_refused() -> None:
     ],
 )
 def test_a_key_that_nobody_knows_is_passed_over_with_its_place(part: dict[str, Any], path: str) -> None:
-    passed = PassedOver()
-    assert describe_part(part, "$.x", passed).startswith("[")
-    assert passed.warnings == [f"x{path}: the unknown key 'colour' was ignored"]
+    warnings = RequestWarnings()
+    assert describe_part(part, "$.x", warnings).startswith("[")
+    assert warnings.texts == [f"x{path}: the unknown key 'colour' was ignored"]
 
 
 data_urls = st.binary(max_size=40).map(lambda data: data_url("image/png", data))

@@ -24,7 +24,7 @@ from urllib.parse import unquote_to_bytes
 
 from harmonia.messages import Json
 from harmonia.serve.api.fields import unsupported
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 
 # A JPEG may have a preview, a profile and more before its size.
 _HEAD_BYTES: Final = 512 * 1024
@@ -56,22 +56,22 @@ class _Data(NamedTuple):
         return (chars - self.payload.rstrip().count("=", -4)) * 3 // 4
 
 
-def describe_part(part: Json, path: str, passed: PassedOver | None = None) -> str:
-    """A part that is no text, of Chat Completions or of Responses, as text. Unknown keys go to `passed`."""
+def describe_part(part: Json, path: str, warnings: RequestWarnings | None = None) -> str:
+    """A part that is no text, of Chat Completions or of Responses, as text. Unknown keys go to `warnings`."""
     kind = part.get("type")
     describe = _DESCRIBED.get(kind) if isinstance(kind, str) else None
     if describe is None:
         known = ", ".join(("text", *_DESCRIBED))
         unsupported(f"a part of type {_shown(kind)!r} is not supported; known are {known}", f"{path}.type")
-    return describe(_known(part, path, passed or PassedOver()))
+    return describe(_known(part, path, warnings or RequestWarnings()))
 
 
-def _known(part: Json, path: str, passed: PassedOver) -> Json:
-    known = passed.keep_known(part, _FIELDS, path)
+def _known(part: Json, path: str, warnings: RequestWarnings) -> Json:
+    known = warnings.drop_unknown(part, _FIELDS, path)
     for name in _HOLDERS:
         held = known.get(name)
         if isinstance(held, dict):
-            known = {**known, name: _known(cast("Json", held), f"{path}.{name}", passed)}
+            known = {**known, name: _known(cast("Json", held), f"{path}.{name}", warnings)}
     return known
 
 

@@ -26,7 +26,7 @@ from harmonia.serve.api.chat.request import (
 )
 from harmonia.serve.api.chat.tools import Offer
 from harmonia.serve.api.fields import invalid
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 from harmonia.serve.api.sampled_calls import call_as_sampled
 
 # What the mapping reports, and what is no loss to a model: that a text was a refusal, that results were put in the
@@ -45,18 +45,18 @@ def read_conversation(
     date: str | None = None,
     instruction: str | None = None,
     has_head: bool = False,
-    passed: PassedOver | None = None,
+    warnings: RequestWarnings | None = None,
 ) -> Conversation:
     """The conversation, with a system message of the server's. `has_head` says that there is more for a developer
     message to say: tools, or a form of the answer. It stands in front then, not where the first one happens to be.
-    Unknown keys of parts and calls go to `passed`."""
-    passed = passed or PassedOver()
-    reader = _Reader(offer, passed)
+    Unknown keys of parts and calls go to `warnings`."""
+    warnings = warnings or RequestWarnings()
+    reader = _Reader(offer, warnings)
     written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
     imported = read_chat({"messages": written})
     for loss in imported.losses:
         if loss.what == "message":
-            passed.note_empty(loss.path)
+            warnings.add_empty_message(loss.path)
         elif loss.what not in _HARMLESS:
             raise InputError(ErrorCode.SERVE_INVALID_FIELD, loss.why, Position(path=loss.path))
     said = list(imported.conversation)
@@ -72,9 +72,9 @@ def read_conversation(
 class _Reader:
     """Writes messages as the mapping takes them. `customs` are the whole names of tools that were given text."""
 
-    def __init__(self, offer: Offer, passed: PassedOver) -> None:
+    def __init__(self, offer: Offer, warnings: RequestWarnings) -> None:
         self.customs: set[str] = set()
-        self._passed = passed
+        self._warnings = warnings
         self._offer = offer
 
     def write(self, message: ChatMessage, path: str) -> Json:
@@ -109,7 +109,7 @@ class _Reader:
 
     def _join(self, parts: Sequence[Any], path: str) -> str:
         """The parts of a content as one text, each on lines of its own."""
-        return _BETWEEN_PARTS.join(_text_of(part, f"{path}[{at}]", self._passed) for at, part in enumerate(parts))
+        return _BETWEEN_PARTS.join(_text_of(part, f"{path}[{at}]", self._warnings) for at, part in enumerate(parts))
 
     def _write_assistant(self, message: AssistantMessage, written: Json, path: str) -> None:
         written["name"] = message.name
@@ -126,7 +126,7 @@ class _Reader:
         ]
 
     def _write_call(self, given: Json, path: str) -> Json:
-        call = read_call(given, path, self._passed)
+        call = read_call(given, path, self._warnings)
         if isinstance(call, CustomCall):
             recipient, text = self._offer.recipient_of(call.custom.name), call.custom.input
             self.customs.add(recipient)
@@ -135,14 +135,14 @@ class _Reader:
         return {"id": call.id, "type": "function", "function": {"name": recipient, "arguments": text}}
 
 
-def _text_of(given: object, path: str, passed: PassedOver) -> str:
+def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
     if not isinstance(given, dict):
         invalid("a part of a content is a JSON object", path)
     part = cast("Json", given)
     kind = part.get("type")
     if not isinstance(kind, str) or kind not in _OF_PARTS:
-        return describe_part(part, path, passed)
-    text = passed.keep_known(part, _OF_PARTS[kind], path).get(kind)
+        return describe_part(part, path, warnings)
+    text = warnings.drop_unknown(part, _OF_PARTS[kind], path).get(kind)
     if not isinstance(text, str):
         invalid("expected a text", f"{path}.{kind}")
     return text

@@ -22,7 +22,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.engine import Sampling
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 from harmonia.serve.api.sampled_tokens import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 
 MAX_STOPS: Final = 4
@@ -290,37 +290,37 @@ def read_request(value: object) -> CreateCompletion:
     return request
 
 
-def read_messages(values: list[Any], most: int, passed: PassedOver | None = None) -> list[ChatMessage]:
-    """The messages, each as the struct of its role. Unknown keys go to `passed`."""
+def read_messages(values: list[Any], most: int, warnings: RequestWarnings | None = None) -> list[ChatMessage]:
+    """The messages, each as the struct of its role. Unknown keys go to `warnings`."""
     if len(values) > most:
         raise InputError(
             ErrorCode.SERVE_TOO_LARGE,
             f"there are {len(values)} messages; at most {most} are taken",
             Position(path="$.messages"),
         )
-    passed = passed or PassedOver()
-    return [_read_message(value, f"$.messages[{at}]", passed) for at, value in enumerate(values)]
+    warnings = warnings or RequestWarnings()
+    return [_read_message(value, f"$.messages[{at}]", warnings) for at, value in enumerate(values)]
 
 
-def _read_message(value: object, path: str, passed: PassedOver) -> ChatMessage:
+def _read_message(value: object, path: str, warnings: RequestWarnings) -> ChatMessage:
     fields = _without_nulls(value, path)
     role = fields.get("role")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
         invalid(f"expected one of {', '.join(_ROLES)}", f"{path}.role")
-    message = read_struct(passed.keep_fields(fields, kind, path), kind, path)
+    message = read_struct(warnings.drop_unknown_fields(fields, kind, path), kind, path)
     if isinstance(message, AssistantMessage) and message.audio is not None:
         unsupported("the model reads text only; there is no audio to refer to", f"{path}.audio")
     return message
 
 
-def read_call(value: Json, path: str, passed: PassedOver) -> FunctionCall | CustomCall:
-    """A call that the assistant made. Unknown keys go to `passed`."""
+def read_call(value: Json, path: str, warnings: RequestWarnings) -> FunctionCall | CustomCall:
+    """A call that the assistant made. Unknown keys go to `warnings`."""
     kind = value.get("type") or ("custom" if "custom" in value else "function")
     if kind not in ("function", "custom"):
         invalid("expected function or custom", f"{path}.type")
     struct = FunctionCall if kind == "function" else CustomCall
-    return read_struct(passed.keep_fields(value, struct, path), struct, path)
+    return read_struct(warnings.drop_unknown_fields(value, struct, path), struct, path)
 
 
 # What Responses call what is here, too.

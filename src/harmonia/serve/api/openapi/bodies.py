@@ -206,7 +206,7 @@ def _responses(model_names: Sequence[str]) -> dict[str, Json]:
     _explain(create)
     _give_one_of(create, input=either(STRING, _LIST), previous_response_id=STRING, instructions=either(STRING, _LIST))
     for kind in get_args(responses_items.Item):
-        components[kind.__name__].pop("additionalProperties", None)  # see passed_over.py
+        components[kind.__name__].pop("additionalProperties", None)  # see request_warnings.py
         components[kind.__name__]["properties"]["caller"] = or_null(record({"type": one_of("direct")}))
     parts = either(STRING, listed(either(ref("TextPart"), ref("ImagePart"), ref("FilePart"))))
     message = components["MessageItem"]["properties"]
@@ -342,7 +342,7 @@ def _chat(model_names: Sequence[str]) -> dict[str, Json]:
     assistant["tool_calls"] = or_null(listed(ref("ChatToolCall")))
     assistant.pop("audio", None)
     for kind in get_args(chat.ChatMessage):
-        components[f"Chat{kind.__name__}"].pop("additionalProperties", None)  # see passed_over.py
+        components[f"Chat{kind.__name__}"].pop("additionalProperties", None)  # see request_warnings.py
     components["ChatMessage"] = either(*refs[1:])
     by_schema = record(_SCHEMA_FORMAT, (*_OPTIONAL, "schema"))
     components["ChatFormat"] = either(

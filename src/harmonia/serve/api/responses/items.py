@@ -22,7 +22,7 @@ import msgspec
 from harmonia.messages import Json
 from harmonia.serve.api.attachments import describe_part
 from harmonia.serve.api.fields import invalid, read_struct, unsupported
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 
 # Before the types of items that the dialect open-responses does not know.
 SLUG: Final = "harmonia:"
@@ -221,8 +221,8 @@ _BESIDE_TEXT: Final = frozenset(("type", "text", "annotations", "logprobs", "pro
 _REFUSAL: Final = frozenset(("type", "refusal"))
 
 
-def read_item(value: object, path: str, passed: PassedOver | None = None) -> Item:
-    """One item. A message may leave its type out. Unknown keys go to `passed`."""
+def read_item(value: object, path: str, warnings: RequestWarnings | None = None) -> Item:
+    """One item. A message may leave its type out. Unknown keys go to `warnings`."""
     if not isinstance(value, dict):
         invalid("an item is a JSON object", path)
     item = cast("Json", value)
@@ -240,22 +240,22 @@ def read_item(value: object, path: str, passed: PassedOver | None = None) -> Ite
             f"items of type {kind!r} are not supported; known are {', '.join(_KINDS)}",
             f"{path}.type",
         )
-    read = read_struct((passed or PassedOver()).keep_fields(item, known, path), known, path)
+    read = read_struct((warnings or RequestWarnings()).drop_unknown_fields(item, known, path), known, path)
     caller = read.caller
     if caller is not None and caller.get("type") != "direct":
         unsupported("calls are made by the model itself, not by programs", f"{path}.caller")
     return read
 
 
-def texts_of(content: str | list[Any] | None, path: str, passed: PassedOver | None = None) -> tuple[str, ...]:
+def texts_of(content: str | list[Any] | None, path: str, warnings: RequestWarnings | None = None) -> tuple[str, ...]:
     """The parts of a content as texts. They follow one another without a gap, but what describes a file or an image
-    stands on lines of its own: `[end of file]` belongs to no sentence. Unknown keys go to `passed`."""
+    stands on lines of its own: `[end of file]` belongs to no sentence. Unknown keys go to `warnings`."""
     if content is None:
         return ()
     if isinstance(content, str):
         return (content,)
-    passed = passed or PassedOver()
-    texts = [_text_of(part, f"{path}[{at}]", passed) for at, part in enumerate(content)]
+    warnings = warnings or RequestWarnings()
+    texts = [_text_of(part, f"{path}[{at}]", warnings) for at, part in enumerate(content)]
     for at in range(len(texts) - 1):
         ends_line = not texts[at] or texts[at].endswith("\n")
         if not ends_line and (_is_described(content[at]) or _is_described(content[at + 1])):
@@ -268,7 +268,7 @@ def _is_described(part: object) -> bool:
     return kind != "refusal" and kind not in _TEXT_PARTS
 
 
-def _text_of(given: object, path: str, passed: PassedOver) -> str:
+def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
     if isinstance(given, str):
         return given
     if not isinstance(given, dict):
@@ -276,10 +276,10 @@ def _text_of(given: object, path: str, passed: PassedOver) -> str:
     part = cast("Json", given)
     kind = part.get("type")
     if kind == "refusal":
-        return _text_at(passed.keep_known(part, _REFUSAL, path), "refusal", path)
+        return _text_at(warnings.drop_unknown(part, _REFUSAL, path), "refusal", path)
     if kind in _TEXT_PARTS:
-        return _text_at(passed.keep_known(part, _BESIDE_TEXT, path), "text", path)
-    return describe_part(part, path, passed)
+        return _text_at(warnings.drop_unknown(part, _BESIDE_TEXT, path), "text", path)
+    return describe_part(part, path, warnings)
 
 
 def _text_at(part: Json, name: str, path: str) -> str:

@@ -28,7 +28,7 @@ from harmonia.parts import call_of, is_visible
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import error_result
 from harmonia.serve.api.fields import invalid
-from harmonia.serve.api.passed_over import PassedOver
+from harmonia.serve.api.request_warnings import RequestWarnings
 from harmonia.serve.api.responses import items as wire
 from harmonia.serve.api.responses.items import Item, McpApprovalRequest, read_item, texts_of
 from harmonia.serve.api.responses.output_items import error_text
@@ -92,11 +92,11 @@ class Waiting(msgspec.Struct, frozen=True):
         return self.approves and self.by_hand is None
 
 
-def read_entries(values: Sequence[object] | str, path: str, passed: PassedOver | None = None) -> list[Entry]:
-    """The items of an input; a text is what the user says. Unknown keys go to `passed`."""
+def read_entries(values: Sequence[object] | str, path: str, warnings: RequestWarnings | None = None) -> list[Entry]:
+    """The items of an input; a text is what the user says. Unknown keys go to `warnings`."""
     if isinstance(values, str):
         return [Entry(wire.MessageItem(role="user", content=values), path)]
-    return [Entry(read_item(value, f"{path}[{at}]", passed), f"{path}[{at}]") for at, value in enumerate(values)]
+    return [Entry(read_item(value, f"{path}[{at}]", warnings), f"{path}[{at}]") for at, value in enumerate(values)]
 
 
 def additional_tools(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Json]]]:
@@ -112,7 +112,7 @@ class Reading:
     `unsealed` has, by their paths, the messages of items whose seals were opened and still say what the items say.
     `handed` has the calls that the client knows of, because an item says them, by their identities. `paths` has, by
     their identities as well, the paths of the entries that the assistant's messages come from. `unfinished` is the text
-    of the assistant's, or its reasoning, that the last entry is: the model could go on with it. `passed` has the
+    of the assistant's, or its reasoning, that the last entry is: the model could go on with it. `warnings` has the
     unknown keys of contents that came with this request.
     """
 
@@ -124,7 +124,7 @@ class Reading:
         # By their identities, messages that the client wrote, and neither the store nor a seal vouches for.
         self.written: dict[int, Message] = {}
         self.unfinished: Message | None = None
-        self.passed = PassedOver()
+        self.warnings = RequestWarnings()
         self._joined = 0
         self._offer = offer
         self._seals = seals
@@ -276,7 +276,7 @@ class Reading:
         """Whether the message says nothing; then the answer's warnings say that it is not there."""
         is_empty = canonical.is_empty(message)
         if is_empty and not entry.is_past:
-            self.passed.note_empty(entry.path)
+            self.warnings.add_empty_message(entry.path)
         return is_empty
 
     def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry, before: Message | None) -> None:
@@ -411,8 +411,8 @@ class Reading:
 
     def _texts(self, content: str | list[Any] | None, entry: Entry, field: str) -> tuple[str, ...]:
         # The client has had the warnings about what stands in an older request.
-        passed = None if entry.is_past else self.passed
-        return texts_of(content, f"{entry.path}.{field}", passed)
+        warnings = None if entry.is_past else self.warnings
+        return texts_of(content, f"{entry.path}.{field}", warnings)
 
     def _output_texts(self, output: str | list[Any], entry: Entry) -> tuple[str, ...]:
         """What a tool answered. Parts of a shell's output have no text of their own, and are told as JSON."""

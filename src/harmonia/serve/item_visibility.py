@@ -14,16 +14,16 @@ _MARK: Final = f'{REASONING}"'.encode()
 _WITHOUT_TEXT: Final = ("type", "id", "status", "harmonia_continues", "encrypted_content")
 
 
-def shown_item(wire: bytes, settings: Settings) -> bytes:
+def visible_item(wire: bytes, settings: Settings) -> bytes:
     """The JSON of an item; where the operator hides reasoning, without the text of any."""
     # Most items tell by their bytes that they are none, which is many times faster than to read them.
     if settings.analysis == "shown" or _MARK not in wire:
         return wire
     item: Json = json.loads(wire)  # with integers of any size
-    return encode(without_text(item)) if is_reasoning(item) else wire
+    return encode(without_reasoning_text(item)) if is_reasoning(item) else wire
 
 
-def without_text(item: Json) -> Json:
+def without_reasoning_text(item: Json) -> Json:
     """A reasoning item, as it would be if the server had never shown more of it. Its seal stays."""
     bare = {name: value for name, value in item.items() if name in _WITHOUT_TEXT}
     if "summary" in item:

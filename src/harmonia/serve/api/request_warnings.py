@@ -25,7 +25,7 @@ _OURS: Final = "harmonia_"
 _MOST_NAMED: Final = 8
 
 
-class PassedOver:
+class RequestWarnings:
     """Collects unknown keys while a request is read: each once, with the place where it first stood."""
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class PassedOver:
         self._others = 0
         self._empty: list[str] = []  # the places of messages without any text
 
-    def note_empty(self, path: str) -> None:
+    def add_empty_message(self, path: str) -> None:
         """A message there says nothing, and is left out."""
         self._empty.append(path.removeprefix("$."))
 
-    def keep_known(self, given: Json, known: Collection[str], path: str) -> Json:
+    def drop_unknown(self, given: Json, known: Collection[str], path: str) -> Json:
         """The object without its unknown keys. Raises where one of them is ours."""
         if all(name in known for name in given):
             return given
@@ -46,14 +46,14 @@ class PassedOver:
                 self._note(name, known, path)
         return {name: value for name, value in given.items() if name in known}
 
-    def keep_fields(self, given: Json, kind: Any, path: str) -> Json:
+    def drop_unknown_fields(self, given: Json, kind: Any, path: str) -> Json:
         """The same with the fields of a struct, and of the structs that it holds."""
         fields = _fields_of(kind)
-        kept = self.keep_known(given, fields, path)
+        kept = self.drop_unknown(given, fields, path)
         for name, held in fields.items():
             value = kept.get(name) if held is not None else None
             if isinstance(value, dict):
-                kept = {**kept, name: self.keep_fields(cast("Json", value), held, f"{path}.{name}")}
+                kept = {**kept, name: self.drop_unknown_fields(cast("Json", value), held, f"{path}.{name}")}
         return kept
 
     def _note(self, name: str, known: Collection[str], path: str) -> None:
@@ -68,7 +68,7 @@ class PassedOver:
             self._places[shown] = path.removeprefix("$.")
 
     @property
-    def warnings(self) -> list[str]:
+    def texts(self) -> list[str]:
         """What to tell the client."""
         told = [f"{path}: the unknown key {name!r} was ignored" for name, path in self._places.items()]
         if self._others:
