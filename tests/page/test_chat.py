@@ -146,7 +146,7 @@ def test_a_full_context_is_said_before_anything_is_sent(start_server: StartServe
     expect(count.get_by_role("meter")).to_have_count(1)
     visit.type("word " * 300)
     warning = visit.page.locator(".composer [role=alert]", has_text="The context is full")
-    expect(warning).to_contain_text("the model reads 150")
+    expect(warning).to_contain_text("the model reads at most 150")
     expect(count).to_have_text(re.compile(r"^about \d+ tokens, [2-9]\d\d % of the context$"))
     assert count.evaluate("(node) => getComputedStyle(node).color") == warning.evaluate(
         "(node) => getComputedStyle(node).color"

@@ -211,7 +211,7 @@ def test_a_search_leads_to_the_words(start_server: StartServer, open_page: OpenP
     heading = visit.page.get_by_role("heading", name="Chapter 13")
     expect(heading).to_be_in_viewport()
     assert "/turn_" in visit.page.url
-    marked = "[...CSS.highlights.get('sought') ?? []].map(String)"
+    marked = "[...CSS.highlights.get('search-words') ?? []].map(String)"
     visit.wait_until(lambda: visit.page.evaluate(marked) == ["Chapter 13"])
     expect(visit.page.get_by_role("heading", name="Chapter 20")).not_to_be_in_viewport()
 

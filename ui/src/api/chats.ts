@@ -12,10 +12,10 @@ export interface TurnDetails {
   /** Seconds from the request to the first token, and to the last. */
   first_token_s?: number;
   total_s?: number;
-  /** How long the model spoke, without tools and waiting, and how many tokens it said in that time. */
+  /** Seconds in which the model generated, without tools and waiting, and the tokens that it generated in that time. */
   spoken_s?: number;
   spoken_tokens?: number;
-  /** It came with a file: results of tools in it were not given by the person here. */
+  /** Imported from a file: the person here did not give the tool results in it. */
   imported?: boolean;
   /** By the position of an item: how long it took, in seconds. */
   item_s?: Record<string, number>;

@@ -11,7 +11,7 @@ export interface OutsideText {
   text: string;
   start_char: number;
   tokens: number;
-  /** Where they were asked for. */
+  /** Only where the request included token ids. */
   ids?: number[];
 }
 

@@ -1,7 +1,7 @@
 /**
- * A chat as the server keeps it, checked. The server does not look at details and settings, and an import may bring
- * items of any form, so nothing in here can be trusted to have its type. What cannot be read is left out, and the turn
- * says so in its warnings. Pure.
+ * Validates a chat that the server stored. The server does not check details and settings, and an import may bring items
+ * of any shape, so no field can be trusted to have its type. What cannot be read is left out, and a warning of the turn
+ * says so. Pure.
  */
 
 import type { ChatSettings, Turn, TurnDetails, TurnStatus, WholeChat } from "./chats";
@@ -35,7 +35,7 @@ const CALL: Record<string, Check> = { name: isText, arguments: isText };
 const ERROR: Check = (value) =>
   isText(value) || shaped({ message: optional(isText), content: optional(listOf(shaped({ text: optional(isText) }))) })(value);
 
-/** By type: the fields that are read without looking. Items of other types are passed over where they are shown. */
+/** By type: the fields whose types the page relies on. Items of unknown types are kept. */
 const ITEMS: Record<string, Record<string, Check>> = {
   message: { role: oneOf("user", "assistant", "system", "developer"), content: isContent, phase: optional(isText) },
   reasoning: {
@@ -82,24 +82,26 @@ const SETTINGS: Record<keyof ChatSettings, Check> = {
 };
 const STATUSES: readonly TurnStatus[] = ["in_progress", "completed", "incomplete", "failed", "cancelled"];
 
-/** The fields that are what they should be, those that nobody here knows included. */
-function fitting(value: unknown, checks: Record<string, Check>): { fields: Fields; dropped: number } {
+/** The fields that pass their checks, and those without a check. Null counts as absent. */
+function validFields(value: unknown, checks: Record<string, Check>): { fields: Fields; dropped: number } {
   if (!isObject(value)) return { fields: {}, dropped: value == null ? 0 : 1 };
-  const kept = Object.entries(value).filter(([name, each]) => !Object.hasOwn(checks, name) || (each != null && checks[name]?.(each)));
-  return { fields: Object.fromEntries(kept), dropped: Object.values(value).filter((each) => each != null).length - kept.filter(([, each]) => each != null).length };
+  const isChecked = (name: string): boolean => Object.hasOwn(checks, name);
+  const given = Object.entries(value).filter(([name, each]) => !isChecked(name) || each != null);
+  const kept = given.filter(([name, each]) => !isChecked(name) || checks[name]?.(each));
+  return { fields: Object.fromEntries(kept), dropped: given.length - kept.length };
 }
 
-const words = (count: number, what: string): string =>
+const lostWords = (count: number, what: string): string =>
   count === 1 ? `1 ${what} of this turn could not be read and is not shown` : `${count} ${what}s of this turn could not be read and are not shown`;
 
 function readTurn(value: unknown): Turn | null {
   if (!isObject(value) || !isText(value.id) || !optional(isText)(value.parent)) return null;
   const given = Array.isArray(value.items) ? (value.items as unknown[]) : [];
   const items = given.filter(isItem);
-  const { fields, dropped } = fitting(value.details, DETAILS);
+  const { fields, dropped } = validFields(value.details, DETAILS);
   const details = fields as TurnDetails;
   const lost = given.length - items.length + (Array.isArray(value.items) || value.items == null ? 0 : 1);
-  const warnings = [...(lost > 0 ? [words(lost, "item")] : []), ...(dropped > 0 ? [words(dropped, "detail")] : [])];
+  const warnings = [...(lost > 0 ? [lostWords(lost, "item")] : []), ...(dropped > 0 ? [lostWords(dropped, "detail")] : [])];
   return {
     ...(value as unknown as Turn),
     parent: (value.parent as string | null | undefined) ?? null,
@@ -111,7 +113,7 @@ function readTurn(value: unknown): Turn | null {
   };
 }
 
-/** The chat in an answer of the server. */
+/** The chat in the body of a server response. */
 export function readChat(value: unknown): WholeChat {
   const chat = isObject(value) ? value : {};
   const turns = (Array.isArray(chat.turns) ? (chat.turns as unknown[]) : []).map(readTurn).filter((turn) => turn !== null);
@@ -119,8 +121,7 @@ export function readChat(value: unknown): WholeChat {
     ...(chat as unknown as WholeChat),
     title: isText(chat.title) ? chat.title : "",
     leaf: isText(chat.leaf) ? chat.leaf : null,
-    settings: fitting(chat.settings, SETTINGS).fields as ChatSettings,
+    settings: validFields(chat.settings, SETTINGS).fields as ChatSettings,
     turns,
   };
 }
-

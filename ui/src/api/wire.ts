@@ -93,7 +93,7 @@ export interface McpCallItem extends ItemBase {
   harmonia_by_hand?: boolean | null;
 }
 
-/** The tools of an MCP server that the request names. Sent back, they are not listed again. */
+/** The tools of an MCP server that the request declares. Where the item is sent back, they are not listed again. */
 export interface ListedToolsItem extends ItemBase {
   type: "mcp_list_tools";
   server_label: string;
@@ -132,7 +132,7 @@ export interface Usage {
   output_tokens: number;
   total_tokens: number;
   input_tokens_details?: { cached_tokens?: number };
-  /** Chats that were saved by an older page have the channels in here. */
+  /** Chats that an older page saved have the channels in here. */
   output_tokens_details?: { reasoning_tokens?: number; harmonia_channels?: Record<string, number> };
   /** What each channel cost, headers and stops included: `analysis`, `commentary`, `final`, `other`; calls are `calls`. */
   harmonia_channels?: Record<string, number>;
@@ -147,7 +147,7 @@ export interface ResponseResource {
   incomplete_details: { reason?: string } | null;
   usage: Usage | null;
   warnings?: string[];
-  /** Why it failed or is incomplete, more exactly than the error's code and the reason, which are OpenAI's. */
+  /** Why it failed or is incomplete, more precisely than OpenAI's error codes and reasons can say. */
   harmonia_reason?: string;
   harmonia_sampled?: SampledEntry[];
 }

@@ -72,7 +72,7 @@ export class LiveAnswer {
   private readonly frames: Frames;
   private isDrawing = false;
   private counted = 0;
-  /** Seconds of reasoning that is hidden. */
+  /** Seconds of hidden reasoning. */
   private silent = 0;
   private last: ResponseResource | null = null;
   /** Where the items of the stream begin in the turn; known when the first one comes. */
@@ -207,7 +207,7 @@ export class LiveAnswer {
     const index = this.offset + outputIndex;
     const there = this.growing[index];
     if (there !== undefined && outputIndex === 0 && there.continued === null) {
-      this.timing.token(); // its header was there before
+      this.timing.token(); // its header was written earlier
       there.continued = there.entry.item;
       there.entry.state.value = "running";
       this.timing.begin(index);
@@ -292,12 +292,12 @@ export class LiveAnswer {
 
   // ── drawing ──
 
-  /** What was spoken so far, in this answer and in what it goes on with: tokens, and the seconds that they took. */
+  /** Tokens generated so far and the seconds they took, together with those of the answer that this one continues. */
   private speech(): { tokens: number; seconds: number } {
     const { spoken_tokens = 0, spoken_s = 0 } = this.begun.details;
     const told = this.last?.usage?.output_tokens;
     if (told !== undefined) return { tokens: spoken_tokens + Math.max(0, told - this.timing.unheard), seconds: spoken_s + this.timing.spoken };
-    // Until then tokens are counted by their pieces. Reasoning that is hidden has none, so that its time does not count.
+    // Until the usage arrives, tokens are counted by their deltas. Hidden reasoning has none, so its time does not count either.
     const last = this.growing.at(-1);
     const silent = this.silent + (last !== undefined && isSilent(last) && isUnfinished(last.entry.item) ? (this.timing.seconds(last.entry.index) ?? 0) : 0);
     return { tokens: spoken_tokens + this.counted + this.timing.between, seconds: spoken_s + Math.max(0, this.timing.spoken - silent) };

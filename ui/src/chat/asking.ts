@@ -4,16 +4,14 @@ import { batch } from "@preact/signals";
 import type { Turn } from "../api/chats";
 import { serverInfo } from "../api/server";
 import type { ApprovalResponseItem, Effort, FunctionOutputItem, Item } from "../api/wire";
-import {
-  allowedAlready, approvalResponse, asksIn, callOutput, isMadeCall, madeBehind, toolName, usedApproval, waitingIn, withAnswer, withMadeCall,
-  type Choice,
-} from "./decisions";
+import { allowedAlready, approvalResponse, asksIn, callOutput, toolName, waitingIn, withAnswer, type Choice } from "./decisions";
 import { isListing, isOnlyAnswers } from "./items";
 import { forgetLeft, keepLeft } from "./left";
 import { canContinue as isContinuable, DEFAULT_EFFORT, requestFor } from "./request";
 import { startRun, type Ended, type Run } from "./run";
 import { branch, changeSettings, chat, dismissFailure, fail, isBusy, keep, leaf, running, saver, settings, tree, waitingFor } from "./state";
 import { childrenOf, parentOf, pathTo, put } from "./tree";
+import { callsOf, isMadeCall, usedApproval, withMadeCall } from "./used_approvals";
 import { newTurn, nowSeconds, toContinue } from "./versions";
 
 /** The answers under way, by their chats; each chat has one at most. */
@@ -35,7 +33,7 @@ export function answer(behind: string | null, { effort, into }: { effort?: Effor
   const used = into?.details.effort ?? effort ?? settings.value.effort ?? DEFAULT_EFFORT;
   let begun = into ?? newTurn(tree.value, behind, { role: "assistant", items: [], status: "in_progress", details: { effort: used } });
   if (begun.items.length === 0) {
-    const { items, item_s } = madeBehind(tree.value, behind === null ? undefined : tree.value.turns.get(behind));
+    const { items, item_s } = callsOf(tree.value, behind === null ? undefined : tree.value.turns.get(behind));
     begun = { ...begun, items, details: { ...begun.details, item_s } };
   }
   const continues = begun.items.length > 0;
@@ -67,7 +65,7 @@ function finish(run: Run, { turn, failure, sealsLeftOut }: Ended, asked: readonl
   else if (leaf.value === turn.id) allow(turn);
 }
 
-/** An approval that was sent is used already: send what came of it instead. False where that does not help. */
+/** The server refused an approval as used: send the call that came of it, too. False where that is not possible. */
 function askWithMadeCall(turn: Turn, requestId: string): boolean {
   const changed = withMadeCall(tree.value, pathTo(tree.value, turn.id), requestId);
   if (changed === null || chat.value === null) return false;
@@ -77,7 +75,7 @@ function askWithMadeCall(turn: Turn, requestId: string): boolean {
   return true;
 }
 
-/** In its place where the model said nothing; otherwise beside it, so that what came is kept. */
+/** Answers in the same turn where the model said nothing, otherwise in a turn beside it, so that what came is kept. */
 function again(turn: Turn): void {
   const { effort } = turn.details;
   if (!turn.items.every((item) => isMadeCall(item) || isListing(item))) return void regenerate(turn.id, effort);

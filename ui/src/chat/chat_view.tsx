@@ -26,7 +26,7 @@ export function ChatView() {
   }, [wantedChat, wantedTurn]);
   const turns = branch.value;
   const isEmpty = turns.length === 0;
-  // The address names a branch only as long as that is the one that is shown.
+  // An address that names a turn follows the branch that is shown.
   useEffect(() => {
     const { view, chat: id, turn } = route.peek();
     if (view !== "chat" || turn === null || chat.peek()?.id !== id || loading.peek() || turns.some((each) => each.id === turn)) return;

@@ -1,11 +1,9 @@
 /** What waits for the person at the end of a branch, and their answers as items. Pure. */
 
 import type { ChatSettings, Turn } from "../api/chats";
-import type { Failure } from "../api/client";
-import type { ApprovalRequestItem, ApprovalResponseItem, FunctionOutputItem, Item, McpCallItem } from "../api/wire";
+import type { ApprovalRequestItem, ApprovalResponseItem, FunctionOutputItem, Item } from "../api/wire";
 import { isOnlyAnswers, isUnfinished } from "./items";
 import { answersIn } from "./live_item";
-import type { Tree } from "./tree";
 
 export type Choice =
   | { kind: "once" }
@@ -23,7 +21,6 @@ export interface Waiting {
 export const NOTHING_WAITS: Waiting = { approvals: [], calls: [] };
 
 const NOT_ANSWERED = "The user did not answer this call, and wrote a message instead.";
-const RESULT_UNKNOWN = "This call was decided before, and its result is not known. It was not run again.";
 
 /** The turn of the model that asks something at the end of a branch, and the turn with the answers given so far. */
 export function asksIn(branch: readonly Turn[]): { asking: Turn | null; answers: Turn | null } {
@@ -35,7 +32,7 @@ export function asksIn(branch: readonly Turn[]): { asking: Turn | null; answers:
   return isOpen ? { asking: before, answers: last } : { asking: null, answers: null };
 }
 
-/** The turns of one answer, up to this one: where it waited for the person, it is several. */
+/** The assistant turns of one answer, up to this one. An answer that waited for the person has several. */
 export function legsTo(branch: readonly Turn[], id: string): Turn[] {
   let at = branch.findIndex((turn) => turn.id === id);
   const legs = branch.slice(at, at + 1);
@@ -94,63 +91,4 @@ export function allowedAlready(turn: Turn, waiting: Waiting, settings: ChatSetti
     (item): item is ApprovalRequestItem =>
       item.type === "mcp_approval_request" && item.id != null && waiting.approvals.includes(item.id) && always.has(toolName(item)),
   );
-}
-
-// ── calls that were decided before: an approval works once ──
-
-/** Whether an item is the call that a request for approval became. */
-export const isMadeCall = (item: Item): item is McpCallItem & { approval_request_id: string } =>
-  item.type === "mcp_call" && item.approval_request_id != null;
-
-/** The call that a request became, in whichever branch, and how long it took. */
-function madeCall(tree: Tree, requestId: string): { call: McpCallItem; seconds: number | undefined } | null {
-  for (const turn of tree.turns.values()) {
-    for (const [index, item] of turn.items.entries()) {
-      if (isMadeCall(item) && item.approval_request_id === requestId && !isUnfinished(item)) {
-        return { call: item, seconds: turn.details.item_s?.[index] };
-      }
-    }
-  }
-  return null;
-}
-
-/** What another answer to a turn of decisions begins with: the calls that came of them, so that none is made again. */
-export function madeBehind(tree: Tree, decisions: Turn | undefined): { items: Item[]; item_s: Record<number, number> } {
-  const items: Item[] = [];
-  const item_s: Record<number, number> = {};
-  for (const each of decisions?.role === "user" ? decisions.items : []) {
-    const made = each.type === "mcp_approval_response" ? madeCall(tree, each.approval_request_id) : null;
-    if (made === null) continue;
-    if (made.seconds !== undefined) item_s[items.length] = made.seconds;
-    items.push(made.call);
-  }
-  return { items, item_s };
-}
-
-/** The request for approval that the server says was decided before. Null where its call went along already. */
-export function usedApproval(failure: Failure, input: readonly Item[]): string | null {
-  const at = failure.code === "approval_used" ? /input\[(\d+)\]\.approval_request_id$/.exec(failure.param ?? "")?.[1] : undefined;
-  const given = at === undefined ? undefined : input[Number(at)];
-  if (given?.type !== "mcp_approval_response") return null;
-  const id = given.approval_request_id;
-  return input.some((item) => isMadeCall(item) && item.approval_request_id === id) ? null : id;
-}
-
-/**
- * The turn of a branch that has to have the call that a request became, with that call. Where nobody knows what came of
- * it (the answer was stopped while the tool ran, say), the call says so.
- */
-export function withMadeCall(tree: Tree, branch: readonly Turn[], requestId: string): Turn | null {
-  const given = branch.flatMap((turn) => turn.items).find((item) => item.type === "mcp_approval_response" && item.approval_request_id === requestId);
-  const request = branch.flatMap((turn) => turn.items).find((item) => item.type === "mcp_approval_request" && item.id === requestId);
-  const turn = branch[branch.findIndex((each) => given !== undefined && each.items.includes(given)) + 1];
-  if (given?.type !== "mcp_approval_response" || request?.type !== "mcp_approval_request" || turn?.role !== "assistant") return null;
-  const { name, server_label } = request;
-  const call: McpCallItem = madeCall(tree, requestId)?.call ?? {
-    type: "mcp_call", name, server_label, arguments: given.harmonia_arguments ?? request.arguments,
-    error: RESULT_UNKNOWN, approval_request_id: requestId, status: "failed",
-  };
-  const others = turn.items.filter((item) => !isMadeCall(item) || item.approval_request_id !== requestId);
-  const first = others.findIndex((item) => !isMadeCall(item));
-  return { ...turn, items: others.toSpliced(first < 0 ? others.length : first, 0, call) };
 }

@@ -89,8 +89,8 @@ function requestWords(failure: Failure, said: string): FailureWords {
       };
     case "approval_used":
       return {
-        title: "This call was decided before",
-        what: "An approval works once, and so does a refusal. Regenerate the answer before it: the model may make the call again.",
+        title: "This call was already approved or refused",
+        what: "Each approval or refusal can be used only once. Regenerate the answer that asked for it: the model may make the call again.",
         action: "none",
       };
     default:

@@ -72,7 +72,7 @@ export function isCall(item: Item): boolean {
   return item.type === "function_call" || item.type === "mcp_call" || item.type === "mcp_approval_request";
 }
 
-/** Whether it lists the tools of a server: nothing that the model said, and nothing to show. */
+/** Whether an item lists an MCP server's tools. The model did not write it, and the page does not show it. */
 export function isListing(item: Item): boolean {
   return item.type === "mcp_list_tools";
 }

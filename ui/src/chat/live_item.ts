@@ -113,7 +113,7 @@ export class Entry implements LiveItem {
     this.result.value = resultOf(item);
   }
 
-  /** What the turn behind has to say to a call or an approval, and who gave the results in it. */
+  /** Applies the answer that the next turn has for a call or an approval; `by` is who gave the results in that turn. */
   answer(answers: ReadonlyMap<string, Item>, by: CallResult["by"] = "person"): void {
     const given = answers.get(this.callId ?? this.id ?? "");
     if (given === undefined) return;

@@ -1,10 +1,10 @@
 /**
  * How long an answer took, by the clock that is handed in: to the first token, to the last, and each item.
  *
- * Speed is tokens divided by the time in which the model spoke. That time runs from the first sign of each sampling on; it
- * stands still from the end of a call that the server runs until the model is heard again, so that neither tools nor
- * the reading of the next prompt count. What the model wrote before its first sign, a header, is not in that time, so
- * it does not count as spoken either. Speed is unknown until there is enough to divide.
+ * Speed is tokens divided by the time in which the model spoke. That time starts with the first visible sign of each
+ * completion. It pauses from the end of a call that the server runs until the next sign of the model, so that neither
+ * tools nor the prefill of the next prompt count. Tokens before the first sign (a header) are outside that time, so they
+ * do not count as spoken either. Speed is unknown until there is enough to divide.
  */
 
 import type { Item } from "../api/wire";
@@ -34,15 +34,10 @@ export function unheardTokens(item: Item): number {
   return CALL_HEADER_TOKENS + Math.ceil(letters / LETTERS_PER_TOKEN);
 }
 
-/** Whether the model made the item: one that it asked for and the person allowed is made by the server. */
+/** Whether the model wrote the item. The server writes a call that the person approved. */
 export function isSpoken(item: Item): boolean {
   if (item.type === "mcp_call") return item.approval_request_id == null;
   return ["message", "reasoning", "function_call", "mcp_approval_request"].includes(item.type);
-}
-
-export interface Before {
-  total_s?: number | undefined;
-  first_token_s?: number | undefined;
 }
 
 export class Timing {
@@ -52,19 +47,20 @@ export class Timing {
   private readonly items = new Map<number, { from: number; to: number | null }>();
   private speaksFrom: number | null = null;
   private spoke = 0;
-  /** Tokens that were written before a sign of them could be seen, and those between two items, of which no piece comes. */
+  /** Tokens that the model wrote before its first sign. */
   unheard = 0;
+  /** Tokens between two items, for which no deltas come. */
   between = 0;
 
   /** `before` is what an answer that is continued took already. */
   constructor(
     private readonly clock: Clock,
-    private readonly before: Before = {},
+    private readonly before: { total_s?: number | undefined; first_token_s?: number | undefined } = {},
   ) {
     this.asked = clock();
   }
 
-  /** The model said something; `unheard` tokens of it came before, where it was silent until now. */
+  /** The model said something. `unheard` is how many tokens it wrote for that before this first sign. */
   token(unheard = 0): void {
     this.first ??= this.clock();
     if (this.speaksFrom !== null) {

@@ -26,7 +26,7 @@ export function channelsOf(usage: Usage): Record<string, number> | undefined {
   return usage.harmonia_channels ?? usage.output_tokens_details?.harmonia_channels;
 }
 
-/** What an answer cost that waited for the person in between: the turns that it is made of, as one. */
+/** The details of an answer that waited for the person: those of its turns, added up. */
 export function joinDetails(legs: readonly TurnDetails[]): TurnDetails {
   return legs.reduce((before, more) => {
     const usage = addUsage(before.usage, more.usage ?? null);

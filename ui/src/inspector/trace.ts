@@ -47,7 +47,7 @@ export function toneOfChannel(channel: string): Tone {
 export const countOf = (message: InspectedMessage): number =>
   message.tokens.header + message.tokens.body + message.tokens.stop;
 
-/** `60 tokens`; of a text it is what it would be encoded to. */
+/** `60 tokens`; `about 60 tokens` where the input was text, which may have been tokenized otherwise. */
 export const tokensOf = ({ tokens, counts_are_exact }: Inspection): string => `${counts_are_exact ? "" : "about "}${counted(tokens, "token")}`;
 
 const listed = new WeakMap<Inspection, readonly Piece[]>();

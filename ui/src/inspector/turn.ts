@@ -33,7 +33,7 @@ export async function traceOf(chatId: string, turnId: string, signal: AbortSigna
   return { trace: { ...trace, notes: [...trace.notes, ...changedArguments([...cut.branch, cut.turn])] }, title: chat.title };
 }
 
-/** The tokens have the arguments that a tool was run with; here is what the model asked for where a person changed them. */
+/** Notes on calls whose arguments a person changed. The tokens have only the arguments that the tool was run with. */
 export function changedArguments(path: readonly Turn[]): string[] {
   const items = path.flatMap((turn) => turn.items);
   return items.flatMap((item) => {

@@ -10,7 +10,7 @@
  * 3. What is done never changes. Only the last block of each level is open.
  *
  * Lists and quotes hold blocks of their own, `DEPTH` levels deep; what is deeper is text. Reference links, footnotes and
- * HTML, but for the few tags of `inline.ts`, are not supported: they are shown as they were written.
+ * HTML, except for the few tags of `tags.ts`, are not supported: they are shown as they were written.
  */
 
 import { Balance } from "./balance";

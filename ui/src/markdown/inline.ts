@@ -1,9 +1,9 @@
 /**
  * Inline Markdown as HTML: emphasis, code, links, formulas, citations. The HTML goes through `clean.ts` and nowhere else.
  *
- * HTML in the text is text, but for a few tags without attributes that models write for what Markdown has no sign for:
- * `<br>`, and pairs of `<sub>`, `<sup>` and `<kbd>`. Images are links that say so: nothing is loaded. A link that may not be followed is its text
- * with the address behind it. Reference links and footnotes stay as they were written.
+ * HTML is shown as text, except for a few tags without attributes that models write where Markdown has no syntax:
+ * `<br>`, and pairs of `<sub>`, `<sup>` and `<kbd>`. Images are links that say so: nothing is loaded. A link that may not
+ * be followed is its text with the address after it. Reference links and footnotes stay as they were written.
  */
 
 import { Marked, type Token, type Tokens } from "marked";

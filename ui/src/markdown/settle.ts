@@ -8,7 +8,7 @@
 import { PAIRED_TAGS } from "./tags";
 
 const TAG = new RegExp(`<(/?)(${PAIRED_TAGS})>`, "iy");
-/** What may become one of the tags: `<`, `</su`, `<br /`. */
+/** The beginning of one of the tags at the end of the text: `<`, `</su`, `<br /`. */
 const HALF_TAG = /<(?:\/?(?:s|su|sub|sup|k|kb|kbd)?|b|br *\/?)$/i;
 
 export function settle(text: string): string {
@@ -64,7 +64,7 @@ function closersOf(text: string): string {
   return open.closers();
 }
 
-/** What was opened and not closed yet, by what closes it. */
+/** The marks and tags that are open, each as the text that closes it. */
 class Open {
   private readonly stack: string[] = [];
   private readonly counts = new Map<string, number>();

@@ -63,7 +63,7 @@ export async function deleteListed(id: string): Promise<void> {
   if (route.value.chat === id) go({ view: "chat", chat: null, turn: null });
 }
 
-/** A chat that was just opened, begun or renamed, in its place in the list: the newest stands first. A new name moves nothing. */
+/** A chat that was just opened, begun or renamed, in its place in the list: the newest stands first. Renaming does not move it. */
 export function placed(list: readonly ListedChat[], chat: Chat): readonly ListedChat[] {
   const known = list.find((each) => each.id === chat.id);
   if (known !== undefined && known.updated_at >= chat.updated_at) {

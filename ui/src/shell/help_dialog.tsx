@@ -12,7 +12,7 @@ import { SHORTCUTS } from "./shortcuts";
 export function HelpDialog({ onClose }: OverlayProps) {
   const info = serverInfo.value;
   const [failure, setFailure] = useState<Failure | null>(null);
-  // A browser sends no key when it follows a link, and the server would refuse it.
+  // A browser sends no key when it follows a link, so the server would refuse the request.
   const saveDocs = async () => {
     setFailure(null);
     try {

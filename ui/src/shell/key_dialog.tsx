@@ -13,7 +13,7 @@ export function KeyDialog() {
   const onSubmit = (event: Event) => {
     event.preventDefault();
     setKey(key.value.trim(), remember.value);
-    void loadServerInfo().catch(() => undefined); // a wrong key is asked for again, also where it is the same
+    void loadServerInfo().catch(() => undefined); // a refused key opens this dialog again, even if it is the same key
   };
   return (
     <Dialog title="API key" onClose={() => (needsKey.value = false)}>

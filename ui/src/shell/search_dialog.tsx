@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ListedChat } from "../api/chats";
 import { failureOf, type Failure } from "../api/client";
-import { sought } from "../chat/sought";
+import { searchTarget } from "../chat/search_target";
 import { Dialog } from "../parts/dialog";
 import { isComposing } from "../parts/keys";
 import { go } from "../route";
@@ -58,7 +58,7 @@ export function SearchDialog({ onClose }: OverlayProps) {
     if (chat === undefined) return;
     onClose();
     const turn = chat.excerpt?.turn ?? null;
-    sought.value = turn === null ? null : { turn, query };
+    searchTarget.value = turn === null ? null : { turn, query };
     go({ view: "chat", chat: chat.id, turn });
   };
   const count = found?.length ?? 0;

@@ -59,7 +59,7 @@ export function Sidebar() {
   );
 }
 
-/** The address of a chat; of the open one, at the branch that is shown. */
+/** Copies the address of a chat; for the open chat, that of the branch that is shown. */
 async function copyLink(id: string): Promise<void> {
   const turn = openedChat.value?.id === id ? leaf.value : null;
   const isCopied = await copyText(new URL(hashOf({ view: "chat", chat: id, turn }), location.href).href);

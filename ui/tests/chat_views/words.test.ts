@@ -50,7 +50,7 @@ describe("words", () => {
     expect(promptWords(1, null)).toBe("about 1 token");
     expect(promptWords(760, 700)).toBe("about 760 tokens, 109 % of the context");
     expect(promptWords(650, 700, false)).toBe("650 tokens, 93 % of the context, 50 left");
-    expect(tooLongWords(760, 700)).toContain("about 760 tokens, and the model reads 700");
+    expect(tooLongWords(760, 700)).toContain("about 760 tokens, but the model reads at most 700");
   });
 
   it("cuts between words", () => {

@@ -125,7 +125,7 @@ export function Composer() {
             Stop
           </button>
         ) : (
-          <button type="submit" class="main round" disabled={isEmpty || isFull} title={isFull ? "It does not fit into the context" : "Send (Enter)"}>
+          <button type="submit" class="main round" disabled={isEmpty || isFull} title={isFull ? "The message does not fit into the context" : "Send (Enter)"}>
             <SendIcon />
             Send
           </button>

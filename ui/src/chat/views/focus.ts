@@ -9,8 +9,8 @@ export function focusInTurn(turn: string, label: string): void {
 }
 
 /**
- * To where the next message is written, unless something else has it: what is typed next goes there. Where that would
- * make a touch keyboard jump up, to the conversation.
+ * Focuses the message field, unless something else has the focus, so that what is typed next goes there. On a touch
+ * screen it focuses the conversation, so that no keyboard opens.
  */
 export function keepFocus(): void {
   requestAnimationFrame(() => {

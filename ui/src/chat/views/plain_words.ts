@@ -2,7 +2,7 @@
 
 /**
  * Not exact, and it need not be: a sign too many is read, a word is never left out but for those of code and pictures.
- * Takes time linear in the text: no expression may scan the same run of characters again from each of its places.
+ * Linear in the text: no expression may scan a run of characters again from each position in it.
  */
 export function plainWords(markdown: string): string {
   return markdown

@@ -1,4 +1,7 @@
-/** How full the context is: with the message that is being written, told by the server a moment after the typing stopped, and otherwise behind the last answer. */
+/**
+ * How full the context is: with the message that is being written, which the server counts a moment after typing stops;
+ * without one, after the last answer.
+ */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Turn } from "../../api/chats";
@@ -9,15 +12,15 @@ import { unanswered } from "../decisions";
 import { userItem } from "../items";
 import { requestFor } from "../request";
 import { type AttachedFile, branch, draft, running, settings, waitingFor } from "../session";
-import { contextUse, NEARLY_FULL, promptWords, tooLongWords } from "./words";
+import { contextUse, NEARLY_FULL, promptWords, shareOf, tooLongWords } from "./words";
 
 const WAIT_MS = 600;
 
 export interface PromptSize {
   /** Null where it is not known. */
   tokens: number | null;
-  /** Whether it is the size of what stands in the text field, and not of what stood there a moment ago. */
-  isOfNow: boolean;
+  /** Whether it was counted for the message as it is now, not as it was a moment ago. */
+  isCurrent: boolean;
 }
 
 /** How many tokens the next question takes. */
@@ -46,14 +49,14 @@ export function usePromptSize(files: readonly AttachedFile[]): PromptSize {
       stopped.abort();
     };
   }, [text, files, turns, waiting, chosen, info, isRunning, isEmpty]);
-  if (isEmpty || counted === null) return { tokens: null, isOfNow: false };
-  return { tokens: counted.tokens, isOfNow: counted.text === text && counted.files === files && counted.turns === turns };
+  if (isEmpty || counted === null) return { tokens: null, isCurrent: false };
+  return { tokens: counted.tokens, isCurrent: counted.text === text && counted.files === files && counted.turns === turns };
 }
 
 /** Whether the message does not fit, as far as is known. */
-export function isTooLong({ tokens, isOfNow }: PromptSize): boolean {
+export function isTooLong({ tokens, isCurrent }: PromptSize): boolean {
   const context = serverInfo.value?.context_tokens ?? null;
-  return isOfNow && tokens !== null && context !== null && tokens >= context;
+  return isCurrent && tokens !== null && context !== null && tokens >= context;
 }
 
 export function PromptCount({ size }: { size: PromptSize }) {
@@ -61,7 +64,7 @@ export function PromptCount({ size }: { size: PromptSize }) {
   const usage = branch.value.findLast((turn) => turn.details.usage !== undefined)?.details.usage;
   const used = size.tokens ?? (usage === undefined ? null : contextUse(usage, context).used);
   if (used === null) return <span class="prompt-count quiet" />;
-  const share = context === null || context === 0 ? null : used / context;
+  const share = shareOf(used, context);
   return (
     <span class={`prompt-count ${share !== null && share >= NEARLY_FULL ? "is-warning" : "quiet"}`}>
       {share !== null && <meter class="narrow-off" min={0} max={1} high={NEARLY_FULL} value={Math.min(share, 1)} aria-label="Share of the context" />}
@@ -70,7 +73,7 @@ export function PromptCount({ size }: { size: PromptSize }) {
   );
 }
 
-/** Said before it is sent: the server would refuse it. */
+/** Warns before a message is sent that the server would refuse as too long. */
 export function TooLong({ size }: { size: PromptSize }) {
   const context = serverInfo.value?.context_tokens ?? null;
   return (

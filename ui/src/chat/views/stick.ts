@@ -5,8 +5,8 @@ import { type Signal, signal } from "@preact/signals";
 /** So near to the end counts as at the end. */
 const NEAR_PX = 48;
 
-/** The version that was walked to last: it stands where the person looks. */
-export const walked: { to: string | null } = { to: null };
+/** The version that the person switched to last. It is in view already, so the page does not scroll to it. */
+export const lastSwitch: { to: string | null } = { to: null };
 
 export interface Place {
   top: number;

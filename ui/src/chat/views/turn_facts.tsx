@@ -6,11 +6,11 @@ import { serverInfo } from "../../api/server";
 import { legsTo } from "../decisions";
 import { branch } from "../session";
 import { joinDetails } from "../usage";
-import { channelWords, contextUse, inNumber, inPercent, inSeconds, inTokens, speedOf } from "./words";
+import { channelWords, contextUse, inNumber, inPercent, inSeconds, inTokens, NEARLY_FULL, speedOf } from "./words";
 
 const EDITED = "edited by you";
 
-/** The line, which opens the rest. `isOpen` and `onToggle` are the row's: the rest stands below it, so that nothing moves. */
+/** The short line, a button that opens `TurnFacts`. The row draws those below itself, so that the button does not move. */
 export function FactsLine({ turn, isOpen, onToggle }: { turn: Turn; isOpen: boolean; onToggle: () => void }) {
   const details = detailsTo(turn);
   const usage = details.usage;
@@ -56,7 +56,7 @@ export function TurnFacts({ turn }: { turn: Turn }) {
         </Fact>
       )}
       <Fact name="Context">
-        {context.share !== null && <meter min={0} max={1} high={0.9} value={context.share} aria-label="Share of the context" />}
+        {context.share !== null && <meter min={0} max={1} high={NEARLY_FULL} value={context.share} aria-label="Share of the context" />}
         {context.of === null || context.share === null
           ? `${inTokens(context.used)} used`
           : `${inNumber(context.used)} of ${inTokens(context.of)}, ${inPercent(context.share)}`}

@@ -7,11 +7,11 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Turn } from "../../api/chats";
 import { DownIcon } from "../../parts/icons";
 import { isOnlyAnswers } from "../answer";
+import { markWords, removeMarks, searchTarget } from "../search_target";
 import { branch, chat, regenerate, running } from "../session";
-import { markIn, sought, unmark } from "../sought";
 import { AssistantTurn } from "./assistant_turn";
 import { keepFocus } from "./focus";
-import { Stick, walked } from "./stick";
+import { lastSwitch, Stick } from "./stick";
 import { UserTurn } from "./user_turn";
 
 /** The turn that the address names, which is shown instead of the end. */
@@ -26,13 +26,13 @@ export function TurnList({ wanted }: { wanted: string | null }) {
     return stick.watch(scroller.current, column.current);
   }, [stick]);
   useLayoutEffect(() => {
-    if (wanted !== null && wanted === walked.to) return; // whoever walks from version to version looks at the place already
+    if (wanted !== null && wanted === lastSwitch.to) return; // it is in view already
     const aim = wanted === null ? null : drawnTurn(turns, wanted);
     if (aim === null) return stick.toEnd();
     stick.release();
     aim.scrollIntoView({ block: "start" });
   }, [chatId, wanted, turns.length === 0]);
-  const found = sought.value;
+  const found = searchTarget.value;
   useLayoutEffect(() => {
     const place = scroller.current;
     if (found === null || found.turn !== wanted || place === null || turns.length === 0) return;
@@ -40,10 +40,10 @@ export function TurnList({ wanted }: { wanted: string | null }) {
       const aim = drawnTurn(branch.peek(), found.turn);
       if (aim === null) return;
       stick.release();
-      markIn(aim, found.query);
+      markWords(aim, found.query);
     };
     look();
-    // Rich text is set after it was drawn as plain text. Whoever moves looks at something else.
+    // Rich text replaces the plain text that is drawn first, so mark again when it does, until the person scrolls or types.
     const drawn = new MutationObserver(look);
     drawn.observe(place, { childList: true, subtree: true, characterData: true });
     const end = (): void => drawn.disconnect();
@@ -52,7 +52,7 @@ export function TurnList({ wanted }: { wanted: string | null }) {
     return () => {
       end();
       for (const sign of signs) removeEventListener(sign, end, { capture: true });
-      unmark();
+      removeMarks();
     };
   }, [found, chatId, wanted, turns.length === 0]);
   // Whoever asks something wants to see what comes of it.
@@ -78,7 +78,7 @@ export function TurnList({ wanted }: { wanted: string | null }) {
   );
 }
 
-/** Where a turn is drawn: answers to calls are drawn with the answer before them. */
+/** The element that shows a turn. Answers to calls are shown with the assistant turn before them. */
 function drawnTurn(turns: readonly Turn[], id: string): HTMLElement | null {
   const before = turns[turns.findIndex((turn) => turn.id === id) - 1];
   return document.getElementById(id) ?? (before === undefined ? null : document.getElementById(before.id));

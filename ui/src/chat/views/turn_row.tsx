@@ -10,7 +10,7 @@ import { CopyButton } from "./copy_button";
 import { EFFORTS } from "./effort_select";
 import { focusInTurn, keepFocus } from "./focus";
 import { IconButton } from "./icon_button";
-import { walked } from "./stick";
+import { lastSwitch } from "./stick";
 import { FactsLine, TurnFacts } from "./turn_facts";
 
 export const EDIT_ANSWER = "Edit the answer";
@@ -95,7 +95,7 @@ export function Walker({ turn }: { turn: Turn }) {
   if (of < 2) return null;
   const walk = (to: string | null) => (): void => {
     if (to === null) return;
-    walked.to = to;
+    lastSwitch.to = to;
     showBranch(to);
     const id = chat.value?.id;
     if (id !== undefined) go({ view: "chat", chat: id, turn: to }, true);

@@ -93,28 +93,32 @@ export interface ContextUse {
   share: number | null;
 }
 
-/** How much of the context the conversation takes up behind this answer. */
-export function contextUse(usage: Usage, contextTokens: number | null): ContextUse {
-  const used = usage.input_tokens + usage.output_tokens;
-  const share = contextTokens === null || contextTokens === 0 ? null : used / contextTokens;
-  return { used, of: contextTokens, share };
+/** The share of the context that some tokens take up; null where its size is not known. */
+export function shareOf(tokens: number, contextTokens: number | null): number | null {
+  return contextTokens === null || contextTokens === 0 ? null : tokens / contextTokens;
 }
 
-/** From this share of the context on there is little room for an answer. */
+/** How much of the context the conversation takes up after this answer. */
+export function contextUse(usage: Usage, contextTokens: number | null): ContextUse {
+  const used = usage.input_tokens + usage.output_tokens;
+  return { used, of: contextTokens, share: shareOf(used, contextTokens) };
+}
+
+/** From this share of the context on, there is little room left for an answer. */
 export const NEARLY_FULL = 0.9;
 
-/** `about 120 tokens, 3 % of the context`; exact where it was counted by the model's server. */
+/** `about 120 tokens, 3 % of the context`; without `about` where the number is not an estimate. */
 export function promptWords(tokens: number, contextTokens: number | null, isEstimate = true): string {
   const words = `${isEstimate ? "about " : ""}${inTokens(tokens)}`;
-  if (contextTokens === null || contextTokens === 0) return words;
-  const share = tokens / contextTokens;
+  const share = shareOf(tokens, contextTokens);
+  if (contextTokens === null || share === null) return words;
   const left = share >= NEARLY_FULL && share < 1 ? `, ${inNumber(contextTokens - tokens)} left` : "";
   return `${words}, ${inPercent(share)} of the context${left}`;
 }
 
 export function tooLongWords(tokens: number, contextTokens: number): string {
   return (
-    `The context is full: with this message the conversation has about ${inTokens(tokens)}, and the model reads ${inNumber(contextTokens)}. ` +
+    `The context is full: with this message, the conversation has about ${inTokens(tokens)}, but the model reads at most ${inNumber(contextTokens)}. ` +
     "Shorten the message, delete earlier ones, or start a new chat."
   );
 }
