@@ -40,18 +40,23 @@ def is_report(value: Json) -> bool:
     return value["city"] == "Paris" and value["unit"] in ("celsius", "fahrenheit") and isinstance(value["degrees"], int)
 
 
+def check_weather_agent(got: Json) -> None:
+    """An agent of OpenAI's Agents SDK, in either language, called its tool in three turns, the last one streamed."""
+    assert WEATHER in got["answer"]
+    assert "sunny in Rome" in got["next"]
+    assert "sunny in Oslo" in got["streamed"] and got["deltas"] == got["streamed"]
+    assert [item for item in got["items"] if item != "reasoning_item_created"] == [
+        "tool_called",
+        "tool_output",
+        "message_output_created",
+    ]
+
+
 def test_agents_sdk(server: ServingProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-3", "agents_sdk.py")
     for api in ("responses", "chat"):
         got = said[api]
-        assert WEATHER in got["answer"]
-        assert "sunny in Rome" in got["next"]
-        assert "sunny in Oslo" in got["streamed"] and got["deltas"] == got["streamed"]
-        assert [item for item in got["items"] if item != "reasoning_item_created"] == [
-            "tool_called",
-            "tool_output",
-            "message_output_created",
-        ]
+        check_weather_agent(got)
         assert got["handed_to"] == "Weather"
         assert is_report(got["report"])
     # The model reasoned before it called. Over Chat Completions there is no place for reasoning that is sealed.
@@ -113,14 +118,7 @@ def test_ai_sdk(server: ServingProcess, tmp_path: Path) -> None:
 def test_agents_sdk_in_javascript(server: ServingProcess, tmp_path: Path) -> None:
     said = run_program(server, tmp_path, node(), JAVASCRIPT / "agents_sdk.mjs")
     for got in (said["responses"], said["chat"]):
-        assert WEATHER in got["answer"]
-        assert "sunny in Rome" in got["next"]
-        assert "sunny in Oslo" in got["streamed"] and got["deltas"] == got["streamed"]
-        assert [item for item in got["items"] if item != "reasoning_item_created"] == [
-            "tool_called",
-            "tool_output",
-            "message_output_created",
-        ]
+        check_weather_agent(got)
         assert got["handedTo"] == "Weather"
         assert is_report(got["report"])
     assert said["responses"]["items"][0] == "reasoning_item_created"

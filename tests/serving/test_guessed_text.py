@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from scripted import ScriptedEngine
 from served import fold, text_of
-from serving.safety.in_process import Answered, application, ask
+from serving.safety.in_process import Answered, application, ask, events_of
 
 Json = dict[str, Any]
 
@@ -29,11 +28,6 @@ def asked(folder: Path, path: str, body: Json, said: str, **settings: Any) -> An
     answered = asyncio.run(run())
     assert answered.status == 200, answered.body
     return answered
-
-
-def events_of(answered: Answered) -> list[Json]:
-    lines = [line.removeprefix(b"data: ") for line in answered.body.split(b"\n") if line.startswith(b"data: ")]
-    return [json.loads(line) for line in lines if line != b"[DONE]"]
 
 
 def test_a_chat_completion_hides_it_and_says_why_or_shows_it(tmp_path: Path) -> None:

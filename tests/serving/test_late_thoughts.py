@@ -4,7 +4,6 @@ and a stream, which cannot take anything back, says at its end what it said befo
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from harmonia.run.profiled import with_profile
 from scripted_text import ScriptedTextEngine
 from served import fold, text_of
-from serving.safety.in_process import Answered, application, ask
+from serving.safety.in_process import Answered, application, ask, events_of
 
 Json = dict[str, Any]
 
@@ -33,11 +32,6 @@ def asked(folder: Path, path: str, body: Json, *said: str, chunk: int = 1, **set
     answered = asyncio.run(run())
     assert answered.status == 200, answered.body
     return answered
-
-
-def events_of(answered: Answered) -> list[Json]:
-    lines = [line.removeprefix(b"data: ") for line in answered.body.split(b"\n") if line.startswith(b"data: ")]
-    return [json.loads(line) for line in lines if line != b"[DONE]"]
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000])

@@ -94,3 +94,9 @@ async def application(engine: Model, folder: Path, **options: Any) -> AsyncGener
     """The application in front of a service in front of this engine."""
     async with served(engine, folder, **options) as service:
         yield make_app(cast(HttpService, service), service.settings), service
+
+
+def events_of(answered: Answered) -> list[dict[str, Any]]:
+    """The events of a stream, without the [DONE] that ends a chat stream."""
+    lines = [line.removeprefix(b"data: ") for line in answered.body.split(b"\n") if line.startswith(b"data: ")]
+    return [json.loads(line) for line in lines if line != b"[DONE]"]
