@@ -20,7 +20,7 @@ from server_processes import WATCHDOG_S, environment_of
 
 MODEL = "gpt-oss-20b"  # as the pages call it
 CHAT_TOOL: Any = {"type": "function", "function": {name: WEATHER[name] for name in WEATHER if name != "type"}}
-DOCS = Path(__file__).parent.parent / "docs"
+GUIDES = Path(__file__).parent.parent / "docs" / "guides"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -46,7 +46,7 @@ class Guide:
 
 def read_guide(name: str, addresses: Mapping[str, str]) -> Guide:
     """A page, each address in it replaced by another."""
-    text = (DOCS / name).read_text()
+    text = (GUIDES / name).read_text()
     for address, other in addresses.items():
         assert address in text, f"{address} is not in {name}"
         text = text.replace(address, other)

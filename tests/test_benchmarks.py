@@ -230,7 +230,7 @@ def test_the_rivals_of_a_row_take_part_in_its_case() -> None:
 
 
 def test_the_documentation_shows_every_row() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
     results = page.partition(BEGIN)[2].partition(END)[0]
     assert [row.title for row in ROWS if f"| {row.title.strip()} |" not in results] == []
     assert "quick run" not in results

@@ -129,7 +129,7 @@ def test_inspect_shows_the_messages_and_what_is_wrong() -> None:
     result = run("inspect", "--model", "qwen3", "--width", "100")
     assert result.exit_code == 0 and "to functions.get_time" in result.stdout and "<|call|>" not in result.stdout
     broken = run("inspect", "--model", "qwen3", "--check", stdin=BROKEN)
-    assert broken.exit_code == 3 and "family.unclosed" in broken.stdout and "docs/errors.md" in broken.stdout
+    assert broken.exit_code == 3 and "family.unclosed" in broken.stdout and "docs/reference/errors.md" in broken.stdout
     described = json.loads(run("inspect", "--model", "qwen3", "--json", stdin=BROKEN).stdout)
     assert described["diagnostics"][0]["code"] == "family.unclosed"
 

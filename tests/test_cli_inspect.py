@@ -72,7 +72,7 @@ def test_the_whole_view() -> None:
         "    hint: models trained with a template that writes both `<|end|>` and\n"
         "          `<|return|>` do this\n"
         "\n"
-        "each code is explained in docs/faults.md\n"
+        "each code is explained in docs/reference/faults.md\n"
     )
 
 
@@ -303,8 +303,8 @@ def test_check_exits_with_3() -> None:
 def test_a_hint_is_shown_only_where_there_is_one() -> None:
     shown = view(stdin="<|channel|><|message|>Four.<|return|>")
     assert "header.empty_channel" in shown and "hint" not in shown and "strict" not in shown
-    assert shown.endswith("\n\neach code is explained in docs/faults.md\n")
-    assert "docs/faults.md" not in view(stdin=TEXT)
+    assert shown.endswith("\n\neach code is explained in docs/reference/faults.md\n")
+    assert "docs/reference/faults.md" not in view(stdin=TEXT)
 
 
 def test_what_strict_reports_too_is_said() -> None:

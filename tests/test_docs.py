@@ -17,7 +17,7 @@ from server_processes import server_process
 
 ROOT = Path(__file__).parent.parent
 SERVER = "127.0.0.1:8765"  # the address that the pages have
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # A fenced block and its language; a ```text block right behind a ```python block is what that one prints.
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -60,7 +60,7 @@ def run_console(session: str) -> str:
             continue
         command = line.removeprefix("$ ")
         printed.append(line + "\n")
-        environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+        environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
         ran = subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
         )
@@ -79,7 +79,7 @@ def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]
         yield SERVER
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_of_a_page_print_what_it_says(page: Path, server_url: str) -> None:
     blocks = [example for example in examples(page) if example.language == "python"]
     printed = run_blocks([example.code.replace(SERVER, server_url) for example in blocks])
@@ -97,13 +97,19 @@ def test_the_readme_has_working_code_by_line_ten() -> None:
 
 
 def test_every_error_code_has_a_paragraph_and_every_paragraph_a_code() -> None:
-    pages = "".join((ROOT / "docs" / name).read_text() for name in ("errors.md", "faults.md"))
+    pages = "".join((ROOT / "docs" / "reference" / name).read_text() for name in ("errors.md", "faults.md"))
     described = re.findall(r"^### `(.+)`$", pages, re.MULTILINE)
     assert described == [code.value for code in ErrorCode]
 
 
 def test_the_pages_that_are_written_from_code_are_up_to_date() -> None:
     subprocess.run([sys.executable, str(ROOT / "tools" / "write_docs.py"), "--check"], check=True)
+
+
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+\.md)\)", index.read_text())}
+    assert {page.resolve() for page in PAGES if page.parent.parent == index.parent} <= listed
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -33,7 +33,7 @@ from served import WEATHER, text_of
 from server_processes import run_harmonia, server_process
 from wire_servers import Asked, Wire, serving, unused_port
 
-PAGES = {"ollama": ("guide-ollama.md", "127.0.0.1:11434"), "vllm": ("guide-vllm.md", "127.0.0.1:8000")}
+PAGES = {"ollama": ("ollama.md", "127.0.0.1:11434"), "vllm": ("vllm.md", "127.0.0.1:8000")}
 LONGER_THAN_ALL = "word " * 20_000
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

@@ -3,7 +3,7 @@
     python tools/check_vllm.py model FOLDER      write the tiny gpt-oss of `make test-engines`, with a tokenizer
     python tools/check_vllm.py check URL MODEL   ask it, and print what was verified; exit code 1 if something was not
 
-docs/engines.md says how to start vLLM in between.
+docs/guides/engines.md says how to start vLLM in between.
 """
 
 from __future__ import annotations

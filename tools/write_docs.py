@@ -1,8 +1,8 @@
 """Write the pages that are made from code, so that the two cannot differ.
 
-    docs/cli.md          the command's own help
-    docs/faults.md       the table of faults and the transitions of the parser
-    docs/differences.md  what openai-harmony reads wrongly, as the tests record it, and what the drop-in reads
+    docs/reference/cli.md          the help of the command
+    docs/reference/faults.md       the table of faults and the transitions of the parser
+    docs/reference/differences.md  what openai-harmony reads wrongly, as the tests record it, and what the drop-in reads
 
 python tools/write_docs.py          write them
 python tools/write_docs.py --check  exit 1 if one would change
@@ -23,7 +23,7 @@ from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID
 
 ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
+REFERENCE = ROOT / "docs" / "reference"
 RECORDED = ROOT / "tests" / "data" / "parser-differences.jsonl"
 
 CLI_HEAD = """# The `harmonia` command
@@ -61,7 +61,7 @@ DIFFERENCES_HEAD = """# What openai-harmony reads wrongly, and the drop-in does 
 Written by `make docs` from the differences that the tests record; the tests run both on each of these inputs, and on
 thousands of others, well-formed and damaged, where no difference of another kind may show. A completion begins behind
 the prompt's `<|start|>assistant`; a conversation begins with its own `<|start|>`. Differences that are not about
-parsing are in [migration](migration.md).
+parsing are in [migration](../guides/migration.md).
 
 1. [Read otherwise, strict or not](#read-otherwise-strict-or-not): the reference accepts the input and makes something
    else of it.
@@ -189,7 +189,7 @@ PAGES = {"cli.md": cli_page, "faults.md": faults_page, "differences.md": differe
 
 def main() -> None:
     for name, write in PAGES.items():
-        text, page = write(), DOCS / name
+        text, page = write(), REFERENCE / name
         if "--check" not in sys.argv:
             page.write_text(text)
         elif not page.exists() or page.read_text() != text:

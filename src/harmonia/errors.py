@@ -8,7 +8,7 @@
     └─ StoreError     the store's fault
 
 The type says whose fault it was, `code` what went wrong, `at` where. Programs decide by these three; the
-message is for people and may change. Each code has a paragraph in docs/errors.md.
+message is for people and may change. Each code has a paragraph in docs/reference/errors.md.
 """
 
 from __future__ import annotations

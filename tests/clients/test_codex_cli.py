@@ -21,7 +21,7 @@ from serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
 
 pytestmark = pytest.mark.clients
 
-PAGE = Path(__file__).parents[2] / "docs" / "codex.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "codex.md"
 # An image of one pixel.
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -42,7 +42,7 @@ TERMINAL = ("response.completed", "response.failed", "response.incomplete", "err
 
 def guide_to(llama: LlamaServer, server_url: str = "http://127.0.0.1:8765") -> Guide:
     addresses = {"127.0.0.1:8080": llama.url, "127.0.0.1:8765": server_url}
-    return read_guide("guide-llama-cpp.md", {name: url.removeprefix("http://") for name, url in addresses.items()})
+    return read_guide("llama-cpp.md", {name: url.removeprefix("http://") for name, url in addresses.items()})
 
 
 def put_in_front_of(llama: LlamaServer, folder: Path) -> Any:

@@ -232,7 +232,7 @@ def check_completion(tokens: list[int], demand: Demand) -> None:
     try:
         is_strictly_read(tokens, demand)
     except StreamError as error:
-        # The one thing that docs/grammars.md admits to: a number that is JSON, and larger than any float.
+        # The one thing that docs/concepts/grammars.md admits to: a number that is JSON, and larger than any float.
         assert error.code is ErrorCode.BODY_ARGUMENTS_NOT_JSON
         content = parse(tokens, role="assistant").messages[-1].content
         assert not has_no_number_beyond_floats(json.loads(str(content)))

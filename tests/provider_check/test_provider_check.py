@@ -196,7 +196,7 @@ def test_a_model_that_is_not_listed_is_asked_all_the_same() -> None:
 
 
 def test_every_check_is_described() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "provider-check.md").read_text()
     described = set(re.findall(r"`([\w.]+)`", page.partition("## The checks")[2]))
     assert {name.removeprefix("chat.").removeprefix("responses.") for name in NAMES} <= described
 

@@ -1,4 +1,4 @@
-"""docs/schemas.md tells the truth: its code runs, and prints what the page shows."""
+"""docs/concepts/schemas.md tells the truth: its code runs, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from harmonia.schema import to_typescript
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "schemas.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "concepts" / "schemas.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 TYPES, ENTRIES = (
     re.findall(r"^\| `(.*?)`(?: or `.*?`)? \| `(.*?)` \|$", table.replace("\\|", "|"), re.MULTILINE)

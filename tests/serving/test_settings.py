@@ -310,7 +310,7 @@ def test_the_printed_settings_read_again_are_the_same(tmp_path_factory: pytest.T
 
 
 def test_the_page_lists_every_setting_with_its_default_where_that_is_a_number() -> None:
-    page = (ROOT / "docs" / "server.md").read_text()
+    page = (ROOT / "docs" / "guides" / "server.md").read_text()
     table = page.partition("### All of them")[2].partition("\n## ")[0]
     listed: dict[str, str] = {}
     for row in table.splitlines():
@@ -333,7 +333,7 @@ def test_the_page_lists_every_setting_with_its_default_where_that_is_a_number() 
 def test_the_page_lists_every_metric_with_its_labels() -> None:
     from harmonia.serve.http.metrics import Metrics
 
-    page = (ROOT / "docs" / "server.md").read_text()
+    page = (ROOT / "docs" / "guides" / "server.md").read_text()
     registry: Any = vars(Metrics())["_registry"]
     for metric in registry._collector_to_names:
         name = metric._name + ("_total" if metric._type == "counter" else "")

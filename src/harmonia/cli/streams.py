@@ -21,7 +21,7 @@ from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary, find_spelli
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# What opens a call or a thought of the models that docs/model-families.md tells of.
+# What opens a call or a thought of the models that docs/guides/model-families.md tells of.
 _OTHER_FAMILIES: Final = re.compile(
     r"<think>|</think>|<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|?tool_call\|?>|<start_function_call>|```tool_code"
 )

@@ -292,7 +292,7 @@ class View(msgspec.Struct, frozen=True):
             left_out = sum(map(len, runs[_FIRST_FAULTS:]))
             yield self._paint(f"⋮ {left_out:,} more; --full shows them", dim=True)
         yield ""
-        page = "docs/faults.md" if self.is_harmony else "docs/errors.md"
+        page = "docs/reference/faults.md" if self.is_harmony else "docs/reference/errors.md"
         yield from self._wrapped("", f"each code is explained in {page}", "")
 
     def _runs_of_faults(self, diagnostics: Sequence[Diagnostic]) -> list[list[int]]:

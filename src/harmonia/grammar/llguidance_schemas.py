@@ -2,7 +2,7 @@
 
 llguidance refuses a schema that has a keyword it does not know how to hold, and passes over some silently. Here every
 keyword is looked at: what it holds stays, what only describes is left out, and what it does not hold is left out and
-reported. Nothing is made narrower, with two exceptions that docs/grammars.md tells: properties come in the order in
+reported. Nothing is made narrower, with two exceptions (see docs/concepts/grammars.md): properties come in the order in
 which they are declared, and a number with a bound is written without an exponent.
 
 References lead to definitions at the top of the schema, wherever they pointed to. What is made here compiles, unless

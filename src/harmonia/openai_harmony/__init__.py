@@ -1,6 +1,6 @@
 """A drop-in for openai-harmony 0.0.8: the same names, signatures, JSON, tokens and errors, by our renderer and parser.
 
-Change `import openai_harmony` to `from harmonia import openai_harmony`. docs/migration.md says what else changes.
+Change `import openai_harmony` to `from harmonia import openai_harmony`. docs/guides/migration.md lists other changes.
 """
 
 from harmonia.openai_harmony.encoding import HarmonyEncoding, HarmonyEncodingName, load_harmony_encoding

@@ -1,8 +1,8 @@
 """The table of faults: what may be wrong with a stream, what strict raises, and what tolerant makes of it.
 
-The code that finds a fault names it by its code only; everything that is said about it stands here, and the page
-docs/faults.md is written from it. Examples are input with special tokens spelled out; those that are marked as
-completions begin behind the prompt's `<|start|>assistant`.
+The code that finds a fault names it by its code only; everything else about it is here, and docs/reference/faults.md is
+written from it. Examples are input with special tokens spelled out; those marked as completions begin after the
+prompt's `<|start|>assistant`.
 """
 
 from __future__ import annotations

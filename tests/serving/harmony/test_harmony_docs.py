@@ -1,4 +1,4 @@
-"""Every example of docs/harmony-endpoints.md, sent to a real server."""
+"""Every example of docs/reference/harmony-endpoints.md, sent to a real server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from http_servers import running
 
-PAGE = Path(__file__).parents[3] / "docs" / "harmony-endpoints.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "harmony-endpoints.md"
 _EXAMPLE = re.compile(r"```sh\n(?P<command>curl .*?)\n```\n(?:```json\n(?P<answer>.*?)\n```\n)?", re.DOTALL)
 
 

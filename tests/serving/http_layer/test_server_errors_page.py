@@ -1,4 +1,4 @@
-"""docs/server-errors.md says what problems.py does."""
+"""docs/reference/server-errors.md says what problems.py does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, St
 from harmonia.serve import problems
 from harmonia.serve.problems import problem_of
 
-PAGE = (Path(__file__).parents[3] / "docs" / "server-errors.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "server-errors.md").read_text()
 KINDS: tuple[type[HarmonyError], ...] = (InputError, StreamError, ToolError, EngineError, StoreError)
 
 

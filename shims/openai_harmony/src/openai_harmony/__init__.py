@@ -1,4 +1,4 @@
-"""Harmonia's drop-in under the name of the original. See docs/migration.md of Harmonia."""
+"""Harmonia's drop-in under the name of the original. See docs/guides/migration.md of Harmonia."""
 
 from typing import TYPE_CHECKING
 

@@ -183,7 +183,7 @@ def _check_mcp(path: Path) -> Finding:
         servers = read_servers(path)
     except HarmonyError as error:
         where = "" if str(path) in error.message else f"{path}, {error.at}: "
-        return Finding("mcp", "fail", where + error.message, "docs/mcp.md says what it looks like")
+        return Finding("mcp", "fail", where + error.message, "docs/guides/mcp.md says what it looks like")
     lost = [
         f"{server.name}: {server.command}"
         for server in servers

@@ -128,6 +128,6 @@ async def _check_stream(server: Server, model: str) -> Finding:
         return Finding("stream", "fail", "an event is not what it should be", "see that no proxy changes the stream")
     if last.type not in _TERMINAL:
         because = f": {last.code}" if last.code else ""
-        advice = "docs/server-errors.md explains the code; its log says more" if because else "see its log"
+        advice = "docs/reference/server-errors.md explains the code; its log says more" if because else "see its log"
         return Finding("stream", "fail", f"an answer ended with {last.type or 'no event'}{because}", advice)
     return Finding("stream", "ok", f"an answer of {count} events, to its end, in {time.monotonic() - started:.1f} s")

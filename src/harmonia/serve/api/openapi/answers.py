@@ -63,7 +63,7 @@ ANSWERS: Final[dict[str, Json]] = {
                     "message": STRING,
                     "type": one_of("malformed_harmony"),
                     "param": or_null(STRING),
-                    "code": described(STRING, "The fault; docs/faults.md explains each."),
+                    "code": described(STRING, "The fault; docs/reference/faults.md explains each."),
                     "at": ref("Position"),
                 }
             ),
@@ -242,9 +242,9 @@ ANSWERS: Final[dict[str, Json]] = {
             "repair": described(STRING, "What a tolerant parse does about it."),
             "strict": described(STRING, "What a strict parse does."),
         },
-        said="A fault. docs/faults.md explains each code.",
+        said="A fault. docs/reference/faults.md explains each code.",
     ),
-    "Event": record({"type": STRING}, said="What happened, in order; docs/parsing.md lists the types."),
+    "Event": record({"type": STRING}, said="What happened, in order; docs/concepts/parsing.md lists the types."),
     "Parsed": record(
         {
             "input": one_of("tokens", "text", "stripped", "sse"),

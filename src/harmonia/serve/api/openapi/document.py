@@ -112,7 +112,7 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
 
 def error_codes() -> list[tuple[int, str, str, str]]:
     """What may go wrong: the status, the type, the code that clients see, and our own, which has a paragraph in
-    docs/errors.md."""
+    docs/reference/errors.md."""
     rows: list[tuple[int, str, str, str]] = []
     for code in ErrorCode:
         kind = _CLASSES.get(code.value.partition(".")[0])

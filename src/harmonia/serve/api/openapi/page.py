@@ -199,7 +199,7 @@ def _errors(codes: Sequence[tuple[int, str, str, str]]) -> Iterator[str]:
     yield '<section><h2 id="errors">Errors</h2>'
     yield _prose('All have one shape: `{"error": {"message", "type", "param", "code"}}`. Programs go by `code`.')
     rows = [(str(status), _code(kind), _code(code), _code(ours)) for status, kind, code, ours in codes]
-    yield _table(("Status", "Type", "Code", "In docs/errors.md"), rows)
+    yield _table(("Status", "Type", "Code", "In docs/reference/errors.md"), rows)
     yield "</section>"
 
 
