@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -10,9 +11,11 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 
 from harmonia import ErrorCode
+from harmonia.cli import main
 from server_processes import server_process
 
 ROOT = Path(__file__).parent.parent
@@ -52,15 +55,19 @@ def run_blocks(blocks: list[str]) -> list[str]:
     return ran.stdout.split(f"{_NEXT}\n")
 
 
-def run_console(session: str) -> str:
-    """What a session prints: lines that begin with `$ ` are commands, a `\\` at their end goes on."""
+def run_console(session: str, folder: Path) -> str:
+    """What a session prints: lines that begin with `$ ` are commands, a `\\` at their end continues them."""
     printed: list[str] = []
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT / "src"),
+        "XDG_STATE_HOME": str(folder),
+    }
     for line in session.replace("\\\n", "").splitlines():
         if not line.startswith("$ "):
             continue
         command = line.removeprefix("$ ")
         printed.append(line + "\n")
-        environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
         ran = subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
         )
@@ -80,7 +87,7 @@ def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_examples_of_a_page_print_what_it_says(page: Path, server_url: str) -> None:
+def test_the_examples_of_a_page_print_what_it_says(page: Path, server_url: str, tmp_path: Path) -> None:
     blocks = [example for example in examples(page) if example.language == "python"]
     printed = run_blocks([example.code.replace(SERVER, server_url) for example in blocks])
     for example, output in zip(blocks, printed, strict=True):
@@ -88,12 +95,54 @@ def test_the_examples_of_a_page_print_what_it_says(page: Path, server_url: str) 
             assert output == example.output, f"in {page.name}:\n{example.code}"
     for example in examples(page):
         if example.language == "console":
-            assert run_console(example.code) == example.code.replace("\\\n", ""), f"in {page.name}"
+            assert run_console(example.code, tmp_path) == example.code.replace("\\\n", ""), f"in {page.name}"
 
 
 def test_the_readme_has_working_code_by_line_ten() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert any(line.startswith("```python") for line in lines[:8])
+
+
+def test_the_readme_is_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_installs_of_the_readme_are_possible() -> None:
+    # As written, but nothing is downloaded or installed. pip reads NO_BUILD_ISOLATION the other way round.
+    offline = {"PIP_DRY_RUN": "1", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    blocks = [example.code for example in examples(ROOT / "README.md") if example.language == "sh"]
+    commands = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    assert commands
+    for command in commands:
+        arguments = shlex.split(command)
+        assert arguments[0] == "pip", f"no test runs this command of the README: {command}"
+        ran = subprocess.run(
+            [sys.executable, "-m", *arguments], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **offline}
+        )
+        assert ran.returncode == 0 and "does not provide the extra" not in ran.stderr, ran.stdout + ran.stderr
+
+
+def test_the_measurements_of_the_readme_are_those_of_the_benchmarks() -> None:
+    table = (ROOT / "README.md").read_text().partition("|---:|\n")[2].partition("\n\n")[0]
+    results = (ROOT / "docs" / "reference" / "benchmarks.md").read_text()
+    assert table and [row for row in table.splitlines() if f"\n{row}" not in results] == []
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """The calls of `harmonia` in the shell blocks of a page: the words after `harmonia`."""
+    blocks = [example.code for example in examples(page) if example.language == "sh"]
+    lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+    return [shlex.split(line.partition(" |")[0], comments=True)[1:] for line in lines if line.startswith("harmonia ")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=lambda page: page.name)
+def test_the_command_accepts_what_the_pages_tell_a_reader_to_type(page: Path) -> None:
+    for arguments in commands_of(page):
+        command: click.Command | None = main
+        while isinstance(command, click.Group):
+            _, command, arguments = command.resolve_command(click.Context(command), arguments)
+        assert command
+        command.make_context(command.name, arguments)  # raises a UsageError for what it does not accept
 
 
 def test_every_error_code_has_a_paragraph_and_every_paragraph_a_code() -> None:
