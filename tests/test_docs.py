@@ -161,7 +161,21 @@ def test_the_index_lists_every_page() -> None:
     assert {page.resolve() for page in PAGES if page.parent.parent == index.parent} <= listed
 
 
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", _BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / shlex.split(target)[0]).exists(), f"{page.name}: {target}"
+    for page in [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"))]:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", _BLOCK.sub("", page.read_text())):
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors_of(linked), f"{page.name}: {target}#{anchor}"
+
+
+def test_files_that_pages_mention_exist() -> None:
+    for page in PAGES:
+        for path in re.findall(r"`((?:tests|fuzz|tools|benchmarks|examples)/[\w/.-]+)`", page.read_text()):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
