@@ -28,9 +28,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent))
 
-from server_processes import server_process  # noqa: E402
+from tests.support.servers.server_processes import server_process  # noqa: E402
 
 HOST = b"host: localhost\r\n"
 BODY = b'{"model": "demo", "input": "Hello", "store": false}'

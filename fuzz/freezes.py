@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 
 from freezing_inputs import FREEZING  # noqa: E402
@@ -28,13 +28,13 @@ from freezing_inputs import FREEZING  # noqa: E402
 async def measure(name: str) -> str:
     import msgspec
     from health_watch import HealthWatch
+    from tests.support.engines.scripted import ScriptedEngine, final
+    from tests.support.servers.in_process import application, ask
 
     from harmonia.grammar import Demand, grammar_for
     from harmonia.messages import ResponseFormat
-    from harmonia.run.tools.validation import schema_fault
+    from harmonia.run.tools.arguments import schema_fault
     from harmonia.vocabulary import default_vocabulary
-    from scripted import ScriptedEngine, final
-    from serving.safety.in_process import application, ask
 
     engine = ScriptedEngine(*[final("{}")] * 4)
     engine.traits = msgspec.structs.replace(engine.traits, takes_grammar="gbnf")

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 
 import requests  # noqa: E402
@@ -38,8 +38,7 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
     status_code_conformance,
     unsupported_method,
 )
-
-from serving.safety.in_process import application, ask  # noqa: E402
+from tests.support.servers.in_process import application, ask  # noqa: E402
 
 # A request that is allowed by the document may still be refused (a call id that nobody knows), so that every one is
 # accepted is not checked.

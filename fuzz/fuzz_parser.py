@@ -13,16 +13,17 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent))
 
 import atheris  # noqa: E402  # pyright: ignore[reportMissingImports] -- only where somebody fuzzes
 
 with atheris.instrument_imports(include=["harmonia.parser"]):  # pyright: ignore[reportUnknownMemberType]
     import harmonia.parser  # noqa: F401
 
+from tests.support.laws import Data, check_all_laws  # noqa: E402
+
 from harmonia.parser import FAULTS, Limits  # noqa: E402
 from harmonia.vocabulary import SPELLING_BY_ID, encode  # noqa: E402
-from laws import Data, check_all_laws  # noqa: E402
 
 # What two bytes mean as a token id: mostly ordinary tokens, special tokens within easy reach of a mutation.
 _SPECIALS = [200002, 200003, 200005, 200006, 200007, 200008, 200012, 199999, 199998, 200013, -1, 10**9]

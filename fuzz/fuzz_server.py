@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 
 from freezing_inputs import FREEZING  # noqa: E402
@@ -45,17 +45,17 @@ from strange_requests import (  # noqa: E402
     exploding,
     nested,
 )
+from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think  # noqa: E402
+from tests.support.servers.full_requests import CHAT, FULL_CHAT, FULL_REQUESTS, FULL_RESPONSE, RESPONSES  # noqa: E402
+from tests.support.servers.in_process import Answered, application, ask  # noqa: E402
 
 from harmonia.errors import ErrorCode  # noqa: E402
 from harmonia.run.engines import Chunk, Finish, Request  # noqa: E402
 from harmonia.run.engines.demo import DemoEngine  # noqa: E402
+from harmonia.serve.config.settings import Limits  # noqa: E402
 from harmonia.serve.http.logs import configure, withdraw  # noqa: E402
-from harmonia.serve.problems import _TABLE  # noqa: E402  # pyright: ignore[reportPrivateUsage]
-from harmonia.serve.settings import Limits  # noqa: E402
+from harmonia.serve.wire.error_responses import _TABLE  # noqa: E402  # pyright: ignore[reportPrivateUsage]
 from harmonia.vocabulary import MESSAGE  # noqa: E402
-from scripted import ScriptedEngine, calls, final, say, think  # noqa: E402
-from serving.safety.full_requests import CHAT, FULL_CHAT, FULL_REQUESTS, FULL_RESPONSE, RESPONSES  # noqa: E402
-from serving.safety.in_process import Answered, application, ask  # noqa: E402
 
 # Against a hang. A request of these takes milliseconds.
 WATCHDOG_S = 60

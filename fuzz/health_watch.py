@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from serving.safety.in_process import ask
+from tests.support.servers.in_process import ask
 
 EVERY_S = 0.02
 

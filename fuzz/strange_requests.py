@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from serving.safety.full_requests import RENDER, SCHEMA
-from serving.safety.spellings import HOSTILE
+from tests.support.servers.full_requests import RENDER, SCHEMA
+from tests.support.strategies.spellings import HOSTILE
 
 
 def nested(depth: int, *, is_list: bool = True) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from harmonia.vocabulary.ranks import read_shipped, write_tiktoken_file
-from oracle_cases import CASES
+from tests.support.oracle_cases import CASES
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part of the package
-
 from benchmarks.__main__ import main
 from benchmarks.agreement import Disagreement, agree_on_case, agree_on_start, first_difference
 from benchmarks.bench_parse import SEED_COMPLETION
@@ -23,7 +19,7 @@ from benchmarks.report import BEGIN, END, Report, write_between_markers
 from benchmarks.rivals import ENGINES
 from benchmarks.suites import CASES, ROWS, STARTS, cases_of, select
 
-ROOT = Path(__file__).parents[1]
+from tests.support.paths import ROOT
 
 
 class WrongWorker(WorkerProcess):

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part of the package
-
 from benchmarks.report import END, write_between_markers
 from benchmarks.server.__main__ import main
 from benchmarks.server.cases import Sample, check_same, check_stream, completion, make_cases, requests_for
@@ -20,7 +17,7 @@ from benchmarks.server.processes import ServerProcess
 from benchmarks.server.report import BEGIN, Report, make_line
 from benchmarks.server.rows import ROWS, Row, select
 
-ROOT = Path(__file__).parents[1]
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the client of the benchmarks polls as Linux does")
 

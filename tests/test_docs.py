@@ -16,9 +16,9 @@ import pytest
 
 from harmonia import ErrorCode
 from harmonia.cli import main
-from server_processes import server_process
+from tests.support.paths import ROOT
+from tests.support.servers.server_processes import server_process
 
-ROOT = Path(__file__).parent.parent
 SERVER = "127.0.0.1:8765"  # the address that the pages have
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

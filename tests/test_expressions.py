@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.regex_steps import Counter, TooManySteps, adversarial
 
 import harmonia
 from harmonia.grammar.json_rules import json_rules
 from harmonia.grammar.regex_search import is_found
 from harmonia.messages import Json
 from harmonia.run.engines.demo.fitting import Fitting
+from tests.support.regex_steps import Counter, TooManySteps, adversarial
 
 _SOURCES = Path(harmonia.__file__).parent
 _SMALL, _LARGE = 30, 300
@@ -33,22 +33,25 @@ _ENTRIES = ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "
 
 # Made while the program runs: by module and function, with what bounds the work.
 MADE_LATER: dict[tuple[str, str], str] = {
-    ("harmonia.formats.marks", "Finder.__init__"): "fixed spellings of a model family, each with its beginnings",
-    ("harmonia.formats.profiles", "ModelProfile.__post_init__"): "the operator's own; only compiled",
-    ("harmonia.formats.profiles", "resolve_profile"): "the operator's own, against the name of a model",
-    ("harmonia.formats.python_calls", "_with_python_names"): "names, and texts in quotes that end on their line",
-    ("harmonia.formats.spellings", "ControlSpellings.__init__"): "fixed spellings of a model family",
+    ("harmonia.families.marks", "Finder.__init__"): "fixed spellings of a model family, each with its beginnings",
+    ("harmonia.families.profiles", "ModelProfile.__post_init__"): "the operator's own; only compiled",
+    ("harmonia.families.profiles", "resolve_profile"): "the operator's own, against the name of a model",
+    ("harmonia.families.python_calls", "_with_python_names"): "names, and texts in quotes that end on their line",
+    ("harmonia.families.spellings", "ControlSpellings.__init__"): "fixed spellings of a model family",
     ("harmonia.grammar.llguidance_schemas", "_Reader._keep_pattern"): "one set, against one character",
     ("harmonia.grammar.llguidance_schemas", "_is_plain"): "only compiled",
     ("harmonia.openai_harmony.encoding", "_any_of"): "the spellings of special tokens",
-    ("harmonia.run.check.apis", "find_apis"): "the name of a model, in what a provider says",
+    ("harmonia.run.provider_check.apis", "find_apis"): "the name of a model, in what a provider says",
     ("harmonia.run.engines.demo.choosing", "_mentions"): "names of tools, in a text that was cut",
     ("harmonia.run.engines.demo.choosing", "_is_about"): "one word, in a text that was cut",
     ("harmonia.run.engines.demo.hints", "Hints.mentions"): "one fixed text",
-    ("harmonia.run.tools.misfits", "_describe"): "patterns of the owner's own tools; those of strangers are not tried",
-    ("harmonia.serve.api.unmet_forms", "in_clients_words"): "names of tools, in a sentence of ours",
     (
-        "harmonia.serve.chat_search",
+        "harmonia.run.tools.schema_errors",
+        "_describe",
+    ): "patterns of the owner's own tools; those of strangers are not tried",
+    ("harmonia.serve.wire.constraint_errors", "in_clients_words"): "names of tools, in a sentence of ours",
+    (
+        "harmonia.serve.saved_chats.search",
         "_best_place",
     ): "words of a search; white space between them is not given back",
     ("harmonia.vocabulary.long_runs", "_patterns"): "one run of one class, of which a text has as many as it has",
@@ -60,11 +63,11 @@ BOUNDED = {
     "harmonia.run.engines.demo.choosing._REFUSED": "the text is cut to some thousand characters before",
     "harmonia.run.engines.demo.speech._SUM": "the text is cut to some hundred characters before",
     "harmonia.run.tools.docstrings._REST_PARAMETER": "a line of the operator's own source",
-    "harmonia.run.tools.mcp_servers.configuration._VARIABLE": "a value of the operator's own file",
+    "harmonia.run.tools.mcp.configuration._VARIABLE": "a value of the operator's own file",
 }
 # Handed on, and then only matched.
 MATCHED = (
-    ("harmonia.formats.hermes", "WITH_JSON"),
+    ("harmonia.families.hermes", "WITH_JSON"),
     *(("harmonia.schema.declaration_reader", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
 )
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-FUZZ = Path(__file__).parent.parent / "fuzz"
+from tests.support.paths import ROOT
+
+FUZZ = ROOT / "fuzz"
 RUNS = (300, pytest.param(1_000, marks=pytest.mark.exhaustive))
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
-from engines_real.lessons import GREETING, GREETING_ANSWER, WEATHER_ANSWER, WEATHER_QUESTION
-from guide_pages import (
+from tests.run.engines.real.lessons import GREETING, GREETING_ANSWER, WEATHER_ANSWER, WEATHER_QUESTION
+from tests.support.engines.played_engines import OLLAMA_CONTEXT, VLLM_CONTEXT, PlayedEngine, playing
+from tests.support.guide_pages import (
     CHAT_TOOL,
     Guide,
     ask,
@@ -28,10 +29,9 @@ from guide_pages import (
     run_shell,
     verdicts_of,
 )
-from played_engines import OLLAMA_CONTEXT, VLLM_CONTEXT, PlayedEngine, playing
-from served import WEATHER, text_of
-from server_processes import run_harmonia, server_process
-from wire_servers import Asked, Wire, serving, unused_port
+from tests.support.servers.served import WEATHER, text_of
+from tests.support.servers.server_processes import run_harmonia, server_process
+from tests.support.servers.wire_servers import Asked, Wire, serving, unused_port
 
 PAGES = {"ollama": ("ollama.md", "127.0.0.1:11434"), "vllm": ("vllm.md", "127.0.0.1:8000")}
 LONGER_THAN_ALL = "word " * 20_000

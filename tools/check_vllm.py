@@ -19,13 +19,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from engines_real import lessons, tiny_gpt_oss
-from engines_real.real_engines import Answer, read
+from tests.run.engines.real import lessons, tiny_gpt_oss
+from tests.run.engines.real.real_engines import Answer, read
+
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.parts import visible_text
-from harmonia.run.engines.engine import Chunk, Request, Sampling
+from harmonia.run.engines.base import Chunk, Request, Sampling
 from harmonia.run.engines.vllm import VllmEngine
 from harmonia.run.loop import run
 from harmonia.vocabulary import CALL, FIRST_SPECIAL, RETURN, SPELLING_BY_ID, default_vocabulary

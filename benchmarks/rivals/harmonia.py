@@ -162,7 +162,7 @@ def _time_grammar(case: Case, inputs: list[Any]) -> list[tuple[float, Any]]:
             if case.action == "build":
                 results.append((seconds, grammar.text))
                 continue
-            from harmonia.run.engines.masking import Matcher
+            from harmonia.run.engines.grammar_mask import Matcher
 
             matcher, tokens = Matcher(grammar), completion_of(demand)
             seconds, masks = timed(lambda it=matcher, them=tokens: walk(it.mask, it.commit, them))

@@ -24,7 +24,7 @@ class Llguidance:
         from benchmarks.grammars import completion_of, counted, demand_of, walk
         from benchmarks.timing import timed, without_garbage_collection
         from harmonia.grammar.writing import grammar_for
-        from harmonia.run.engines import masking
+        from harmonia.run.engines import grammar_mask as masking
 
         llguidance: Any = __import__("llguidance")
         # The tokenizer and the limits that Harmonia gives it, so that both do the same work.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
+from harmonia.run.engines.base import Chunk, Finish, Request, Traits
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ from benchmarks.server.engine import PreparedEngine, Script
 from benchmarks.server.prepared import PreparedApp
 from harmonia.renderer import Renderer
 from harmonia.run.prompt import compose
-from harmonia.serve.api.responses.request import read_request
-from harmonia.serve.asked import Asked
+from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.http.server import KEEP_ALIVE_S, bind, loop_factory, serve
-from harmonia.serve.identity import Caller
+from harmonia.serve.responses.context import Asked
+from harmonia.serve.responses.request import read_request
+from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
-from harmonia.serve.settings import Limits, Settings
 
 Json = dict[str, Any]
 

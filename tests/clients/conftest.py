@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from openai import OpenAI
 
-from serving_process import ServingProcess, environment, serving
+from tests.support.servers.serving_process import ServingProcess, environment, serving
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from client_processes import CLIENTS, JAVASCRIPT, node, run_program
 from harmonia import Message, decode, render
-from serving_process import serving, write_capture
+from tests.support.clients.client_processes import CLIENTS, JAVASCRIPT, node, run_program
+from tests.support.servers.serving_process import serving, write_capture
 
 pytestmark = pytest.mark.clients
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from client_processes import CLIENTS, JAVASCRIPT, environment_of, node, offline, run_program
-from scripted import calls, final, think
-from serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
+from tests.support.clients.client_processes import CLIENTS, JAVASCRIPT, environment_of, node, offline, run_program
+from tests.support.engines.scripted import calls, final, think
+from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
 
 pytestmark = pytest.mark.clients
 

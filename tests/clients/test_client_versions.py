@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from client_processes import CLIENTS, JAVASCRIPT
+from tests.support.clients.client_processes import CLIENTS, JAVASCRIPT
 
 TABLE: dict[str, Any] = tomllib.loads((CLIENTS / "clients.toml").read_text())
 

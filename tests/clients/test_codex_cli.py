@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from client_processes import codex, offline
-from scripted import calls, final, think
-from serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
+from tests.support.clients.client_processes import codex, offline
+from tests.support.engines.scripted import calls, final, think
+from tests.support.paths import ROOT
+from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
 
 pytestmark = pytest.mark.clients
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "codex.md"
+PAGE = ROOT / "docs" / "guides" / "codex.md"
 # An image of one pixel.
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -15,8 +15,8 @@ from openai.types.chat import (
     ChatCompletionMessageParam,
 )
 
-from sdk_questions import CHAT_TOOL, QUESTION, WEATHER, Report
-from serving_process import ServingProcess
+from tests.support.clients.sdk_questions import CHAT_TOOL, QUESTION, WEATHER, Report
+from tests.support.servers.serving_process import ServingProcess
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello!"}]
 ASKED: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]

@@ -26,8 +26,8 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
-from sdk_questions import QUESTION, TOOL, WEATHER, Report
-from serving_process import ServingProcess
+from tests.support.clients.sdk_questions import QUESTION, TOOL, WEATHER, Report
+from tests.support.servers.serving_process import ServingProcess
 
 
 def call_of(response: Response | ParsedResponse[None]) -> ResponseFunctionToolCall:

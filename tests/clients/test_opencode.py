@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from client_processes import offline, opencode
-from serving_process import WATCHDOG_S, ServingProcess, serving
+from tests.support.clients.client_processes import offline, opencode
+from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, serving
 
 pytestmark = pytest.mark.clients
 

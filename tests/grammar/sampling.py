@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from harmonia import encode
 from harmonia.messages import Json
-from harmonia.run.engines.masking import Matcher
+from harmonia.run.engines.grammar_mask import Matcher
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, START
 
 _STOPS: Final = (CALL, RETURN, END)

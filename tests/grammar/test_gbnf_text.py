@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.damages import DEMAND
-from grammar.rule_reader import admits
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.completion import completion_grammar
 from harmonia.grammar.demand import Demand, TextForm
@@ -34,6 +32,8 @@ from harmonia.grammar.unspelled import MAX_COUNTED, unspelled
 from harmonia.grammar.written import Loss
 from harmonia.messages import ResponseFormat
 from harmonia.vocabulary import CALL, CHANNEL, RETURN
+from tests.grammar.damages import DEMAND
+from tests.grammar.rule_reader import admits
 
 A = Chars(((ord("a"), ord("c")),))
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from grammar.damages import sampled
 from harmonia import parse
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.grammar import GRAMMAR_KINDS, Demand, GrammarKind, TextForm
 from harmonia.grammar.writing import grammar_for
 from harmonia.messages import Json, ToolDescription, ToolNamespace
-from harmonia.run.engines.masking import Matcher
+from harmonia.run.engines.grammar_mask import Matcher
+from tests.grammar.damages import sampled
 
 
 def demand_of(schema: Any, name: str = "act", form: TextForm | None = None) -> Demand:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grammar.rule_reader import Generator, admits
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.json_rules import MAX_COMPARED, MAX_COUNT, json_rules
 from harmonia.grammar.pruning import pruned
 from harmonia.grammar.rules import Grammar, Node
 from harmonia.grammar.written import Loss
-from schema_strategies import any_schemas
+from tests.grammar.rule_reader import Generator, admits
+from tests.support.strategies.schemas import any_schemas
 
 WEATHER: dict[str, Any] = {
     "type": "object",

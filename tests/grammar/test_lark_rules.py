@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.apply_patch import APPLY_PATCH
-from grammar.rule_reader import Generator, admits
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.demand import TextForm
 from harmonia.grammar.lark_rules import text_rules
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_alternatives, regex_node
 from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES
+from tests.grammar.apply_patch import APPLY_PATCH
+from tests.grammar.rule_reader import Generator, admits
 
 
 def reads(definition: str, text: str) -> bool:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
 import jsonschema
 import pytest
 
-from grammar.apply_patch import APPLY_PATCH
-from grammar.damages import (
+from harmonia import Parser, StreamError, call_of, parse, render
+from harmonia.errors import ErrorCode
+from harmonia.grammar import Demand, TextForm
+from harmonia.grammar.completion import Begun, completion_grammar
+from harmonia.grammar.llguidance_writer import write_llguidance
+from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
+from harmonia.parser import FAULTS
+from harmonia.run.engines.grammar_mask import Matcher
+from harmonia.vocabulary import CHANNEL, END, FIRST_SPECIAL
+from tests.grammar.apply_patch import APPLY_PATCH
+from tests.grammar.damages import (
     DAMAGES,
     DEMAND,
     FUNCTIONS,
@@ -24,16 +32,8 @@ from grammar.damages import (
     comes_through,
     sampled,
 )
-from grammar.sampling import admitted_tokens, has_no_number_beyond_floats, sample, sample_restlessly
-from harmonia import Parser, StreamError, call_of, parse, render
-from harmonia.errors import ErrorCode
-from harmonia.grammar import Demand, TextForm
-from harmonia.grammar.completion import Begun, completion_grammar
-from harmonia.grammar.llguidance_writer import write_llguidance
-from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
-from harmonia.parser import FAULTS
-from harmonia.run.engines.masking import Matcher
-from harmonia.vocabulary import CHANNEL, END, FIRST_SPECIAL
+from tests.grammar.sampling import admitted_tokens, has_no_number_beyond_floats, sample, sample_restlessly
+from tests.support.paths import ROOT
 
 CITY: Json = {
     "type": "object",
@@ -95,7 +95,7 @@ FROM_THE_WILD = {"cap-11": [], "x-60": ["read"]}
 
 @pytest.mark.parametrize("identity", FROM_THE_WILD)
 def test_outputs_from_the_wild_come_through(identity: str) -> None:
-    lines = (Path(__file__).parent.parent / "data" / "wild-traces.jsonl").read_text().splitlines()
+    lines = (ROOT / "tests" / "data" / "wild-traces.jsonl").read_text().splitlines()
     raw = next(trace["raw"] for trace in map(json.loads, lines) if trace["id"] == identity)
     tools = ToolNamespace("functions", None, tuple(ToolDescription(name) for name in FROM_THE_WILD[identity]))
     demand = Demand(tools=(tools,) if tools.tools else ())

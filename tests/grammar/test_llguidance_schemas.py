@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
-from grammar.sampling import has_no_number_beyond_floats, sample
 from harmonia import decode, encode
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import WrittenGrammar
 from harmonia.grammar.llguidance_schemas import MAX_DEFINITIONS, MAX_DEPTH, held_schema
 from harmonia.parser.arguments import read_json
-from harmonia.run.engines.masking import Matcher
+from harmonia.run.engines.grammar_mask import Matcher
 from harmonia.vocabulary import RETURN
-from schema_strategies import any_schemas, lossless_schemas, reference_schemas
+from tests.grammar.sampling import has_no_number_beyond_floats, sample
+from tests.support.strategies.schemas import any_schemas, lossless_schemas, reference_schemas
 
 
 def grammar_of(schema: Any) -> str:

@@ -8,15 +8,15 @@ import json
 import jsonschema
 import pytest
 
-from grammar.damages import sampled
-from grammar.rule_reader import admits
-from grammar.schemas_in_use import SCHEMAS_IN_USE, InUse
 from harmonia.grammar import Demand, Loss
 from harmonia.grammar.json_rules import json_rules
 from harmonia.grammar.writing import grammar_for
 from harmonia.grammar.xgrammar_writer import MAX_LENGTH
 from harmonia.messages import ToolDescription, ToolNamespace
-from harmonia.run.engines.masking import Matcher
+from harmonia.run.engines.grammar_mask import Matcher
+from tests.grammar.damages import sampled
+from tests.grammar.rule_reader import admits
+from tests.grammar.schemas_in_use import SCHEMAS_IN_USE, InUse
 
 in_use = pytest.mark.parametrize("case", SCHEMAS_IN_USE.values(), ids=SCHEMAS_IN_USE.keys())
 

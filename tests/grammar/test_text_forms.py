@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.damages import sampled
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import Demand, TextForm
 from harmonia.grammar.completion import completion_grammar
@@ -12,7 +11,8 @@ from harmonia.grammar.demand import Syntax
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES, MAX_REPETITIONS, checked_form
 from harmonia.messages import ToolDescription, ToolNamespace
-from harmonia.run.engines.masking import Matcher
+from harmonia.run.engines.grammar_mask import Matcher
+from tests.grammar.damages import sampled
 
 TOOL = "functions.edit"
 

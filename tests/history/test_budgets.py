@@ -7,8 +7,6 @@ from functools import partial
 import pytest
 from hypothesis import given
 
-from chats import call, final, odd_chats, preamble, result, think, user
-from conversations import conversations
 from harmonia import (
     BROWSER,
     PYTHON,
@@ -25,7 +23,9 @@ from harmonia import (
 )
 from harmonia.history import Budget, RenderConversation, measure
 from harmonia.messages import Json
-from repeated import repeated
+from tests.support.repeated import repeated
+from tests.support.strategies.chats import call, final, odd_chats, preamble, result, think, user
+from tests.support.strategies.conversations import conversations
 
 RENDERERS: dict[str, RenderConversation] = {
     "as it is": render,

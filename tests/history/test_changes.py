@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chats import SYSTEM, call, final, odd_chats, result, think, user
 from harmonia import Conversation, ErrorCode, InputError, Message, decode, render
 from harmonia.history import KEEP_EVERYTHING, REFERENCE, LastTurns, compare, fit, prepare
+from tests.support.strategies.chats import SYSTEM, call, final, odd_chats, result, think, user
 
 tokens = st.lists(st.integers(0, 3), max_size=12)
 

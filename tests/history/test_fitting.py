@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chats import DEVELOPER, SYSTEM, call, final, odd_chats, result, think, user
 from harmonia import Conversation, ErrorCode, InputError, Message, Rendered, Renderer, Role, ToolDescription, render
 from harmonia.history import (
     DOCUMENTED,
@@ -24,6 +23,7 @@ from harmonia.history import (
     prepare,
     turns_of,
 )
+from tests.support.strategies.chats import DEVELOPER, SYSTEM, call, final, odd_chats, result, think, user
 
 SUMMARY = Message.user("Earlier: greetings.")
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chats import call, final, odd_chats, python, result, think, user
 from harmonia import Conversation, ErrorCode, InputError, Message, ToolCall, parts_of
 from harmonia.history import call_id, compare, join_results, pending_calls, prepare, turns_of
+from tests.support.strategies.chats import call, final, odd_chats, python, result, think, user
 
 
 def pairs(*messages: Message) -> list[tuple[int, int | None]]:

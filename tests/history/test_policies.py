@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from hypothesis import assume, given
 
-from chats import DEVELOPER, SYSTEM, call, final, odd_chats, ordinary_chats, preamble, python, result, think, user
-from conversations import reference_json
 from harmonia import Conversation, ErrorCode, InputError, Message, Role, render
 from harmonia.history import (
     DOCUMENTED,
@@ -26,8 +24,22 @@ from harmonia.history import (
     prepare,
 )
 from harmonia.messages import is_tool_address
-from oracle_cases import compared
-from repeated import repeated
+from tests.support.oracle_cases import compared
+from tests.support.repeated import repeated
+from tests.support.strategies.chats import (
+    DEVELOPER,
+    SYSTEM,
+    call,
+    final,
+    odd_chats,
+    ordinary_chats,
+    preamble,
+    python,
+    result,
+    think,
+    user,
+)
+from tests.support.strategies.conversations import reference_json
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from chats import DEVELOPER, SYSTEM, call, final, odd_chats, result, think, user
 from harmonia import Conversation, Message, Role, TrainOn, render
 from harmonia.history import join_results, turns_of
+from tests.support.strategies.chats import DEVELOPER, SYSTEM, call, final, odd_chats, result, think, user
 
 
 def places(*messages: Message) -> list[tuple[int, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-import conversations as wild
+import tests.support.strategies.conversations as wild
 from harmonia import (
     Conversation,
     DeveloperContent,

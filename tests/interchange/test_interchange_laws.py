@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
-import conversations as wild
+import tests.support.strategies.conversations as wild
 from harmonia import Conversation, DeveloperContent, InputError, Message, parse, render
 from harmonia.interchange import FORMATS, Exported, Format, from_chat_messages, from_responses_items, recognise
 from harmonia.interchange.chat import to_chat_messages
 from harmonia.interchange.responses_writing import to_responses_items
 from harmonia.vocabulary import FIRST_SPECIAL
-from interchange.interchange_strategies import kept_conversations
-from repeated import repeated
+from tests.interchange.interchange_strategies import kept_conversations
+from tests.support.repeated import repeated
 
 every_format = pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
 apis = pytest.mark.parametrize("name", ["chat", "responses"])

@@ -13,11 +13,11 @@ import pytest
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.sources import Model
-from harmonia.serve.page_files import is_built
-from harmonia.serve.settings import Settings
-from page_server import PageServer, page_server
-from page_views import WATCHDOG_MS, OpenPage, StartServer, Visit
+from harmonia.run.model_source import Model
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.page_files import is_built
+from tests.support.clients.page_views import WATCHDOG_MS, OpenPage, StartServer, Visit
+from tests.support.servers.page_server import PageServer, page_server
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # No sandbox, because tests may run as root; and nothing that a browser does by itself in the background.

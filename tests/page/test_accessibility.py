@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from playwright.sync_api import expect
 
 from harmonia.run.tools import Tool
-from harmonia.serve.server_tools import ServerTool
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, calls, final, think
+from harmonia.serve.models.server_tools import ServerTool
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, calls, final, think
+from tests.support.paths import ROOT
 
-_ROOT: Final = Path(__file__).parents[2]
-_AXE: Final = _ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+_AXE: Final = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 _MATTERS: Final = ("serious", "critical")
 _SCHEMA: Final = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _ANSWER: Final = (
@@ -23,7 +22,7 @@ _ANSWER: Final = (
 )
 # In the dark nothing is another but colours, and these are the rules that look at them.
 _OF_COLOURS: Final = ("color-contrast", "link-in-text-block")
-_BROKEN: Final = (_ROOT / "examples" / "broken-answer.txt").read_text()
+_BROKEN: Final = (ROOT / "examples" / "broken-answer.txt").read_text()
 _SCREENS: Final = [{"dark": False}, {"dark": True}, {"width": 375, "height": 720}]
 
 

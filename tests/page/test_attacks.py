@@ -15,10 +15,10 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import FilePayload, expect
 
-from page_payloads import PAYLOADS, mark_of, marked, named
-from page_server import PageServer
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine
+from tests.support.clients.page_payloads import PAYLOADS, mark_of, marked, named
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine
+from tests.support.servers.page_server import PageServer
 
 
 def _groups(size: int) -> list[range]:

@@ -14,8 +14,8 @@ from playwright.sync_api import Page, expect
 
 from harmonia import decode
 from harmonia.run.engines import Finish, Traits, Usage
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, final, think
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, final, think
 
 _FINAL: Final = "<|channel|>final<|message|>"
 

@@ -15,10 +15,10 @@ from playwright.sync_api import expect
 
 from harmonia import decode
 from harmonia.errors import EngineError, ErrorCode
-from harmonia.serve.keys import new_api_key
-from harmonia.serve.settings import Limits
-from page_views import OpenPage, StartServer, Visit
-from scripted import Line, ScriptedEngine, final, think
+from harmonia.serve.config.settings import Limits
+from harmonia.serve.security.api_keys import new_api_key
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import Line, ScriptedEngine, final, think
 
 _FINAL: Final = "<|channel|>final<|message|>"
 _UNREACHABLE: Final = EngineError(ErrorCode.ENGINE_UNREACHABLE, "nobody is at http://10.1.2.3:8000")

@@ -9,9 +9,9 @@ from typing import Final
 from playwright.sync_api import expect
 
 from harmonia.run.tools import Tool
-from harmonia.serve.server_tools import ServerTool
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, calls, final, think
+from harmonia.serve.models.server_tools import ServerTool
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, calls, final, think
 
 _LONG: Final = "Pneumono" * 40
 _ANSWER: Final = (

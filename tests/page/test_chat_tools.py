@@ -13,11 +13,11 @@ from playwright.sync_api import expect
 from harmonia import decode
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.tools import Tool
-from harmonia.run.tools.mcp import StdioServer
-from harmonia.serve.server_tools import ServerTool
-from mcp_processes import sdk_server
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, calls, final, think
+from harmonia.run.tools.mcp.client import StdioServer
+from harmonia.serve.models.server_tools import ServerTool
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, calls, final, think
+from tests.support.servers.mcp_processes import sdk_server
 
 _SCHEMA: Final = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _PARIS: Final = '{"city":"Paris"}'

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import expect
 
 from harmonia import parse
-from harmonia.serve.keys import new_api_key
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, final
+from harmonia.serve.security.api_keys import new_api_key
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, final
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from harmonia import encode, parse
-from page_views import OpenPage, StartServer, Visit
-from provider_streams import ANSWER, STREAMS, THOUGHT, WHOLE, Said
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.provider_streams import ANSWER, STREAMS, THOUGHT, WHOLE, Said
+from tests.support.paths import ROOT
 
-_ROOT: Final = Path(__file__).parents[2]
-BROKEN: Final = (_ROOT / "examples" / "broken-answer.txt").read_text()
-WILD: Final = [json.loads(line) for line in (_ROOT / "tests" / "data" / "wild-traces.jsonl").read_text().splitlines()]
+BROKEN: Final = (ROOT / "examples" / "broken-answer.txt").read_text()
+WILD: Final = [json.loads(line) for line in (ROOT / "tests" / "data" / "wild-traces.jsonl").read_text().splitlines()]
 
 RAW: Final = (
     "<|start|>user<|message|>Rain in Zürich? 🦜<|end|><|start|>assistant<|channel|>analysis<|message|>Look.<|end|>"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from page_views import OpenPage, StartServer
+from tests.support.clients.page_views import OpenPage, StartServer
 
 pytestmark = pytest.mark.exhaustive
 

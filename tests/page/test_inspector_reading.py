@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from page_views import OpenPage, StartServer
+from tests.support.clients.page_views import OpenPage, StartServer
 
 BROKEN = (
     "<|start|>user<|message|>Rain in Zürich? 🦜<|end|>"

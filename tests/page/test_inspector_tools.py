@@ -10,9 +10,10 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from harmonia import Parser, encode
-from page_views import OpenPage, StartServer, Visit
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.paths import ROOT
 
-BROKEN: Final = (Path(__file__).parents[2] / "examples" / "broken-answer.txt").read_text()
+BROKEN: Final = (ROOT / "examples" / "broken-answer.txt").read_text()
 SYSTEM: Final = "<|start|>system<|message|>You are ChatGPT.<|end|>"
 ASKED: Final = "<|start|>user<|message|>What is two and two?<|end|>"
 THOUGHT: Final = "<|start|>assistant<|channel|>analysis<|message|>Simple sums.<|end|>"

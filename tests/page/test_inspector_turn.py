@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 from playwright.sync_api import Route, expect
 
-from page_server import PageServer
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, final, think
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, final, think
+from tests.support.servers.page_server import PageServer
 
 
 def chat_with_an_answer(server: PageServer) -> str:

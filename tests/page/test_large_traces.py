@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from harmonia import encode
-from page_views import OpenPage, StartServer, Visit
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
 
 pytestmark = pytest.mark.exhaustive
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, final
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, final
 
 _ANSWER = r"""# Title
 

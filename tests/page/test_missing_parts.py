@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from page_views import OpenPage, StartServer, Visit
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
 
 _NO_STORAGE = """
 for (const name of ["localStorage", "sessionStorage"]) {

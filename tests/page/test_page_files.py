@@ -8,7 +8,7 @@ import re
 import httpx2
 from playwright.sync_api import expect
 
-from page_views import OpenPage, StartServer
+from tests.support.clients.page_views import OpenPage, StartServer
 
 _MOST_SCRIPT_BYTES = 60_000
 

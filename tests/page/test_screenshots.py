@@ -10,11 +10,12 @@ import pytest
 from playwright.sync_api import expect
 
 from harmonia.run.tools import Tool
-from harmonia.serve.server_tools import ServerTool
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, calls, final, think
+from harmonia.serve.models.server_tools import ServerTool
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, calls, final, think
+from tests.support.paths import ROOT
 
-_EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+_EXAMPLES: Final = ROOT / "examples"
 _NOTE: Final = "<|channel|>commentary<|message|>Let me look at both forecasts first.<|end|><|start|>assistant"
 _ANSWER: Final = """\
 Take the **Saturday** train: it stays dry in both cities, and the walk from the station is short.

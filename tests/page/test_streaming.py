@@ -10,8 +10,8 @@ import httpx2
 from playwright.sync_api import expect
 
 from harmonia import encode
-from page_views import OpenPage, StartServer, Visit
-from scripted import ScriptedEngine, final, think
+from tests.support.clients.page_views import OpenPage, StartServer, Visit
+from tests.support.engines.scripted import ScriptedEngine, final, think
 
 _MARK: Final = "ZEBRASECRET"
 _FINAL: Final = "<|channel|>final<|message|>"

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import CDPSession, expect
 
 from harmonia import encode
-from page_server import PageServer
-from page_views import OpenPage, StartServer
-from scripted import ScriptedEngine, final
+from tests.support.clients.page_views import OpenPage, StartServer
+from tests.support.engines.scripted import ScriptedEngine, final
+from tests.support.servers.page_server import PageServer
 
 _FINAL: Final = "<|channel|>final<|message|>"
 _LETTERS: Final = "The quick brown fox jumps over a lazy dog, and runs. "

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harmonia.serve.page_files import is_built
-from harmonia.serve.settings import Settings
-
-_ROOT = Path(__file__).parents[2]
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.page_files import is_built
+from tests.support.paths import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("the page is not built")
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=_ROOT, check=True, capture_output=True)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -36,8 +35,8 @@ def test_it_has_the_built_page_and_not_its_sources(wheel: Path) -> None:
 def test_its_page_is_found_where_the_wheel_is_installed(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     code = (
-        "import harmonia; from harmonia.serve.page_files import load_page\n"
-        "from harmonia.serve.settings import Settings\n"
+        "import harmonia; from harmonia.serve.http.page_files import load_page\n"
+        "from harmonia.serve.config.settings import Settings\n"
         "print(harmonia.__file__); print('index.html' in load_page(Settings()))"
     )
     ran = subprocess.run(

@@ -17,7 +17,7 @@ from itertools import chain
 import pytest
 
 from harmonia import ErrorCode, Parsed, TextDelta, Trust, call_of, encode, is_visible, parse
-from oracle_cases import compared
+from tests.support.oracle_cases import compared
 
 THOUGHT, PREAMBLE, ANSWER, ARGUMENTS = "THOUGHT one.", "PREAMBLE two.", "ANSWER three.", '{"ARGUMENTS": 4}'
 BODIES = (THOUGHT, PREAMBLE, ANSWER, ARGUMENTS)

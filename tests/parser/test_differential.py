@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from conversations import conversations
 from harmonia import Conversation, InputError, Parsed, parse, render
 from harmonia.errors import ErrorCode
 from harmonia.renderer.segments import RecipientSection
 from harmonia.vocabulary import FIRST_SPECIAL, encode
-from oracle_cases import compared
-from streams import GivenRole, Stream, plain_bodies, spelling_bodies, well_formed
+from tests.support.oracle_cases import compared
+from tests.support.paths import ROOT
+from tests.support.strategies.conversations import conversations
+from tests.support.strategies.streams import GivenRole, Stream, plain_bodies, spelling_bodies, well_formed
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -68,7 +68,7 @@ def _read_difference(line: str) -> Difference:
     return Difference(found["kind"], found["reason"], found["input"], found["role"], strict, lax, ours, found["codes"])
 
 
-_DATA = Path(__file__).parents[1] / "data" / "parser-differences.jsonl"
+_DATA = ROOT / "tests" / "data" / "parser-differences.jsonl"
 DIFFERENCES = [_read_difference(line) for line in _DATA.read_text(encoding="utf-8").splitlines()]
 
 # ── the two parsers ─────────────────────────────────────────────────────────────────────────────────────────────────

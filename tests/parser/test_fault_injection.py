@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oracle_cases import compared
+from tests.parser import fault_injection
+from tests.support.oracle_cases import compared
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
 
-
-def _load() -> Any:
-    """The module beside this one, which is a program as well and no package's."""
-    path = Path(__file__).with_name("fault_injection.py")
-    spec = importlib.util.spec_from_file_location("fault_injection", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fault_injection"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fault_injection = _load()
 
 # Of the characters that are left: how many any message has, and how many stand on the channel where they stood.
 # Floors lie close below what was measured. What is missing was eaten by a header that the fault made or left open.

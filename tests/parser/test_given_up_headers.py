@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harmonia import ErrorCode, Skipped, StreamError, Trust, TurnEnded, call_of, encode, is_visible, parse, visible_text
-from laws import check_all_laws
+from tests.support.laws import check_all_laws
 
 
 def shown(text: str, role: str | None = "assistant") -> str:

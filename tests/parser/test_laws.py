@@ -8,17 +8,17 @@ import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
-from conversations import conversations
 from harmonia import InputError, Message, Parsed, Parser, Role, parse, render
 from harmonia.errors import ErrorCode
 from harmonia.parser import FAULTS
 from harmonia.provenance import Trust
 from harmonia.renderer.segments import CallStop, RecipientSection
 from harmonia.vocabulary import CALL, END, RETURN, START, VOCABULARY_SIZE, encode, find_spellings, is_special
-from laws import assert_nothing_lost, assert_strict_agrees, check_all_laws, spelled
-from oracle_cases import compared
-from repeated import repeated
-from streams import (
+from tests.support.laws import assert_nothing_lost, assert_strict_agrees, check_all_laws, spelled
+from tests.support.oracle_cases import compared
+from tests.support.repeated import repeated
+from tests.support.strategies.conversations import conversations
+from tests.support.strategies.streams import (
     GIVEN_ROLES,
     GivenRole,
     Stream,

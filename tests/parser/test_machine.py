@@ -15,9 +15,23 @@ from harmonia import Limits, Parser, parse
 from harmonia.errors import ErrorCode
 from harmonia.events import Event, Repaired, Skipped, TextDelta
 from harmonia.vocabulary import CHANNEL, END, MESSAGE, START, encode
-from laws import Data, assert_every_split, assert_grammar, assert_nothing_lost, assert_strict_agrees, spelled
-from repeated import repeated
-from streams import GIVEN_ROLES, GivenRole, mutated_texts, mutated_tokens, random_texts, random_tokens
+from tests.support.laws import (
+    Data,
+    assert_every_split,
+    assert_grammar,
+    assert_nothing_lost,
+    assert_strict_agrees,
+    spelled,
+)
+from tests.support.repeated import repeated
+from tests.support.strategies.streams import (
+    GIVEN_ROLES,
+    GivenRole,
+    mutated_texts,
+    mutated_tokens,
+    random_texts,
+    random_tokens,
+)
 
 HEADER = [CHANNEL, *encode("final"), MESSAGE]
 MANY = 600

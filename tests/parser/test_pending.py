@@ -8,7 +8,7 @@ import harmonia
 from harmonia import Parser
 from harmonia.events import MessageEnded
 from harmonia.parser import FAULTS
-from streams import mutated_texts, mutated_tokens
+from tests.support.strategies.streams import mutated_texts, mutated_tokens
 
 
 def test_a_header_is_held_back_until_it_ends() -> None:

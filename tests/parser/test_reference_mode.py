@@ -13,8 +13,8 @@ from harmonia import ErrorCode, InputError, Parser, Role, StreamError, Trust, pa
 from harmonia.events import Event, MessageEnded, Skipped, SpannedEvent
 from harmonia.parser.reference import Refusal, read_as_reference
 from harmonia.vocabulary import FIRST_SPECIAL, MESSAGE, VOCABULARY_SIZE, encode
-from oracle_cases import compared
-from repeated import repeated
+from tests.support.oracle_cases import compared
+from tests.support.repeated import repeated
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding

@@ -7,8 +7,8 @@ import pytest
 from harmonia import Parser, encode
 from harmonia.events import MessageEnded
 from harmonia.parser import Parsed, Tools, parse
-from harmonia.run.completion import Completion
-from scripted import say, think
+from harmonia.run.sampling import Completion
+from tests.support.engines.scripted import say, think
 
 EMOJI = "👩🏽‍🚀 and 日本"
 # Not the tokens that anybody would write for "Four".

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from harmonia import parse
 from harmonia.vocabulary import CALL, CHANNEL, END, RETURN, START
-from oracle_cases import compared
-from reference import pieces_of_text, pieces_of_tokens, read
-from repeated import repeated
-from streams import Stream, plain_bodies, spelling_bodies, truth_of, well_formed
+from tests.support.oracle_cases import compared
+from tests.support.reference import pieces_of_text, pieces_of_tokens, read
+from tests.support.repeated import repeated
+from tests.support.strategies.streams import Stream, plain_bodies, spelling_bodies, truth_of, well_formed
 
 STOPS = (END, CALL, RETURN)
 _GIVEN_UP: list[list[int | str]] = [[CHANNEL, "commentary to=assistant"], [CHANNEL, "analysis"]]

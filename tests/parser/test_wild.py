@@ -6,17 +6,17 @@ Each has what a user would expect and how certain that is. Where we differ on pu
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harmonia import Message, Trust, call_of, encode, parse
 from harmonia.parser import FAULTS
-from oracle_cases import compared
+from tests.support.oracle_cases import compared
+from tests.support.paths import ROOT
 
 TRACES: list[dict[str, Any]] = [
-    json.loads(line) for line in (Path(__file__).parent.parent / "data" / "wild-traces.jsonl").read_text().splitlines()
+    json.loads(line) for line in (ROOT / "tests" / "data" / "wild-traces.jsonl").read_text().splitlines()
 ]
 FIELDS = ("role", "channel", "recipient", "content_type", "content")
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from harmonia import Message, parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.events import MessageEnded, TextDelta, TurnEnded
-from harmonia.formats.families import FAMILY_FORMATS, family_of
-from harmonia.formats.reading import read_answer
+from harmonia.families.reader import read_answer
+from harmonia.families.registry import FAMILY_FORMATS, family_of
 from harmonia.parts import GuessedAsFinal, Text, call_of, parts_of, shown_message, visible_text
 from harmonia.run import run
 from harmonia.vocabulary import encode
-from laws import assert_grammar, comparable
-from scripted import ScriptedEngine
-from scripted_text import ScriptedTextEngine
+from tests.support.engines.scripted import ScriptedEngine
+from tests.support.engines.scripted_text import ScriptedTextEngine
+from tests.support.laws import assert_grammar, comparable
 
 BARE = [
     ("Hello.", "Hello."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -22,9 +21,10 @@ from harmonia import (
     render,
 )
 from harmonia.parts import Trace, normalise, normalise_history, normalise_trace, read_traces
-from parts.feeding import Chunks, feed, ways_to_feed
+from tests.parts.feeding import Chunks, feed, ways_to_feed
+from tests.support.paths import ROOT
 
-SAMPLES = read_traces((Path(__file__).parents[1] / "data" / "harmony-samples.md").read_text())
+SAMPLES = read_traces((ROOT / "tests" / "data" / "harmony-samples.md").read_text())
 ANSWER = "<|start|>assistant<|channel|>final<|message|>Hello.<|return|>"
 
 

@@ -22,8 +22,8 @@ from harmonia.parts import (
     ToolCall,
     parts_of,
 )
-from parts.feeding import Chunks, feed, ways_to_feed
-from parts.marked_streams import SPECIALS, VISIBLE_WORDS, WORDS, damaged_streams, spell
+from tests.parts.feeding import Chunks, feed, ways_to_feed
+from tests.parts.marked_streams import SPECIALS, VISIBLE_WORDS, WORDS, damaged_streams, spell
 
 STREAM = (
     "<|channel|>analysis<|message|> Let me\n\n see. \n<|end|>"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from harmonia import ErrorCode, InputError, Position
 from harmonia.parts import Trace, read_traces
+from tests.support.paths import ROOT
 
-SAMPLES = Path(__file__).parents[1] / "data" / "harmony-samples.md"
+SAMPLES = ROOT / "tests" / "data" / "harmony-samples.md"
 
 
 def read_one(text: str) -> Trace:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harmonia import Message, Parsed, Parser, TextDelta, encode, parse
 from harmonia.parts import PartDelta, PartEnded, PartStarted, PartStream, Text, is_visible, parts_of, visible_text
-from parts.marked_streams import MARK, SPECIALS, Stream, damaged_streams, is_hidden_by_right, spell
+from tests.parts.marked_streams import MARK, SPECIALS, Stream, damaged_streams, is_hidden_by_right, spell
 
 ROLES = (None, "assistant")
 

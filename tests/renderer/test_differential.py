@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import assume, given, settings
 
-from conversations import conversations, reference_json
 from harmonia import Conversation, Message, Role, SystemContent, render
-from oracle_cases import compared
+from tests.support.oracle_cases import compared
+from tests.support.strategies.conversations import conversations, reference_json
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding
@@ -105,9 +105,8 @@ def test_any_role_can_be_asked_for_next(reference: Reference, role: Role) -> Non
 
 
 def test_the_builtin_namespaces_are_the_references(reference_encoding: HarmonyEncoding) -> None:
-    from openai_harmony import ToolNamespaceConfig
-
     from harmonia import BROWSER, PYTHON
+    from openai_harmony import ToolNamespaceConfig
 
     for ours, theirs in ((BROWSER, ToolNamespaceConfig.browser()), (PYTHON, ToolNamespaceConfig.python())):
         dumped = theirs.model_dump()

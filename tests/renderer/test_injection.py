@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conversations import SPELLINGS, messages, texts
 from harmonia import (
     Author,
     ChannelConfig,
@@ -28,7 +27,8 @@ from harmonia import (
     render,
 )
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, FIRST_SPECIAL, MESSAGE, START, is_special
-from repeated import repeated
+from tests.support.repeated import repeated
+from tests.support.strategies.conversations import SPELLINGS, messages, texts
 
 hostile = st.one_of(
     texts,

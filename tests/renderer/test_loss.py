@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from conversations import conversations
 from harmonia import Conversation, ErrorCode, InputError, Message, TrainOn, decode, encode, render
 from harmonia.provenance import Sampled
-from repeated import repeated
+from tests.support.repeated import repeated
+from tests.support.strategies.conversations import conversations
 
 QUESTION = Message.user("Weather?")
 THOUGHT = Message.assistant("Call it.", channel="analysis")

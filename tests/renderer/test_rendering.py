@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from conversations import conversations
 from harmonia import (
     Author,
     Conversation,
@@ -29,7 +28,8 @@ from harmonia import (
 )
 from harmonia.provenance import Sampled
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, ID_BY_SPELLING, MESSAGE, RETURN, START
-from repeated import repeated
+from tests.support.repeated import repeated
+from tests.support.strategies.conversations import conversations
 
 CALL_MESSAGE = Message.call("functions.get_weather", '{"location":"SF"}')
 

@@ -6,13 +6,13 @@ import json
 import re
 from contextlib import redirect_stdout
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
 from harmonia.schema import to_typescript
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "concepts" / "schemas.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "concepts" / "schemas.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 TYPES, ENTRIES = (
     re.findall(r"^\| `(.*?)`(?: or `.*?`)? \| `(.*?)` \|$", table.replace("\\|", "|"), re.MULTILINE)

@@ -22,7 +22,7 @@ from harmonia.schema.literals import (
 )
 from harmonia.schema.paths import path_text, place_of, steps_to
 from harmonia.schema.values import Json
-from schema_strategies import HOSTILE_TEXTS, texts, values
+from tests.support.strategies.schemas import HOSTILE_TEXTS, texts, values
 
 LINE_BREAKS = "\n\r\u2028\u2029"
 

@@ -14,9 +14,9 @@ from harmonia.schema.names import Names
 from harmonia.schema.plain import plain_type
 from harmonia.schema.printer import Printer
 from harmonia.schema.values import DEFAULT_LIMITS
-from oracle_cases import compared
-from repeated import repeated
-from schema_strategies import any_schemas, lossless_schemas
+from tests.support.oracle_cases import compared
+from tests.support.repeated import repeated
+from tests.support.strategies.schemas import any_schemas, lossless_schemas
 
 # Mostly words that the short way takes, now and then one that it does not.
 words = st.sampled_from(["a", "b_c", "d1", "é", "Where."]) | st.sampled_from(

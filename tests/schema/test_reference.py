@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from harmonia.schema import declare_namespace, declare_tool, to_typescript
+from harmonia.schema.literals import reference_number_text
 from openai_harmony import (  # pyright: ignore[reportMissingTypeStubs] -- it ships without stubs
     DeveloperContent,
     HarmonyEncoding,
@@ -18,12 +21,9 @@ from openai_harmony import (  # pyright: ignore[reportMissingTypeStubs] -- it sh
     ToolDescription,
     ToolNamespaceConfig,
 )
-
-from harmonia.schema import declare_namespace, declare_tool, to_typescript
-from harmonia.schema.literals import reference_number_text
-from oracle_cases import compared
-from repeated import repeated
-from schema_strategies import (
+from tests.support.oracle_cases import compared
+from tests.support.repeated import repeated
+from tests.support.strategies.schemas import (
     Schema,
     any_schemas,
     keys,

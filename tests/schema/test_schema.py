@@ -20,7 +20,7 @@ from harmonia.schema import (
     declare_tool,
     to_typescript,
 )
-from schema_strategies import any_schemas, reference_schemas
+from tests.support.strategies.schemas import any_schemas, reference_schemas
 
 Schema = dict[str, Any]
 

@@ -10,20 +10,27 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import Phase, given, settings
 
 from harmonia.schema import declare_tool, to_typescript
-from repeated import repeated
-from schema_strategies import HOSTILE_TEXTS, Schema, any_schemas, lossless_schemas, reference_schemas, texts
+from tests.support.paths import ROOT
+from tests.support.repeated import repeated
+from tests.support.strategies.schemas import (
+    HOSTILE_TEXTS,
+    Schema,
+    any_schemas,
+    lossless_schemas,
+    reference_schemas,
+    texts,
+)
 
 COMPILED_CASES = (150, pytest.param(800, marks=pytest.mark.exhaustive))
 HOSTILE_CASES = 300
 
-FOLDER = Path(__file__).parent.parent / "typescript"
+FOLDER = ROOT / "tests" / "typescript"
 NODE = shutil.which("node")
 needs_compiler = pytest.mark.skipif(
     NODE is None or not (FOLDER / "node_modules" / "typescript").is_dir(),

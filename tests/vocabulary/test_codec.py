@@ -18,9 +18,9 @@ from harmonia import vocabulary as public
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ID_BY_SPELLING, SPELLING_BY_ID, Vocabulary, codec, find_spellings, ranks
 from harmonia.vocabulary.codec import EngineName
-from oracle_cases import compared
-from repeated import repeated
-from vocabulary.texts import ENGINE_NAMES, OrdinaryEncoder, odd_texts, shared_engine, shipped_tokens
+from tests.support.oracle_cases import compared
+from tests.support.repeated import repeated
+from tests.vocabulary.texts import ENGINE_NAMES, OrdinaryEncoder, odd_texts, shared_engine, shipped_tokens
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding

@@ -18,8 +18,8 @@ import pytest
 from harmonia.errors import ErrorCode, InputError
 from harmonia.vocabulary.engines import Engine, FastEngine, load_engine
 from harmonia.vocabulary.newer_unicode import has_newer_characters
-from oracle_cases import compared
-from vocabulary.texts import (
+from tests.support.oracle_cases import compared
+from tests.vocabulary.texts import (
     BLOCKS,
     ENGINE_NAMES,
     SURROUNDINGS,

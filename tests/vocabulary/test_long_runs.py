@@ -19,8 +19,8 @@ from harmonia.vocabulary.long_runs import (
     encode_in_windows,
     find_long_runs,
 )
-from oracle_cases import compared
-from vocabulary.texts import (
+from tests.support.oracle_cases import compared
+from tests.vocabulary.texts import (
     BLOCKS,
     OnePiece,
     OrdinaryEncoder,

@@ -10,8 +10,8 @@ import pytest
 
 from harmonia.vocabulary.newer_unicode import GIGATOKEN_VERSION, RANGES, has_newer_characters
 from harmonia.vocabulary.ranks import write_tiktoken_file
-from oracle_cases import compared
-from vocabulary.texts import (
+from tests.support.oracle_cases import compared
+from tests.vocabulary.texts import (
     BLOCKS,
     SURROUNDINGS,
     OrdinaryEncoder,

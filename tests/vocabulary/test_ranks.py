@@ -11,7 +11,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import Vocabulary, ranks
-from vocabulary.texts import shipped_tokens
+from tests.vocabulary.texts import shipped_tokens
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from harmonia.vocabulary.special import (
     VOCABULARY_SIZE,
     find_spellings,
 )
-from oracle_cases import compared
+from tests.support.oracle_cases import compared
 
 if TYPE_CHECKING:
     from openai_harmony import HarmonyEncoding

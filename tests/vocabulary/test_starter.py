@@ -6,8 +6,8 @@ import pytest
 
 from harmonia.vocabulary import starter
 from harmonia.vocabulary.starter import WORK_LIMIT, Starter
-from oracle_cases import compared
-from vocabulary.texts import OrdinaryEncoder, odd_ascii_texts, shipped_tokens
+from tests.support.oracle_cases import compared
+from tests.vocabulary.texts import OrdinaryEncoder, odd_ascii_texts, shipped_tokens
 
 COUNT = 20_000
 

@@ -22,12 +22,12 @@ from harmonia.cli.chats.session import Session
 from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.streams import echo_json_line
 from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.inspection.descriptions import describe_diagnostic
 from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parts import Guessed, call_of, is_visible
-from harmonia.parts.inspection.descriptions import describe_diagnostic
-from harmonia.run.engines.engine import Sampling
-from harmonia.run.state_folder import state_folder
-from harmonia.run.turn_events import RunEnded
+from harmonia.run.default_paths import state_folder
+from harmonia.run.engines.base import Sampling
+from harmonia.run.events import RunEnded
 
 _INTERRUPTED: Final = 130
 _COLOURS: Final = {"always": True, "never": False}

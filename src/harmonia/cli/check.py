@@ -1,4 +1,4 @@
-"""`harmonia check`: the shell's `harmonia.run.check.check`."""
+"""`harmonia check`: the shell's `harmonia.run.provider_check.check`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 
 from harmonia.cli.display import show, wrap_words
 from harmonia.cli.options import echo_json
-from harmonia.run.check import NAMES, Outcome, Report, check, check_each
-from harmonia.run.check.identity import KINDS
+from harmonia.run.provider_check import NAMES, Outcome, Report, check, check_each
+from harmonia.run.provider_check.identity import KINDS
 
 _FAILED = 1
 _UNREACHABLE = 4

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TextIO
 
-from harmonia.parts.inspection.excerpts import ELLIPSIS, cells, show
+from harmonia.inspection.excerpts import ELLIPSIS, cells, show
 
 __all__ = ["Line", "cells", "readable", "shorten", "show", "wrap", "wrap_words"]
 

@@ -1,4 +1,4 @@
-"""`harmonia doctor`: the shell's `harmonia.serve.diagnosis`."""
+"""`harmonia doctor`: the shell's `harmonia.serve.doctor`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harmonia.cli.display import show, wrap_words
 from harmonia.cli.option_groups import GroupedCommand, GroupedOption
 from harmonia.cli.options import echo_json
 from harmonia.cli.server_options import load_from_flags, server_options
-from harmonia.serve.diagnosis import Finding, examine, examine_server
+from harmonia.serve.doctor import Finding, examine, examine_server
 
 _GROUP: Final = "The examination"
 _VERDICT_WIDTH: Final = 4

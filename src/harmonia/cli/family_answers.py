@@ -10,15 +10,15 @@ import msgspec
 
 from harmonia.cli.streams import PastedReading, Reading, declared_tools
 from harmonia.errors import InputError
+from harmonia.inspection import Input, recognise
+from harmonia.inspection.saved_streams import looks_like_a_dump
 from harmonia.messages import ToolDescription
 from harmonia.parser import Mode, Parsed
 from harmonia.parser.tools import UNDECLARED
-from harmonia.parts.inspection import Input, recognise
-from harmonia.parts.inspection.dumps import looks_like_a_dump
 
 # Profiles and families are loaded where a model is named: most of what is parsed is Harmony.
 if TYPE_CHECKING:
-    from harmonia.formats.profiles import ModelProfile
+    from harmonia.families.profiles import ModelProfile
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -65,9 +65,9 @@ def other_profile(
         return None
     if not model.strip():
         raise click.UsageError("--model is empty; it takes the name of the model")
-    from harmonia.formats.models import profile_of
-    from harmonia.formats.tool_format import ToolFormat
-    from harmonia.run.profile_files import user_profiles
+    from harmonia.families.models import profile_of
+    from harmonia.families.tool_format import ToolFormat
+    from harmonia.run.families.profiles import user_profiles
 
     profile = profile_of(model, user_profiles(profiles_file))
     if profile.format is ToolFormat.HARMONY:
@@ -104,8 +104,8 @@ def read_taken(
     taken: Input, profile: ModelProfile, reading: Reading | PastedReading, mode: Mode = "tolerant"
 ) -> Parsed:
     """Read the answer as it was chunked. A StreamError has all the events before it."""
-    from harmonia.formats.families import family_of, reading_options
-    from harmonia.formats.reading import read_answer
+    from harmonia.families.reader import read_answer
+    from harmonia.families.registry import family_of, reading_options
 
     described = [tool for tool in declared_tools() if isinstance(tool, ToolDescription)]
     options = reading_options(profile, tools=reading.tools or UNDECLARED, descriptions=described)

@@ -14,11 +14,11 @@ from harmonia.cli.tools import import_functions, read_definitions
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, WrittenGrammar, grammar_for
 from harmonia.messages import Conversation, DeveloperContent, Json, ResponseFormat
-from harmonia.run.demands import demand_of
-from harmonia.run.option_checks import check_strict_tools, check_text_forms, known_choice
+from harmonia.run.constraints.demand import demand_of
+from harmonia.run.options import check_strict_tools, check_text_forms, known_choice
 from harmonia.run.prompt import declared_namespaces
+from harmonia.run.tools.arguments import compile_schema
 from harmonia.run.tools.tool_set import ToolLike, ToolSet
-from harmonia.run.tools.validation import compile_schema
 
 _EXPECTED = (
     'a response format is a JSON Schema, {"type": "json_schema", "json_schema": {"name": …, "schema": …}}, or '

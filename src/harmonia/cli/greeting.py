@@ -16,12 +16,12 @@ from typing import Final
 import msgspec
 
 from harmonia.run.engines.urls import redact
-from harmonia.serve.configuration import Loaded, is_loopback
-from harmonia.serve.engine_choice import Chosen
-from harmonia.serve.page_files import HOW_TO_BUILD, is_built
-from harmonia.serve.places import store_address
-from harmonia.serve.ports import address_for_clients
-from harmonia.serve.settings import Settings
+from harmonia.serve.config.default_paths import store_address
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.config.sources import Loaded, is_loopback
+from harmonia.serve.http.page_files import HOW_TO_BUILD, is_built
+from harmonia.serve.http.ports import address_for_clients
+from harmonia.serve.models.selection import Chosen
 
 # The variable in which the two lines look for a key; other verbs of ours do, too.
 KEY_VARIABLE: Final = "HARMONIA_API_KEY"

@@ -13,9 +13,9 @@ import msgspec
 from harmonia.cli.family_answers import model_options, other_profile, read_taken, take_answer
 from harmonia.cli.streams import PastedReading, echo_json_line, pasting_options, read_pasted, run_parser
 from harmonia.cli.trace_view import View
-from harmonia.interchange.pasted import AsPasted, Pasted, describe_pasted
+from harmonia.inspection import describe_trace, hint_for, is_malformed, trace
+from harmonia.inspection.pasted import AsPasted, Pasted, describe_pasted
 from harmonia.parser import Tools
-from harmonia.parts.inspection import describe_trace, hint_for, is_malformed, trace
 from harmonia.vocabulary import Vocabulary
 
 _MALFORMED = 3

@@ -14,9 +14,7 @@ from harmonia.cli.family_answers import model_options, other_profile, read_taken
 from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_options, run_parser
 from harmonia.errors import StreamError
 from harmonia.events import Event
-from harmonia.parser import Mode, Parsed, Tools
-from harmonia.parts import Guessed
-from harmonia.parts.inspection import (
+from harmonia.inspection import (
     As,
     Input,
     describe_diagnostic,
@@ -25,6 +23,8 @@ from harmonia.parts.inspection import (
     describe_position,
     is_malformed,
 )
+from harmonia.parser import Mode, Parsed, Tools
+from harmonia.parts import Guessed
 from harmonia.vocabulary import Vocabulary
 
 _MALFORMED = 3

@@ -16,6 +16,7 @@ from harmonia.cli.display import show
 from harmonia.cli.options import echo_json
 from harmonia.errors import InputError
 from harmonia.events import Event, MessageStarted, TextDelta
+from harmonia.inspection.saved_streams import count
 from harmonia.interchange import format_named, recognise
 from harmonia.messages import (
     Conversation,
@@ -28,7 +29,6 @@ from harmonia.messages import (
 )
 from harmonia.parser import Parser
 from harmonia.parts import is_visible_header
-from harmonia.parts.inspection.dumps import count
 from harmonia.renderer import render
 from harmonia.run.engines import Chunk, Engine, Request, Sampling
 from harmonia.run.prompt import declared_namespaces

@@ -16,10 +16,10 @@ from harmonia.cli.option_groups import GroupedCommand, GroupedOption
 from harmonia.cli.options import echo_json
 from harmonia.cli.server_options import SETTINGS, load_from_flags, server_options
 from harmonia.errors import ErrorCode, InputError
-from harmonia.serve.described import describe, to_toml
+from harmonia.serve.config.dump import describe, to_toml
 
 if TYPE_CHECKING:
-    from harmonia.serve.configuration import Loaded
+    from harmonia.serve.config.sources import Loaded
 
 _INTERRUPTED: Final = 130
 _EPILOG: Final = (
@@ -64,8 +64,8 @@ def command(context: click.Context, config: str | None, print_config: bool, as_j
 
 async def _serve(loaded: Loaded, serve: Any, service_type: Any) -> int:
     from harmonia.cli.greeting import greeting, greeting_record, log_record
-    from harmonia.serve.engine_choice import choose_model
-    from harmonia.serve.ports import check_port
+    from harmonia.serve.http.ports import check_port
+    from harmonia.serve.models.selection import choose_model
 
     settings = loaded.settings
     # Whoever reads the log as JSON gets nothing else on stderr; a person at a terminal gets lines.

@@ -13,10 +13,10 @@ import msgspec
 
 from harmonia.cli.option_groups import GroupedOption
 from harmonia.parts import Guessed
-from harmonia.run.demands import GrammarUse
-from harmonia.serve.configuration import CONFIG_VARIABLE, Flag, Loaded, load_settings
-from harmonia.serve.identity import Dialect
-from harmonia.serve.settings import DEFAULT_PORT, Analysis, Calls, Limits
+from harmonia.run.constraints.demand import GrammarUse
+from harmonia.serve.config.settings import DEFAULT_PORT, Analysis, Calls, Limits
+from harmonia.serve.config.sources import CONFIG_VARIABLE, Flag, Loaded, load_settings
+from harmonia.serve.security.identity import Dialect
 
 _LISTENING: Final = "Where it listens, and for whom"
 _MODEL: Final = "The model"

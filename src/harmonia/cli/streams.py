@@ -12,11 +12,11 @@ import click
 import msgspec
 
 from harmonia.cli.options import file_argument, vocabulary_option
-from harmonia.interchange.pasted import AsPasted, Pasted, take
+from harmonia.inspection import As, Input, parse_input, read_declared, recognise
+from harmonia.inspection.pasted import AsPasted, Pasted, take
 from harmonia.messages import Role
 from harmonia.parser import Mode, Parsed, Tools
 from harmonia.parser.tools import DeclaredTool
-from harmonia.parts.inspection import As, Input, parse_input, read_declared, recognise
 from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary, find_spellings
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -7,7 +7,7 @@ from typing import BinaryIO
 import click
 
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
-from harmonia.parts.inspection import describe_token
+from harmonia.inspection import describe_token
 from harmonia.vocabulary import Vocabulary
 
 

@@ -22,7 +22,7 @@ from harmonia.renderer import Renderer
 from harmonia.run.prompt import declared_namespaces
 from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
 from harmonia.run.tools.definitions import definition_at
-from harmonia.run.tools.functions import is_marked
+from harmonia.run.tools.python_functions import is_marked
 from harmonia.run.tools.tool_set import ToolLike, ToolSet, as_tools
 from harmonia.vocabulary import Vocabulary
 

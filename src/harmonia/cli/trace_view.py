@@ -15,10 +15,9 @@ import msgspec
 from harmonia.cli.display import Line, shorten, wrap, wrap_words
 from harmonia.errors import ErrorCode
 from harmonia.events import Diagnostic
-from harmonia.parser.family_faults import ALL_FAULTS
-from harmonia.parts.inspection.dumps import count
-from harmonia.parts.inspection.excerpts import cells, excerpt, show
-from harmonia.parts.inspection.traced import (
+from harmonia.inspection.excerpts import cells, excerpt, show
+from harmonia.inspection.saved_streams import count
+from harmonia.inspection.trace import (
     ChannelCount,
     Trace,
     TracedMessage,
@@ -27,6 +26,7 @@ from harmonia.parts.inspection.traced import (
     is_empty,
     marked_length,
 )
+from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.provenance import Stop
 from harmonia.vocabulary import SPELLING_BY_ID, Vocabulary
 

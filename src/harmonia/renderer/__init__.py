@@ -1,6 +1,5 @@
 """Conversations to tokens, text and training masks."""
 
-from harmonia.renderer.described import describe_rendered, with_settings
 from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.packing import freeze
 from harmonia.renderer.rendered import MessageSpan, Rendered
@@ -16,8 +15,6 @@ __all__ = [
     "Renderer",
     "TrainOn",
     "clear_cache",
-    "describe_rendered",
     "freeze",
     "render",
-    "with_settings",
 ]

@@ -15,12 +15,7 @@ from harmonia.run.engines import (
     open_engine,
     open_model,
 )
-from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Run, run, run_turn
-from harmonia.run.prompt import compose
-from harmonia.run.sources import Model
-from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
-from harmonia.run.turn_events import (
+from harmonia.run.events import (
     CallEnded,
     CallStarted,
     LogprobsGiven,
@@ -32,7 +27,12 @@ from harmonia.run.turn_events import (
     TurnEvent,
     Unmet,
 )
-from harmonia.run.upstreams import Upstream
+from harmonia.run.limits import RunLimits
+from harmonia.run.loop import Run, run, run_turn
+from harmonia.run.model_source import Model
+from harmonia.run.prompt import compose
+from harmonia.run.providers import Upstream
+from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
 
 __all__ = [
     "Agent",

@@ -23,17 +23,17 @@ from harmonia.history import DOCUMENTED, Policy
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role
 from harmonia.parts import Guessed, visible_text
 from harmonia.run.approval import Approver
-from harmonia.run.demands import GrammarUse
+from harmonia.run.constraints.demand import GrammarUse
+from harmonia.run.engines.base import Sampling, Usage
 from harmonia.run.engines.discovery import open_model
-from harmonia.run.engines.engine import Sampling, Usage
+from harmonia.run.events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run, SomeChoice, SomeFormat, SomeTools
-from harmonia.run.sources import Model
+from harmonia.run.model_source import Model
 from harmonia.run.tools import ToolSet
-from harmonia.run.turn_events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
 
 if TYPE_CHECKING:
-    from harmonia.formats.profiles import ModelProfile
+    from harmonia.families.profiles import ModelProfile
 
 T = TypeVar("T")
 

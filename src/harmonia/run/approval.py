@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harmonia.run.turn_events import PendingCall
+from harmonia.run.events import PendingCall
 
 
 class Approve(msgspec.Struct, frozen=True, tag_field="type", tag="approve"):

@@ -30,28 +30,12 @@ from harmonia.messages import Conversation, Message, ReasoningEffort, ResponseFo
 from harmonia.parts import Guessed, call_of, visible_text
 from harmonia.renderer import Renderer
 from harmonia.run.approval import Approver
-from harmonia.run.attempts import Attempts
-from harmonia.run.calls import Calls
-from harmonia.run.completion import Completion, sort_out
-from harmonia.run.demand_checks import Verdict
-from harmonia.run.demands import GrammarUse
-from harmonia.run.engines.engine import Chunk, Finish, Request, Sampling, ToolChoice, Usage
-from harmonia.run.interruption import Interruption, find_task
-from harmonia.run.limits import RunLimits
-from harmonia.run.option_checks import (
-    check_form,
-    check_kinds,
-    check_strict_tools,
-    check_text_forms,
-    chosen_tools,
-    known_format,
-    known_guessed,
-    known_use,
-)
-from harmonia.run.prompt import Prompt, compose, declared_namespaces, known_effort, take_last
-from harmonia.run.sources import Model, Pieces, Source
-from harmonia.run.tools import ToolLike, ToolSet
-from harmonia.run.turn_events import (
+from harmonia.run.cancellation import Interruption, find_task
+from harmonia.run.constraints.demand import GrammarUse
+from harmonia.run.constraints.retry import Attempts
+from harmonia.run.constraints.validation import Verdict
+from harmonia.run.engines.base import Chunk, Finish, Request, Sampling, ToolChoice, Usage
+from harmonia.run.events import (
     LimitName,
     PendingCall,
     RunEnd,
@@ -62,9 +46,25 @@ from harmonia.run.turn_events import (
     TurnEvent,
     Unmet,
 )
+from harmonia.run.limits import RunLimits
+from harmonia.run.model_source import Model, Pieces, Source
+from harmonia.run.options import (
+    check_form,
+    check_kinds,
+    check_strict_tools,
+    check_text_forms,
+    chosen_tools,
+    known_format,
+    known_guessed,
+    known_use,
+)
+from harmonia.run.prompt import Prompt, compose, declared_namespaces, known_effort, take_last
+from harmonia.run.sampling import Completion, sort_out
+from harmonia.run.tool_calls import Calls
+from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:
-    from harmonia.formats.profiles import ModelProfile
+    from harmonia.families.profiles import ModelProfile
 
 SomeConversation = Conversation | Iterable[Message] | str
 SomeTools = ToolSet | Iterable[ToolLike]

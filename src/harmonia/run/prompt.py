@@ -23,7 +23,7 @@ from harmonia.run.tools import ToolSet
 from harmonia.vocabulary import START
 
 if TYPE_CHECKING:
-    from harmonia.formats.templates import PromptText
+    from harmonia.families.templates import PromptText
 
 _HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
 

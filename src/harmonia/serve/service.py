@@ -19,25 +19,25 @@ from urllib.parse import urlsplit, urlunsplit
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, StoreError, ToolError
 from harmonia.messages import Json
 from harmonia.renderer import Renderer
-from harmonia.run.engines.engine import Traits
-from harmonia.run.sources import Model
-from harmonia.serve.api.harmony import SampledEntry
-from harmonia.serve.api.responses.tools import RemoteServer, check_allowed
-from harmonia.serve.chat_completions import ChatCompletions
-from harmonia.serve.chats import Chats
-from harmonia.serve.identity import Caller
-from harmonia.serve.keys import ApiKeys
-from harmonia.serve.places import seal_key_path, store_address
-from harmonia.serve.responses import Responses
-from harmonia.serve.seals import Seals
-from harmonia.serve.sent_prompts import SentPrompts
-from harmonia.serve.server_tools import ServerTool, describe_servers, server_tools
-from harmonia.serve.settings import Settings
+from harmonia.run.engines.base import Traits
+from harmonia.run.model_source import Model
+from harmonia.serve.chat_completions.service import ChatCompletions
+from harmonia.serve.config.default_paths import seal_key_path, store_address
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.inspector.bodies import SampledEntry
+from harmonia.serve.inspector.turn_trace import RenderedTurn, render_turn
+from harmonia.serve.models.cached_tokens import SentPrompts
+from harmonia.serve.models.server_tools import ServerTool, describe_servers, server_tools
+from harmonia.serve.responses.service import Responses
+from harmonia.serve.responses.tools import RemoteServer, check_allowed
+from harmonia.serve.saved_chats.service import Chats
+from harmonia.serve.security.api_keys import ApiKeys
+from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.store import Store, open_store
-from harmonia.serve.turn_traces import RenderedTurn, render_turn
 
 if TYPE_CHECKING:
-    from harmonia.run.tools.mcp import McpTools
+    from harmonia.run.tools.mcp.client import McpTools
 
 _LOG: Final = logging.getLogger("harmonia.serve")
 _DAY_S: Final = 86_400
@@ -164,7 +164,7 @@ class Service:
                 f"a request may name at most {_MOST_REMOTE_SERVERS} MCP servers by their URL",
                 Position(path=f"{servers[_MOST_REMOTE_SERVERS].path}.server_url"),
             )
-        from harmonia.run.tools.mcp import HttpServer, connect
+        from harmonia.run.tools.mcp.client import HttpServer, connect
 
         private_hosts = frozenset(self.settings.client_mcp_hosts)
         offered: list[ServerTool] = []
@@ -210,8 +210,8 @@ class Service:
 async def _connect(settings: Settings, stack: AsyncExitStack) -> McpTools | None:
     if settings.mcp is None:
         return None
-    from harmonia.run.state_folder import state_folder
-    from harmonia.run.tools.mcp import connect, read_servers
+    from harmonia.run.default_paths import state_folder
+    from harmonia.run.tools.mcp.client import connect, read_servers
 
     pins = state_folder() / "mcp-pins.json"
     tools = await stack.enter_async_context(connect(read_servers(Path(settings.mcp)), pins=pins, policy="trust_first"))

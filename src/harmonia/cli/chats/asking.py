@@ -23,7 +23,7 @@ import click
 from harmonia.cli.display import show
 from harmonia.parts import Call
 from harmonia.run.approval import Answer, Approve, Decision, Edit, Refuse
-from harmonia.run.turn_events import PendingCall
+from harmonia.run.events import PendingCall
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

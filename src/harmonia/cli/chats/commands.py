@@ -13,10 +13,10 @@ from harmonia.cli.chats.session import Session
 from harmonia.cli.display import show
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history import DOCUMENTED, measure, prepare
+from harmonia.inspection.saved_streams import count
 from harmonia.interchange import FORMATS, format_named
 from harmonia.messages import ReasoningEffort, Role
-from harmonia.parts.inspection.dumps import count
-from harmonia.run.turn_events import RunEnded
+from harmonia.run.events import RunEnded
 
 HELP = """\
 /effort low|medium|high   how long the model thinks from now on

@@ -19,18 +19,18 @@ from harmonia.cli.tools import import_functions
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.parts import Guessed
+from harmonia.run.default_paths import state_folder
+from harmonia.run.engines.base import Engine, Sampling
 from harmonia.run.engines.discovery import discover, open_model
-from harmonia.run.engines.engine import Engine, Sampling
 from harmonia.run.engines.probes import is_gpt_oss
 from harmonia.run.engines.recording import RecordingEngine
 from harmonia.run.limits import RunLimits
-from harmonia.run.sources import Model
-from harmonia.run.state_folder import state_folder
+from harmonia.run.model_source import Model
 from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:
-    from harmonia.formats.profiles import ModelProfile
-    from harmonia.run.tools.mcp import McpTools
+    from harmonia.families.profiles import ModelProfile
+    from harmonia.run.tools.mcp.client import McpTools
 
 # ask      every call is asked about
 # certain  what was certainly called runs; nothing else does
@@ -170,7 +170,7 @@ def _profile_of(model: Model, options: Options) -> ModelProfile | str | None:
     """What a run takes: it finds a profile by its name itself, but not in a file that was named."""
     if options.profiles_file is None:
         return options.profile
-    from harmonia.run.profiled import choose_profile
+    from harmonia.run.families.engine import choose_profile
 
     return choose_profile(options.profile, model, options.profiles_file)
 
@@ -232,7 +232,7 @@ def _context_tokens(model: Model) -> int | None:
 
 
 async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack: AsyncExitStack) -> McpTools:
-    from harmonia.run.tools.mcp import Change, connect, read_servers
+    from harmonia.run.tools.mcp.client import Change, connect, read_servers
 
     asks = None if console is None else Asker(console)
 

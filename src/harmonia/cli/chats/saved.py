@@ -22,7 +22,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
 from harmonia.provenance import Origin, Sampled, Trust
-from harmonia.run.state_folder import state_folder
+from harmonia.run.default_paths import state_folder
 from harmonia.vocabulary import VOCABULARY_SIZE
 
 _VERSION: Final = 1

@@ -29,12 +29,12 @@ from harmonia.events import (
     SpannedEvent,
     TextDelta,
 )
+from harmonia.inspection.saved_streams import count
 from harmonia.messages import Message
 from harmonia.parser.family_faults import ALL_FAULTS
 from harmonia.parts import Call
-from harmonia.parts.inspection.dumps import count
-from harmonia.run.engines.engine import Usage
-from harmonia.run.turn_events import (
+from harmonia.run.engines.base import Usage
+from harmonia.run.events import (
     CallEnded,
     CallStarted,
     RunEnded,

@@ -16,15 +16,15 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parts import Guessed
 from harmonia.run.approval import Approver
-from harmonia.run.engines.engine import Sampling, Usage
+from harmonia.run.engines.base import Sampling, Usage
+from harmonia.run.events import RunEnded
 from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
-from harmonia.run.sources import Model
+from harmonia.run.model_source import Model
 from harmonia.run.tools import ToolSet
-from harmonia.run.turn_events import RunEnded
 
 if TYPE_CHECKING:
-    from harmonia.formats.profiles import ModelProfile
+    from harmonia.families.profiles import ModelProfile
 
 
 @dataclass(slots=True)

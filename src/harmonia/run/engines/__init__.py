@@ -1,8 +1,6 @@
 """Token engines: prompt tokens in, sampled tokens out."""
 
-from harmonia.run.engines.completions import CompletionsEngine
-from harmonia.run.engines.discovery import Found, discover, open_engine, open_model
-from harmonia.run.engines.engine import (
+from harmonia.run.engines.base import (
     Alternative,
     Chunk,
     Engine,
@@ -16,6 +14,8 @@ from harmonia.run.engines.engine import (
     Traits,
     Usage,
 )
+from harmonia.run.engines.completions import CompletionsEngine
+from harmonia.run.engines.discovery import Found, discover, open_engine, open_model
 from harmonia.run.engines.http import Patience
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
 from harmonia.run.engines.ollama import OllamaEngine

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from harmonia.run.engines.answers import Answer
-from harmonia.run.engines.engine import Alternative, FinishReason, TokenLogprob, Usage
+from harmonia.run.engines.base import Alternative, FinishReason, TokenLogprob, Usage
 from harmonia.run.engines.http import Server
+from harmonia.run.engines.response_reader import Answer
 
 REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 

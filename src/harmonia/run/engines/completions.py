@@ -15,7 +15,10 @@ from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.rendered import Ambiguous
-from harmonia.run.engines.answers import (
+from harmonia.run.engines.base import Chunk, Finish, Request, Traits
+from harmonia.run.engines.completion_wire import TextAnswer
+from harmonia.run.engines.http import Patience, Server, ServerError
+from harmonia.run.engines.response_reader import (
     STOP_SPELLINGS,
     check_ambiguous,
     name_parameters,
@@ -23,9 +26,6 @@ from harmonia.run.engines.answers import (
     salt_of,
     sample,
 )
-from harmonia.run.engines.completion_wire import TextAnswer
-from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
-from harmonia.run.engines.http import Patience, Server, ServerError
 
 # The parameters of the API, and those beyond it that most servers know.
 _NAMES = {

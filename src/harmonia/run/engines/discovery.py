@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.run.engines.base import Engine
 from harmonia.run.engines.completions import CompletionsEngine
-from harmonia.run.engines.engine import Engine
 from harmonia.run.engines.http import Patience
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
 from harmonia.run.engines.ollama import OllamaEngine
@@ -37,7 +37,7 @@ from harmonia.run.engines.urls import redact
 from harmonia.run.engines.vllm import VllmEngine
 
 if TYPE_CHECKING:
-    from harmonia.run.upstreams.upstream import Upstream
+    from harmonia.run.providers.base import Upstream
 
 # Where each engine listens unless told otherwise. `transformers serve` and vLLM share one; the server says which it is.
 USUAL_PORTS: dict[Kind, int] = {"vllm": 8000, "llama.cpp": 8080, "ollama": 11434, "lmstudio": 1234, "sglang": 30000}
@@ -126,7 +126,7 @@ async def open_engine(name: str, model: str | None = None, **options: Any) -> En
 
             return _make(ReplayEngine, {"path": rest, **options})
         case "transformers" if rest:
-            from harmonia.run.engines.transformers import TransformersEngine
+            from harmonia.run.engines.transformers.engine import TransformersEngine
 
             return _make(TransformersEngine, options, rest)
         case "auto" if not rest:
@@ -153,10 +153,10 @@ async def open_model(name: str, model: str | None = None, **options: Any) -> Eng
             ErrorCode.ENGINE_INVALID_OPTION, f"{kind}:URL needs an address and a model; got {redact(name)!r}, {model!r}"
         )
     if kind == "responses":
-        from harmonia.run.upstreams.responses import ResponsesUpstream
+        from harmonia.run.providers.responses import ResponsesUpstream
 
         return _make(ResponsesUpstream, {"model": model, **options}, url)
-    from harmonia.run.upstreams.chat_completions import ChatUpstream
+    from harmonia.run.providers.chat_completions import ChatUpstream
 
     return _make(ChatUpstream, {"model": model, **options}, url)
 

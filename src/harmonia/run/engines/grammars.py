@@ -6,7 +6,7 @@ from typing import Final
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import GrammarKind, WrittenGrammar
-from harmonia.run.engines.engine import Request
+from harmonia.run.engines.base import Request
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 # Behind the end of a grammar that leaves the stop token to the engine, it samples one of these. Which of them says

@@ -23,8 +23,7 @@ from typing import Any
 
 import msgspec
 
-from harmonia.run.engines.answers import STOP_TOKENS, Answer, name_parameters, sample
-from harmonia.run.engines.engine import (
+from harmonia.run.engines.base import (
     Alternative,
     Chunk,
     Finish,
@@ -37,7 +36,8 @@ from harmonia.run.engines.engine import (
 )
 from harmonia.run.engines.grammars import ENDS_OF_GENERATION, grammar_of
 from harmonia.run.engines.http import Patience, Server
-from harmonia.run.engines.restoring import restore_tokens
+from harmonia.run.engines.response_reader import STOP_TOKENS, Answer, name_parameters, sample
+from harmonia.run.engines.token_recovery import restore_tokens
 from harmonia.vocabulary import (
     CALL,
     CHANNEL,

@@ -13,9 +13,9 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.rendered import Ambiguous
-from harmonia.run.engines.answers import Answer, check_ambiguous, name_parameters, safe_text, sample
-from harmonia.run.engines.engine import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
 from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.response_reader import Answer, check_ambiguous, name_parameters, safe_text, sample
 
 _NAMES = {
     "max_tokens": "num_predict",

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, Position, StreamError, ToolError
-from harmonia.run.engines.engine import (
+from harmonia.run.engines.base import (
     Alternative,
     Chunk,
     Engine,

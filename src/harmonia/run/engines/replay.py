@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, Literal, get_args
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, Position
-from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
+from harmonia.run.engines.base import Chunk, Finish, Request, Traits
 from harmonia.run.engines.recording import Run, read_capture
 from harmonia.vocabulary import VOCABULARY_SIZE, decode
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.engine import Engine, TextEngine
+from harmonia.run.engines.base import Engine, TextEngine
 
 
 def as_text_engine(engine: Engine) -> TextEngine:

@@ -19,11 +19,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.answers import STOP_TOKENS, name_parameters, salt_of, sample
+from harmonia.run.engines.base import Chunk, Finish, Request, Traits
 from harmonia.run.engines.completion_wire import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
-from harmonia.run.engines.engine import Chunk, Finish, Request, Traits
 from harmonia.run.engines.grammars import ENDS_OF_GENERATION, grammar_of
 from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.response_reader import STOP_TOKENS, name_parameters, salt_of, sample
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
 _NAMES = {

@@ -58,7 +58,7 @@ class Tool:
         strict: bool | None = None,
     ) -> Tool:
         """A tool that calls a Python function; its signature, annotations and docstring say how. See functions.py."""
-        from harmonia.run.tools.functions import ToolOptions, tool_of_function
+        from harmonia.run.tools.python_functions import ToolOptions, tool_of_function
 
         return tool_of_function(function, ToolOptions(name, description, namespace, timeout_s, strict))
 

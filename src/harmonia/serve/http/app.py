@@ -19,25 +19,25 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.serve.http.bodies import ClientGone
-from harmonia.serve.http.chats import chat_routes
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.access import Gate, is_preflight
+from harmonia.serve.http.admission import Running
+from harmonia.serve.http.body import ClientGone
 from harmonia.serve.http.connections import Connection
-from harmonia.serve.http.contract import HttpService
 from harmonia.serve.http.documents import document_routes
 from harmonia.serve.http.endpoints import api_routes
-from harmonia.serve.http.exchange import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
-from harmonia.serve.http.harmony import Workshop, harmony_routes
 from harmonia.serve.http.logs import log_bug, log_request, logs_messages
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.models import model_routes
 from harmonia.serve.http.operations import METRICS, operation_routes
 from harmonia.serve.http.page import page_routes
-from harmonia.serve.http.running import Running
-from harmonia.serve.http.security import Gate, is_preflight
+from harmonia.serve.http.protocols import HttpService
+from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.server_info import server_info_routes
-from harmonia.serve.http.turn_traces import turn_trace_routes
-from harmonia.serve.problems import problem_of
-from harmonia.serve.settings import Settings
+from harmonia.serve.inspector.routes import Workshop, harmony_routes
+from harmonia.serve.inspector.turn_trace_routes import turn_trace_routes
+from harmonia.serve.saved_chats.routes import chat_routes
+from harmonia.serve.wire.error_responses import problem_of
 
 # As h11 has it.
 HEAD_BYTES: Final = 64 * 1024

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.serve.settings import Limits
+from harmonia.serve.config.settings import Limits
 
 # As many as the kernel may hand over at once: a burst of clients whose heads are still on their way is not cut.
 SILENT_CONNECTIONS: Final = 1024

@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harmonia.serve.api.openapi import STYLE, build_openapi, write_page
-from harmonia.serve.api.openapi.document import error_codes
-from harmonia.serve.settings import Settings
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.openapi import STYLE, build_openapi, write_page
+from harmonia.serve.openapi.document import error_codes
 
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 

@@ -11,16 +11,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError
-from harmonia.serve.api.stream import StreamEvent
-from harmonia.serve.http.bodies import read_value
-from harmonia.serve.http.contract import Generating, HttpService, Started
-from harmonia.serve.http.exchange import EXCHANGE, Exchange
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.admission import Running
+from harmonia.serve.http.body import read_value
 from harmonia.serve.http.logs import log_bug, log_content
 from harmonia.serve.http.metrics import Metrics
-from harmonia.serve.http.running import Running
-from harmonia.serve.http.streaming import Watch, out_of_time, send_fault, send_stream, send_whole, stopping
-from harmonia.serve.identity import Caller
-from harmonia.serve.settings import Settings
+from harmonia.serve.http.protocols import Generating, HttpService, Started
+from harmonia.serve.http.request_state import EXCHANGE, Exchange
+from harmonia.serve.http.sse import Watch, out_of_time, send_fault, send_stream, send_whole, stopping
+from harmonia.serve.security.identity import Caller
+from harmonia.serve.wire.event_stream import StreamEvent
 
 # With and without the version: Open Responses puts its paths right behind the base.
 PREFIXES: Final = ("/v1", "")

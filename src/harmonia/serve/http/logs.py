@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from harmonia.errors import ErrorCode, HarmonyError, StoreError
-from harmonia.serve.http.exchange import Exchange
-from harmonia.serve.problems import problem_of
-from harmonia.serve.settings import Settings
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.request_state import Exchange
+from harmonia.serve.wire.error_responses import problem_of
 
 LOGGER: Final = logging.getLogger("harmonia.serve")
 # Whose records come through our handler, and from which level on. uvicorn's "info" is about its own start.

@@ -11,8 +11,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from harmonia.errors import EngineError, HarmonyError, StoreError
 from harmonia.serve.http.connections import Group
-from harmonia.serve.http.exchange import Exchange
 from harmonia.serve.http.logs import method_of, route_of, status_of
+from harmonia.serve.http.request_state import Exchange
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json
-from harmonia.run.engines.engine import Traits
-from harmonia.serve.http.contract import HttpService
+from harmonia.run.engines.base import Traits
+from harmonia.serve.http.protocols import HttpService
 
 _OF_PROVIDERS: Final = Traits(takes_tokens=False, gives_tokens=False)
 

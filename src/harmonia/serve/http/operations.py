@@ -18,13 +18,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import HarmonyError
-from harmonia.serve.engine_probe import check_engine
-from harmonia.serve.http.contract import HttpService, ServedModel
-from harmonia.serve.http.exchange import EXCHANGE, JSON_HEADERS, Exchange
+from harmonia.serve.http.access import HEALTH, READY
+from harmonia.serve.http.admission import Running
 from harmonia.serve.http.metrics import CONTENT_TYPE, Metrics
-from harmonia.serve.http.running import Running
-from harmonia.serve.http.security import HEALTH, READY
-from harmonia.serve.not_ready import ENGINE_AWAY, NO_ENGINE, STOPPING, STORE_FAILED
+from harmonia.serve.http.protocols import HttpService, ServedModel
+from harmonia.serve.http.request_state import EXCHANGE, JSON_HEADERS, Exchange
+from harmonia.serve.models.not_ready import ENGINE_AWAY, NO_ENGINE, STOPPING, STORE_FAILED
+from harmonia.serve.models.readiness import check_engine
 
 METRICS: Final = "/metrics"
 _STORE_FOR_S: Final = 1.0

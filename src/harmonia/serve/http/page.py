@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.serve.page_files import HOW_TO_BUILD, INDEX, PageFile, load_page
-from harmonia.serve.settings import Settings
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.page_files import HOW_TO_BUILD, INDEX, PageFile, load_page
 
 POLICY: Final = "; ".join(
     (

@@ -33,15 +33,15 @@ import msgspec
 import uvicorn
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.app import HEAD_BYTES, Application, make_app
 from harmonia.serve.http.connections import Budgets, Connection, Connections
-from harmonia.serve.http.contract import HttpService
-from harmonia.serve.http.exchange import ABORT, CONNECTION, body_of
 from harmonia.serve.http.logs import configure, log_drain, log_loop_fault, withdraw
-from harmonia.serve.http.streaming import GRACE_S
-from harmonia.serve.identity import new_id
-from harmonia.serve.problems import problem_of
-from harmonia.serve.settings import Settings
+from harmonia.serve.http.protocols import HttpService
+from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
+from harmonia.serve.http.sse import GRACE_S
+from harmonia.serve.security.identity import new_id
+from harmonia.serve.wire.error_responses import problem_of
 
 KEEP_ALIVE_S: Final = 15
 # How long a client that was refused may go on sending before the connection is cut.

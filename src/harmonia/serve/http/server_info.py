@@ -11,10 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harmonia.messages import Json
-from harmonia.run.engines.engine import Traits
-from harmonia.serve.harmony_bodies import encode_answer
-from harmonia.serve.http.contract import HttpService
-from harmonia.serve.settings import Settings
+from harmonia.run.engines.base import Traits
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.protocols import HttpService
+from harmonia.serve.inspector.work_limits import encode_answer
 
 
 def server_info_routes(service: HttpService, settings: Settings) -> list[Route]:

@@ -1,5 +1,6 @@
 """Where responses and chats are kept: one interface, SQLite behind it."""
 
+from harmonia.serve.store.base import Decision, Order, Page, Store, StoredItem, StoredResponse, StoredTurn
 from harmonia.serve.store.chats import (
     ChatChange,
     ChatLimits,
@@ -11,8 +12,7 @@ from harmonia.serve.store.chats import (
     StoredChatTurn,
     TurnRefusal,
 )
-from harmonia.serve.store.sqlite import SqliteStore, open_store
-from harmonia.serve.store.store import Decision, Order, Page, Store, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.sqlite.store import SqliteStore, open_store
 
 __all__ = [
     "ChatChange",

@@ -24,8 +24,8 @@ import msgspec
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import ToolNamespace
+from harmonia.run.engines.base import Request
 from harmonia.run.engines.demo.prompts import Prompt
-from harmonia.run.engines.engine import Request
 
 _READ_CHARS: Final = 4000
 _BUILT_IN: Final = ("python", "browser")

@@ -13,10 +13,10 @@ from typing import Final
 
 from harmonia.messages import Message
 from harmonia.renderer import Renderer
+from harmonia.run.engines.base import Request
 from harmonia.run.engines.demo.choosing import Offered, Wanted, offered_tools
 from harmonia.run.engines.demo.prompts import Open, Prompt
 from harmonia.run.engines.demo.speech import Speech, answer_text, arguments_for, call_message
-from harmonia.run.engines.engine import Request
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, encode
 
 _CHANNELS: Final = ("analysis", "commentary", "final")

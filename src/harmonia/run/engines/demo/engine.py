@@ -16,11 +16,11 @@ from typing import Final
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.history import shared_prefix
+from harmonia.run.engines.base import Alternative, Chunk, Finish, Request, TokenLogprob, Traits, Usage
 from harmonia.run.engines.demo.continuing import continue_prompt
 from harmonia.run.engines.demo.misbehaviour import Script, script_for
 from harmonia.run.engines.demo.prompts import read_prompt
 from harmonia.run.engines.demo.speech import compose
-from harmonia.run.engines.engine import Alternative, Chunk, Finish, Request, TokenLogprob, Traits, Usage
 from harmonia.vocabulary import decode
 
 # As gpt-oss has it, so that what does not fit there does not fit here.

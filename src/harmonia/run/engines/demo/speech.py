@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.messages import Message, ReasoningEffort
+from harmonia.run.engines.base import Request
 from harmonia.run.engines.demo.choosing import Offered, Wanted, choose_calls, offered_tools
 from harmonia.run.engines.demo.hints import Hints
 from harmonia.run.engines.demo.instances import make_instance
 from harmonia.run.engines.demo.prompts import Prompt
-from harmonia.run.engines.engine import Request
 
 # The seed chooses among them.
 _OPENINGS: Final = (

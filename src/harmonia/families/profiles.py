@@ -1,0 +1,200 @@
+"""Which format a model writes in, from its name. Profiles are data: profiles.toml beside this file, and the user's own.
+
+    org/Qwen3-8B-Q4_K_M.gguf  ->  the first profile whose pattern is found in the name  ->  format, template, thoughts
+
+1. The first match wins. The user's profiles come before ours; one with the name of one of ours takes its place instead,
+   so that changing a general rule does not put it before the special ones.
+2. A pattern is a regular expression that is searched without regard to case: in the last part of the name, where the
+   model's own name stands (`org/`, folders and the like say less, and often mislead), and only where none is found
+   there in the whole name. A pattern with a `/` is always searched in the whole name.
+3. A profile without a pattern is for every model that no other fits. Ours is `default`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.families.tool_format import ToolFormat
+
+# Of a longer name the end is looked at: names may come from requests, and patterns from anybody.
+MAX_NAME_CHARS: Final = 1000
+
+_TABLE: Final = "profile"
+
+
+class Thinking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The marks around a model's thoughts. Where the prompt ends with the first, the answer begins in a thought."""
+
+    opens: str
+    closes: str
+    opened_by_prompt: bool = False
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """Both, as readers take them."""
+        return self.opens, self.closes
+
+
+class ModelProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to talk with the models that `pattern` is found in the names of.
+
+    `family` is a word for people and programs. `template` names the chat template that prompts are written with, and
+    `stop` the texts at which sampling ends, where they are others than the template's. Without `thinking`, thoughts are
+    looked for as the format has them. Harmony is written by its renderer, so its format and its template go together.
+    """
+
+    name: str
+    family: str
+    format: ToolFormat
+    template: str
+    pattern: str = ""
+    thinking: Thinking | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.format not in tuple(ToolFormat):
+            known = ", ".join(ToolFormat)
+            raise _invalid(self.name, f"`format` is {self.format!r}; there are: {known}")
+        msgspec.structs.force_setattr(self, "format", ToolFormat(self.format))  # which may be given as its name
+        for field in ("name", "family", "template"):
+            if not getattr(self, field):
+                raise _invalid(self.name, f"`{field}` is empty")
+        if (self.format is ToolFormat.HARMONY) is not (self.template == ToolFormat.HARMONY.value):
+            raise _invalid(self.name, f"the format {self.format} cannot be written with the template {self.template}")
+        if self.thinking is not None and not (self.thinking.opens and self.thinking.closes):
+            raise _invalid(self.name, "`thinking` has an empty mark")
+        try:
+            re.compile(self.pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise _invalid(self.name, f"`pattern` is no regular expression: {error}") from None
+
+
+Profiles = Sequence[ModelProfile]
+
+
+def read_profiles(toml_text: str) -> tuple[ModelProfile, ...]:
+    """The profiles of a TOML document, in its order: tables `[[profile]]`, with the fields of ModelProfile.
+
+    Raises `formats.invalid_profile`, which names the profile, its field and its place in the document.
+    """
+    from harmonia.families.templates import template_names
+
+    if not isinstance(toml_text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        what = f"profiles are read from the text of a TOML document, not from {type(toml_text).__name__}"
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
+    profiles = _read_document(toml_text)
+    known = (*template_names(), ToolFormat.HARMONY.value)
+    for index, profile in enumerate(profiles):
+        if profile.template not in known:
+            what = f"there is no chat template {profile.template!r}; there are: {', '.join(known)}"
+            raise _invalid(profile.name, what, f"$.{_TABLE}[{index}].template")
+    return profiles
+
+
+def _read_document(toml_text: str) -> tuple[ModelProfile, ...]:
+    """The profiles of a document, whose templates nobody has looked for."""
+    import tomllib  # with importlib.resources more than the rest of this module to load, and often not needed
+
+    try:
+        document = tomllib.loads(toml_text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"no TOML: {error}") from None
+    for key in document:
+        if key != _TABLE:
+            raise InputError(
+                ErrorCode.FORMATS_INVALID_PROFILE,
+                f"{key!r} is unknown here; profiles are tables [[{_TABLE}]]",
+                Position(path=f"$.{key}"),
+            )
+    tables = document.get(_TABLE, [])
+    if not isinstance(tables, list):
+        raise InputError(
+            ErrorCode.FORMATS_INVALID_PROFILE, f"profiles are tables [[{_TABLE}]]", Position(path=f"$.{_TABLE}")
+        )
+    profiles: dict[str, ModelProfile] = {}
+    for index, table in enumerate(cast("list[Any]", tables)):
+        path = f"$.{_TABLE}[{index}]"
+        profile = _read_profile(table, path)
+        if profile.name in profiles:
+            raise _invalid(profile.name, "there are two of this name", path)
+        profiles[profile.name] = profile
+    return tuple(profiles.values())
+
+
+def all_profiles(own: Iterable[ModelProfile] = ()) -> tuple[ModelProfile, ...]:
+    """The user's profiles and the package's, in the order in which they are tried; see the module."""
+    if isinstance(own, str | bytes | Mapping) or not isinstance(own, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        raise _no_profiles(cast("object", own))
+    package = _package_profiles()
+    names = {profile.name for profile in package}
+    given: dict[str, ModelProfile] = {}
+    for profile in own:
+        if not isinstance(profile, ModelProfile):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+            raise _no_profiles(profile)
+        given[profile.name] = profile
+    first = (profile for name, profile in given.items() if name not in names)
+    return (*first, *(given.get(profile.name, profile) for profile in package))
+
+
+def resolve_profile(model: str, profiles: Iterable[ModelProfile] | None = None) -> ModelProfile:
+    """The profile of a model; `profiles` are the user's own. A model that nobody knows gets the default."""
+    if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"a model is told by its name, not by {model!r}")
+    # Paths of Windows have the other slash.
+    name = model[-MAX_NAME_CHARS:].replace("\\", "/").rstrip("/")
+    last_part = name.rpartition("/")[2]
+    candidates = all_profiles(profiles or ())
+    for is_whole in (False, True):
+        for profile in candidates:
+            searched = name if is_whole or "/" in profile.pattern else last_part
+            if profile.pattern and re.search(profile.pattern, searched, re.IGNORECASE):
+                return profile
+    return next(profile for profile in candidates if not profile.pattern)
+
+
+def profile_named(name: str, profiles: Iterable[ModelProfile] | None = None) -> ModelProfile:
+    """The profile of this name, whatever the model is called; `profiles` are the user's own."""
+    known = {profile.name: profile for profile in all_profiles(profiles or ())}
+    if name not in known:
+        raise InputError(
+            ErrorCode.FORMATS_INVALID_OPTION, f"there is no profile {name!r}; there are: {', '.join(known)}"
+        )
+    return known[name]
+
+
+@cache
+def _package_profiles() -> tuple[ModelProfile, ...]:
+    from importlib.resources import files
+
+    return _read_document(files("harmonia.families").joinpath("profiles.toml").read_text("utf-8"))
+
+
+def _read_profile(table: object, path: str) -> ModelProfile:
+    given = cast("dict[str, object]", table).get("name") if isinstance(table, dict) else None
+    name = given if isinstance(given, str) else None
+    try:
+        return msgspec.convert(table, ModelProfile)
+    except InputError as error:
+        raise InputError(error.code, error.message, Position(path=path)) from None
+    except msgspec.ValidationError as error:
+        # msgspec says what is wrong, and where in the table.
+        what, _, inner = str(error).partition(" - at `$")
+        if inner.startswith(".format"):
+            what += f"; there are: {', '.join(ToolFormat)}"
+        raise _invalid(name, what, path + inner.rstrip("`")) from None
+
+
+def _no_profiles(given: object) -> InputError:
+    what = f"profiles are ModelProfiles, such as read_profiles makes of a text, not {type(given).__name__}"
+    return InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
+
+
+def _invalid(name: str | None, what: str, path: str | None = None) -> InputError:
+    whose = f"the profile {name!r}" if name else "a profile without a name"
+    return InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"{whose}: {what}", Position(path=path))

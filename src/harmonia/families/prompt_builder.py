@@ -1,0 +1,139 @@
+"""Prompts that tell a model of its tools in words: what an application may use in place of a chat template's own way.
+
+    opening words
+    ## Factual Grounding       facts come from tools
+    ## Available Tools         each with its description and its parameters
+    ## Tool Calling Format     the family's way to call; never for Harmony
+
+gpt-oss was trained to call tools in Harmony, and nothing has to be said about it. Instructions for another format make
+it mix the two and write calls that nobody can read, so the prompt for Harmony has none, and a test holds it to that.
+
+Served prompts do not come from here: Harmony declares tools in TypeScript (harmonia.renderer), the other families as
+their chat templates do (`Family.tool_part`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from harmonia.families.code_mode import code_mode_tool
+from harmonia.families.described_tools import ToolLike, described_tools
+from harmonia.families.dialects import dialect_of
+from harmonia.families.family import Family
+from harmonia.families.models import profile_of
+from harmonia.families.parameter_types import JSON_WORDS, Parameter, parameters_of
+from harmonia.families.profiles import ModelProfile
+from harmonia.families.registry import family_of
+from harmonia.families.tool_format import ToolFormat
+from harmonia.messages import Conversation, Message, Role, ToolDescription
+
+OPENING: Final = "You are a helpful assistant with tool-calling capabilities."
+GROUNDING: Final = (
+    "**CRITICAL**: Never make up, infer, or guess data values. All factual information MUST come from executing tools. "
+    "If you need data, call the appropriate tool first."
+)
+
+
+class PromptOptions(msgspec.Struct, frozen=True):
+    """What the prompt says.
+
+    `opening` are the first words. `deferred` are names of tools that the prompt says nothing of, besides those whose
+    definition has `defer_loading`. With `code_mode` there is one tool, `python`, and the others are functions in it.
+    """
+
+    opening: str = OPENING
+    grounding: bool = True
+    code_mode: bool = False
+    deferred: Collection[str] = frozenset()
+
+
+DEFAULT_PROMPT: Final = PromptOptions()
+
+
+class ModelInput(msgspec.Struct, frozen=True):
+    """The messages that a model is asked with."""
+
+    messages: tuple[Message, ...]
+
+
+def build_prompt(
+    model: ModelProfile | ToolFormat | str,
+    history: Iterable[Message] | str,
+    tools: Iterable[ToolLike] = (),
+    options: PromptOptions = DEFAULT_PROMPT,
+) -> ModelInput:
+    """The history with the prompt in front of it, as a developer message. A text is what the user asks.
+
+    System messages that the history begins with stay in front: they outrank it, and that is where Harmony has them.
+    These are messages for a server that has the chat template; `prompt_for` writes text, and takes the words of
+    `tool_system_prompt` as its `tools_part`.
+    """
+    messages = Conversation([Message.user(history)] if isinstance(history, str) else history).messages
+    prompt = Message.developer(tool_system_prompt(model, tools, options))
+    first = next((at for at, message in enumerate(messages) if message.role is not Role.SYSTEM), len(messages))
+    return ModelInput((*messages[:first], prompt, *messages[first:]))
+
+
+def tool_system_prompt(
+    model: ModelProfile | ToolFormat | str, tools: Iterable[ToolLike] = (), options: PromptOptions = DEFAULT_PROMPT
+) -> str:
+    """The text of the prompt; see the module. With a profile, calls are those of the model's own dialect. A text is a
+    format's name, or a model's, which has a profile."""
+    family = _family_of(model)
+    described = described_tools(tools, options.deferred)
+    if options.code_mode and described:
+        described = (code_mode_tool(described),)
+    parts = [options.opening] if options.opening else []
+    # Without a tool there is nothing that facts could come from, and nothing to call.
+    if options.grounding and described:
+        parts.append(f"## Factual Grounding\n\n{GROUNDING}")
+    if described:
+        parts.append("## Available Tools\n\n" + "\n\n".join(describe_tool(tool) for tool in described))
+    if described and family is not None:
+        parts.append(f"## Tool Calling Format\n\n{family.call_format(described)}")
+    return "\n\n".join(parts)
+
+
+def _family_of(model: ModelProfile | ToolFormat | str) -> Family | None:
+    """Whose call format a model is told of; None for Harmony, which is told of none."""
+    model = ToolFormat(model) if model in tuple(ToolFormat) else profile_of(model)
+    tool_format = model.format if isinstance(model, ModelProfile) else model
+    if tool_format is ToolFormat.HARMONY:
+        return None
+    family = family_of(tool_format)
+    return dialect_of(family, model.template) if isinstance(model, ModelProfile) else family
+
+
+def describe_tool(tool: ToolDescription) -> str:
+    """One tool: its name, its description, and a line for each parameter and each member of one."""
+    takes = parameters_of(tool.parameters, JSON_WORDS)
+    lines = [f"### {tool.name}"]
+    if tool.description:
+        lines += ["", tool.description.strip()]
+    if takes.whole is not None:
+        lines += ["", f"Argument: {takes.whole}"]
+    elif takes.named or takes.others is not None:
+        lines += ["", "Parameters:", *(line for each in takes.named for line in _parameter_lines(each, ""))]
+        if takes.others is not None:
+            lines.append(f"- any other name ({takes.others}, optional)")
+    else:
+        lines += ["", "Parameters: none"]
+    return "\n".join(lines)
+
+
+def _parameter_lines(parameter: Parameter, indent: str) -> Iterator[str]:
+    words = [parameter.type, "required" if parameter.is_required else "optional"]
+    if parameter.has_default:
+        words.append(f"default {_json(parameter.default)}")
+    said = " ".join((parameter.description or "").split())
+    yield f"{indent}- `{parameter.name}` ({', '.join(words)})" + (f": {said}" if said else "")
+    for member in parameter.members:
+        yield from _parameter_lines(member, f"{indent}  ")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

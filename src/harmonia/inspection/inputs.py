@@ -1,0 +1,235 @@
+"""What the input of `parse` and `inspect` is: text, token ids, stripped text, or the dump of a server's stream.
+
+    tokens    [200005, 35644], [[200005], [35644]], {"tokens": […]}, or numbers with white space or commas between them
+    sse       `data: {…}` lines, or JSON objects, one a line: see dumps.py
+    stripped  no special token is spelled anywhere, and there are the remains of headers
+    text      everything else; of an input that is one JSON string, the text is what it stands for
+
+Conversations, which have kinds of their own, are no matter of this room: see inspection/pasted.py.
+
+Recognising looks at the input only and never fails; what it was told to take it for may fail, with an InputError.
+Text stays bytes, so that what is no UTF-8 reaches the parser, which says where it stands.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from itertools import takewhile
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.inspection.saved_streams import count, looks_like_a_dump, read_dump
+from harmonia.parser.stripped import looks_stripped
+from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID, default_vocabulary, find_spellings
+
+Kind = Literal["text", "tokens", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
+As = Literal["auto", "text", "tokens", "stripped", "sse"]
+
+# ASCII digits only, and no more of them than a number of 64 bits has.
+_ID: Final = re.compile(r"-?[0-9]{1,18}")
+_NOT_IN_A_LIST: Final = re.compile(r"[^\s,0-9\[\]-]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NAMES_OF_LISTS: Final = ("tokens", "token_ids")
+# The beginning of a block as harmonia.read_traces reads them.
+_FENCE: Final = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*harmony\b", re.MULTILINE)
+# Control characters that no text has: not the white space, and not the escape of colours.
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_LOOKED_AT_FOR_CONTROLS: Final = 8192
+# A header that goes on behind its role: by an address, or by a control token that only a header has.
+_COMPLETION: Final = re.compile(r"\s*(?:to=\S{1,200}?\s*)?<\|(?:channel|constrain|message)\|>")
+_LONGEST_ADDRESS: Final = 64  # in tokens
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What the parser is fed, chunk by chunk. `took_for` says in words what it is, `notes` what is odd about it."""
+
+    kind: Kind
+    chunks: list[bytes] | list[str] | list[list[int]]
+    took_for: str
+    notes: list[str] = []
+    lacks_what_was_parsed: bool = False  # the server parsed the Harmony itself, and left out what it made of it
+
+    @property
+    def tokens(self) -> list[int] | None:
+        """All token ids; None where text is read."""
+        if not self.chunks or not isinstance(self.chunks[0], list):
+            return None if self.kind in ("text", "stripped", "sse") else []
+        return [token for chunk in cast("list[list[int]]", self.chunks) for token in chunk]
+
+    @property
+    def text(self) -> str:
+        """All of the text, as the parser counts its characters; empty where token ids are read."""
+        return _SURROGATE.sub("\ufffd", self.characters)
+
+    @property
+    def characters(self) -> str:
+        """The same, with halves of surrogate pairs as they are: what the parser is fed."""
+        if not self.chunks or isinstance(self.chunks[0], list):
+            return ""
+        if isinstance(self.chunks[0], bytes):
+            return b"".join(cast("list[bytes]", self.chunks)).decode(errors="replace")
+        return "".join(cast("list[str]", self.chunks))
+
+
+def recognise(data: bytes, as_: As = "auto") -> Input:
+    """Tell what the input is, or take it for what the caller says."""
+    data = without_byte_order_mark(data)
+    text = data.decode(errors="replace")
+    match as_:
+        case "auto":
+            return _recognise(data, text)
+        case "tokens":
+            return read_token_ids(text) or _refuse_ids(text)
+        case "sse":
+            return _dump(text, is_told=True)
+        case "stripped":
+            return Input("stripped", [data] if data else [], "text whose special tokens were removed")
+        case "text":
+            return _text(data)
+
+
+def _recognise(data: bytes, text: str) -> Input:
+    # Only an input that says nothing at all is not looked at: it is an empty text.
+    if not text.strip():
+        return _text(data)
+    if (tokens := read_token_ids(text)) is not None:
+        return tokens
+    if looks_like_a_dump(text):
+        return _dump(text)
+    values = read_json_values(text)
+    if len(values) == 1 and isinstance(values[0], str):
+        return _json_string(values[0])
+    kind: As = "stripped" if not find_spellings(text) and looks_stripped(text) else "text"
+    return msgspec.structs.replace(recognise(data, kind), notes=_notes_about(data, text, values))
+
+
+def _notes_about(data: bytes, text: str, values: list[Any]) -> list[str]:
+    """What makes it unlikely that a model sampled this text."""
+    if any(isinstance(value, dict | list) for value in values):
+        return ["it is JSON without a field that is known; give the text itself, for instance with jq -r"]
+    beginning = data[:_LOOKED_AT_FOR_CONTROLS]
+    if len(_CONTROL.findall(beginning)) > len(beginning) // 20:
+        return ["this looks like a binary file"]
+    fence = _FENCE.search(text)
+    # A model may write such a block, too, but then it says before it that it begins to speak.
+    if fence is not None and not find_spellings(text[: fence.start()]):
+        return ["it looks like a collection of traces; harmonia.read_traces reads those"]
+    return []
+
+
+def is_completion(taken: Input) -> bool:
+    """Whether it begins inside a header, as what is sampled behind `<|start|>assistant` does."""
+    tokens = taken.tokens
+    if tokens is not None:
+        before = list(takewhile(lambda token: 0 <= token < FIRST_SPECIAL, tokens[: _LONGEST_ADDRESS + 1]))
+        text = default_vocabulary().decode(before) + "".join(
+            SPELLING_BY_ID.get(token, "") for token in tokens[len(before) : len(before) + 1]
+        )
+    else:
+        text = taken.text[:1000]
+    return taken.kind != "stripped" and _COMPLETION.match(text) is not None
+
+
+def without_byte_order_mark(data: bytes) -> bytes:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # what `>` writes in older PowerShells
+        return data.decode("utf-16", "replace").encode()
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def _text(data: bytes) -> Input:
+    return Input("text", [data] if data else [], "text" if data else "an empty text")
+
+
+def _json_string(text: str) -> Input:
+    is_stripped = not find_spellings(text) and looks_stripped(text)
+    what = "text whose special tokens were removed, in a JSON string" if is_stripped else "the text of a JSON string"
+    return Input("stripped" if is_stripped else "text", [text] if text else [], what)
+
+
+def read_token_ids(text: str) -> Input | None:
+    """Token ids, if the whole text is a list of them, or several lists."""
+    if (ids := _read_ids(text)) is not None:
+        return Input("tokens", [ids] if ids else [], f"token ids ({len(ids)})")
+    if not text.lstrip().startswith("["):
+        return None
+    values = read_json_values(text)
+    lists = cast("list[Any]", values[0]) if len(values) == 1 and isinstance(values[0], list) else values
+    if not lists or not all(_is_list_of_ids(each) for each in lists):
+        return None
+    number = sum(map(len, lists))
+    return Input("tokens", [each for each in lists if each], f"token ids ({number} in {count(len(lists), 'list')})")
+
+
+def _dump(text: str, *, is_told: bool = False) -> Input:
+    dump = read_dump(text)
+    chunks = dump.chunks
+    if not chunks:
+        what = "the dump" if dump.is_known or not is_told else "that is not what a server sent: it"
+        error = InputError(
+            ErrorCode.PARSE_INVALID_INPUT,
+            "; ".join([f"{what} has neither text nor token ids in a field that is known", *dump.notes]),
+        )
+        if is_told and not dump.is_known:
+            error.add_note("leave --as out, and harmonia finds out what the input is")
+        raise error
+    what = "token ids" if isinstance(chunks[0], list) else "text"
+    took_for = f"a dump of {dump.dialect} ({what} in {count(len(chunks), 'chunk')})"
+    return Input("sse", chunks, took_for, dump.notes, dump.lacks_what_was_parsed)
+
+
+def _read_ids(text: str) -> list[int] | None:
+    """The ids, if the whole text is a list of them."""
+    text = text.strip()
+    if text.startswith("{"):
+        return _read_named_ids(text)
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    if _NOT_IN_A_LIST.search(text):
+        return None
+    words = text.replace(",", " ").split()
+    return [int(word) for word in words] if all(map(_ID.fullmatch, words)) else None
+
+
+def _read_named_ids(text: str) -> list[int] | None:
+    """{"tokens": […]} and nothing else that a server would say."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    for name in _NAMES_OF_LISTS:
+        listed = value.get(name)
+        # llama.cpp leaves `tokens` empty, unless it is asked for them, and has the text in `content`.
+        if isinstance(listed, list) and (listed or len(value) == 1):
+            return cast("list[int]", listed) if _is_list_of_ids(listed) else None
+    return None
+
+
+def _is_list_of_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(type(each) is int for each in cast("list[Any]", value))
+
+
+def read_json_values(text: str) -> list[Any]:
+    """The value that the text is, or those of its lines; none, if it is not JSON."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return []
+    try:
+        return [json.loads(text)]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _refuse_ids(text: str) -> Input:
+    stray = _NOT_IN_A_LIST.search(text)
+    raise InputError(
+        ErrorCode.PARSE_INVALID_INPUT,
+        "that is not a list of token ids",
+        Position(character=stray.start() if stray else None),
+    )

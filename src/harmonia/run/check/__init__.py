@@ -1,6 +1,0 @@
-"""What a provider can do, and what it does wrong."""
-
-from harmonia.run.check.outcomes import Outcome, Report, Verdict
-from harmonia.run.check.running import CHECKS, NAMES, Check, check, check_each
-
-__all__ = ["CHECKS", "NAMES", "Check", "Outcome", "Report", "Verdict", "check", "check_each"]

@@ -1,0 +1,1 @@
+"""What is demanded of a completion: the grammar, the check, and one more attempt."""

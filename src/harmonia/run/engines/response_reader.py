@@ -1,0 +1,173 @@
+"""Reading the answer of an engine, whatever its protocol: lines in, chunks and one Finish out.
+
+    take(line)*  drain() -> Chunk  ...  finish() -> Finish
+
+What came together in one read is one chunk, so that the work per token is that of decoding its line. A fault in a line
+is raised only after what stood before it was given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from harmonia.errors import EngineError, ErrorCode, InputError, Position
+from harmonia.renderer.rendered import Ambiguous, text_of
+from harmonia.run.engines.base import Chunk, Finish, FinishReason, Request, Sampling, TokenLogprob, Usage
+from harmonia.run.engines.http import Framing, Server, ServerError, excerpt, words_of
+from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID, VOCABULARY_SIZE
+
+# The tokens at which a model waits for somebody else. `<|end|>` is none: behind it comes the next message.
+STOP_TOKENS = (RETURN, CALL)
+STOP_SPELLINGS = tuple(SPELLING_BY_ID[token] for token in STOP_TOKENS)
+
+# What engines say where the prompt, or the prompt and what should follow, does not fit. In lower case.
+_CONTEXT_WORDS = (
+    "exceed_context_size",  # llama.cpp, the type of its error
+    "context size",  # llama.cpp
+    "maximum context length",  # vLLM, OpenAI
+    "maximum model length",  # vLLM
+    "model's context length",  # vLLM, SGLang
+    "context_length_exceeded",  # OpenAI, the code of its error
+    "exceeds the context length",  # Ollama
+    "greater than the context length",  # LM Studio
+    "context length of only",  # LM Studio
+    "context the overflows",  # LM Studio
+    "context window",
+    "context overflow",
+)
+
+
+class Answer(ABC):
+    """One answer as it comes in. A subclass says what a line means."""
+
+    def __init__(self, server: Server, notes: Sequence[str] = ()) -> None:
+        self.server = server
+        self.notes = list(notes)
+        self.reason: FinishReason | None = None  # None: the engine has not said yet
+        self.usage: Usage | None = None
+        self.is_done = False
+        self.sampled = 0  # tokens, or pieces of text, so far
+        self.tokens: list[int] = []
+        self.texts: list[str] = []
+        self.logprobs: list[TokenLogprob] = []
+
+    @abstractmethod
+    def take(self, line: bytes) -> None:
+        """Read a line. Raises an EngineError where it is none of the protocol's."""
+
+    def add_tokens(self, tokens: list[int]) -> None:
+        """Sampled tokens, each checked to be in the vocabulary."""
+        for index, token in enumerate(tokens):
+            if not 0 <= token < VOCABULARY_SIZE:
+                self.tokens += tokens[:index]
+                raise EngineError(
+                    ErrorCode.ENGINE_BAD_ANSWER,
+                    f"{self.server.url} sampled the token {token}; o200k_harmony ends at {VOCABULARY_SIZE - 1}. "
+                    "Is its model a gpt-oss?",
+                    Position(token=self.sampled + index),
+                )
+        self.tokens += tokens
+        self.sampled += len(tokens)
+
+    def add_text(self, text: str) -> None:
+        if text:
+            self.texts.append(text)
+            self.sampled += 1
+
+    def drain(self) -> Chunk | None:
+        """What was taken since the last time."""
+        if not (self.tokens or self.texts or self.logprobs):
+            return None
+        chunk = Chunk(self.tokens, "".join(self.texts), tuple(self.logprobs))
+        self.tokens, self.texts, self.logprobs = [], [], []
+        return chunk
+
+    def finish(self) -> Finish:
+        if self.reason is None:
+            raise self.server.died("ended its answer without saying that it was finished")
+        return Finish(self.reason, self.usage, tuple(self.notes))
+
+    def not_understood(self, line: bytes, error: Exception) -> EngineError:
+        return self.server.bad_answer(f"{error} in {excerpt(line)}")
+
+    def failed(self, content: bytes) -> EngineError:
+        """The error that an engine wrote into its stream."""
+        words = self.server.hide(words_of(content))
+        if is_about_context(content.decode(errors="replace")):
+            return EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, f"{self.server.url}: {words}")
+        if self.sampled:
+            return self.server.died(f"gave up: {words}")
+        return EngineError(ErrorCode.ENGINE_REFUSED, f"{self.server.url}: {words}")
+
+
+async def sample(
+    answer: Answer, path: str, body: Mapping[str, Any], framing: Framing
+) -> AsyncGenerator[Chunk | Finish, None]:
+    """Ask, and read the answer. The connection is closed before Finish is given, and whenever the caller leaves."""
+    try:
+        async with aclosing(answer.server.lines(path, body, framing)) as reads:
+            async for lines in reads:
+                failure: EngineError | None = None
+                try:
+                    for line in lines:
+                        answer.take(line)
+                        if answer.is_done:
+                            break
+                except EngineError as error:
+                    failure = error
+                if (chunk := answer.drain()) is not None:
+                    yield chunk
+                if failure is not None:
+                    raise failure
+                if answer.is_done:
+                    break
+    except ServerError as error:
+        if error.status in (400, 413, 422, 500) and is_about_context(error.words):
+            raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, error.message) from None
+        raise
+    except EngineError:
+        # What breaks behind the word that all was said does no harm.
+        if answer.reason is None or answer.is_done:
+            raise
+    yield answer.finish()
+
+
+def is_about_context(words: str) -> bool:
+    words = words.lower()
+    return any(known in words for known in _CONTEXT_WORDS)
+
+
+def name_parameters(
+    sampling: Sampling, names: Mapping[str, str], engine: str
+) -> tuple[dict[str, float | int], list[str]]:
+    """The sampling parameters under an engine's own names, and a note for each that it does not have."""
+    given = {name: value for name in sampling.__struct_fields__ if (value := getattr(sampling, name)) is not None}
+    notes = [f"{engine} has no {name}; {value} was not sent" for name, value in given.items() if name not in names]
+    return {names[name]: value for name, value in given.items() if name in names}, notes
+
+
+def salt_of(request: Request) -> dict[str, str]:
+    """The field that separates the cache, as vLLM and SGLang have it."""
+    return {} if request.cache_salt is None else {"cache_salt": request.cache_salt}
+
+
+def safe_text(prompt: Sequence[int], ambiguous: Ambiguous) -> tuple[str, list[str]]:
+    """A prompt as text for an engine that takes no tokens, and what must be said about it.
+
+    A special token that somebody typed stays no special token: its spelling is broken, or the prompt is refused.
+    """
+    try:
+        return text_of(prompt), []
+    except InputError as error:
+        if ambiguous == "refuse" or error.code is not ErrorCode.RENDER_AMBIGUOUS_TEXT:
+            raise
+    note = "somebody typed the spelling of a special token, and this engine takes text only: it was sent as <\\|…|>"
+    return text_of(prompt, ambiguous="escape"), [note]
+
+
+def check_ambiguous(ambiguous: str) -> None:
+    if ambiguous not in ("escape", "refuse"):
+        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"ambiguous is {ambiguous!r}; it may be escape or refuse")

@@ -1,0 +1,212 @@
+"""All checks of a provider, in their order, and the run through them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.run.engines.http import Patience, Server
+from harmonia.run.provider_check import messages, tokens
+from harmonia.run.provider_check.apis import ALL, Asked, find_apis
+from harmonia.run.provider_check.identity import KINDS, choose_model, identify
+from harmonia.run.provider_check.outcomes import Found, Outcome, Report
+from harmonia.run.provider_check.session import Api, Session, is_denied
+from harmonia.run.providers.addresses import api_address
+
+# Nobody waits ten minutes for a check, and what a busy server says is part of the answer.
+PATIENCE: Final = Patience(connect_s=5.0, first_s=180.0, idle_s=60.0, attempts=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check: its name, why it matters, and how it is made."""
+
+    name: str
+    why: str
+    run: Callable[[Session], Awaitable[Found]]
+
+
+_TOKEN_CHECKS: Final = (
+    ("in", "a prompt as token ids is exact: nothing that a user types can become structure", tokens.check_in),
+    ("out", "only token ids show for sure what is a call, and what is an echo of typed text", tokens.check_out),
+    ("special", "without special tokens, channels and calls can only be guessed", tokens.check_special),
+    ("stop", "<|call|> and <|return|> say whether the model calls or has finished", tokens.check_stop),
+    ("length", "an answer that was cut off must not pass for a whole one", tokens.check_length),
+    ("stream", "people read along", tokens.check_stream),
+)
+_MESSAGE_CHECKS: Final = (
+    ("answers", "the simplest question must be answered", messages.check_answers),
+    ("stop", "a program must know that the answer is whole", messages.check_stop),
+    ("length", "an answer that was cut off must not pass for a whole one", messages.check_length),
+    ("usage", "without counts, nobody can plan a context or a bill", messages.check_usage),
+    ("developer", "instructions that are dropped are not obeyed", messages.check_developer),
+    ("typed", "a user who types control tokens must not speak with the system's voice", messages.check_typed),
+    ("reasoning", "reasoning is not for users, and structure in a text was not read", messages.check_reasoning),
+    ("call", "a call that comes as text is not run, or is shown to people", messages.check_call),
+    ("call_streamed", "streams are made by other code, and break on their own", messages.check_call_streamed),
+    ("names", "tools of MCP servers have dots and hyphens in their names", messages.check_names),
+    ("result", "the second request of every tool loop", messages.check_result),
+    ("second_turn", "the second request of every conversation", messages.check_second_turn),
+    ("stream", "people read along", messages.check_stream),
+    ("same", "what is streamed and what is not must be the same answer", messages.check_same),
+    ("unicode", "a character of several tokens must not be torn apart", messages.check_unicode),
+    ("schema", "an answer that must fit a schema is read by a program", messages.check_schema),
+    ("cancel", "an engine that goes on after its reader left is busy for nothing", messages.check_cancel),
+)  # fmt: skip
+
+
+def _of_api(api: Api, run: Callable[[Session, Api], Awaitable[Found]]) -> Callable[[Session], Awaitable[Found]]:
+    async def run_if_there(session: Session) -> Found:
+        heard = await messages.plain(session, api)
+        if run is not messages.check_answers and (heard.is_absent or heard.error is not None):
+            return Found("skip", f"see {api}.answers")
+        return await run(session, api)
+
+    return run_if_there
+
+
+def _of_tokens(run: Callable[[Session], Awaitable[Found]]) -> Callable[[Session], Awaitable[Found]]:
+    """Asks nothing more of an endpoint that is not there: a proxy may count that as faults and close for a while."""
+
+    async def run_if_there(session: Session) -> Found:
+        if run is not tokens.check_in and not (await tokens.with_ids(session)).is_there:
+            return Found("skip", "see tokens.in")
+        return await run(session)
+
+    return run_if_there
+
+
+CHECKS: Final = (
+    *(Check(f"tokens.{name}", why, _of_tokens(run)) for name, why, run in _TOKEN_CHECKS),
+    *(Check(f"{api}.{name}", why, _of_api(api, run)) for api in get_args(Api) for name, why, run in _MESSAGE_CHECKS),
+)
+_FIRST: Final = {
+    "reachable": "nothing can be checked where nobody answers",
+    "engine": "each engine has its own way to speak tokens",
+    "apis": "a model can only be asked at an endpoint that is there",
+    "models": "a request names the model that it is for",
+}
+_NOTHING: Final = Found("skip", "see apis")
+NAMES: Final = (*_FIRST, *(check.name for check in CHECKS))
+
+
+async def check(
+    url: str,
+    *,
+    model: str | None = None,
+    kind: str = "auto",
+    only: Sequence[str] = (),
+    api_key: str | None = None,
+    patience: Patience | None = None,
+) -> Report:
+    """Check a provider. `only` has names of checks, or their first words: `chat`, `chat.call`."""
+    outcomes: list[Outcome] = []
+    engine, asked = "unknown" if kind == "auto" else kind, model
+    async with aclosing(
+        check_each(url, model=model, kind=kind, only=only, api_key=api_key, patience=patience)
+    ) as found:
+        async for outcome in found:
+            outcomes.append(outcome)
+            if outcome.name == "engine":
+                engine = outcome.seen
+            if outcome.name == "models" and asked is None:
+                asked = outcome.seen.partition(" ")[0] if outcome.verdict == "ok" else None
+    return Report(url, engine, asked, tuple(outcomes))
+
+
+async def check_each(
+    url: str,
+    *,
+    model: str | None = None,
+    kind: str = "auto",
+    only: Sequence[str] = (),
+    api_key: str | None = None,
+    patience: Patience | None = None,
+) -> AsyncGenerator[Outcome, None]:
+    """The same, one outcome at a time. An address without a scheme is completed."""
+    _refuse_unknown(kind, only)
+    api = Server(api_address(_with_scheme(url)), api_key=api_key, patience=patience or PATIENCE)
+    root = Server(_root_of(api.url), api_key=api_key, patience=patience or PATIENCE)
+    try:
+        try:
+            identity = await identify(root, api, kind)
+        except EngineError as error:
+            yield _outcome("reachable", Found("fail", error.message))
+            return
+        yield _outcome("reachable", Found("ok", f"{root.url} answers"))
+        yield _outcome("engine", Found("ok" if identity.kind != "openai" else "unknown", identity.engine))
+        chosen = model or choose_model(identity.models)
+        session = Session(root, api, identity, chosen or "gpt-oss-20b", has_key=bool(api_key))
+        checks = [each for each in CHECKS if _is_wanted(each.name, only)]
+        wanted: list[Asked] = [name for name in ALL if any(each.name.startswith(f"{name}.") for each in checks)]
+        is_usable, is_refused = True, False
+        if wanted or "apis" in only:
+            found, is_refused = await find_apis(session, wanted)
+            is_usable = found.verdict == "ok"
+            yield _outcome("apis", found)
+        # What stops everything is told once.
+        yield _outcome("models", _NOTHING if is_refused else _judge_models(session, chosen, model))
+        for each in checks:
+            yield Outcome(each.name, *(await _run(each, session) if is_usable else _NOTHING), each.why)
+    finally:
+        await root.close()
+        await api.close()
+
+
+def _is_wanted(name: str, only: Sequence[str]) -> bool:
+    return not only or any(name == each or name.startswith(f"{each}.") for each in only)
+
+
+async def _run(check: Check, session: Session) -> Found:
+    try:
+        return await check.run(session)
+    except EngineError as error:
+        return Found("fail", error.message)
+
+
+def _judge_models(session: Session, chosen: str | None, wanted: str | None) -> Found:
+    identity = session.identity
+    if is_denied(identity.refusal):
+        assert identity.refusal is not None
+        return Found("warn", f"it does not list its models: {session.explain(identity.refusal)}")
+    if identity.models is None:
+        return Found("warn", "it lists no models")
+    if not identity.models:
+        return Found("warn", "its list of models is empty")
+    if wanted is not None and wanted not in identity.models:
+        return Found("warn", f"{wanted} is not among its models: {', '.join(identity.models[:5])}")
+    others = len(identity.models) - 1
+    return Found("ok", f"{chosen}" + (f" and {others} more" if others else ""))
+
+
+def _outcome(name: str, found: Found) -> Outcome:
+    return Outcome(name, found.verdict, found.seen, _FIRST[name])
+
+
+def _with_scheme(url: str) -> str:
+    """The address as people mean it. A key goes into the open only where they name a port, or a host without a dot."""
+    if "//" in url:
+        return url
+    host = url.partition("/")[0]
+    is_public = "." in host and ":" not in host and not host.replace(".", "").isdigit()
+    return f"{'https' if is_public else 'http'}://{url}"
+
+
+def _root_of(api_url: str) -> str:
+    """The address of the engine itself, below which its own endpoints are."""
+    return api_url.removesuffix("/v1")
+
+
+def _refuse_unknown(kind: str, only: Sequence[str]) -> None:
+    if kind not in KINDS:
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION, f"{kind!r} is no kind of provider; expected {', '.join(KINDS)}"
+        )
+    for name in only:
+        if not any(known == name or known.startswith(f"{name}.") for known in NAMES):
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, f"there is no check {name!r}; there are {', '.join(NAMES)}"
+            )

@@ -1,0 +1,172 @@
+"""What is sent to a provider: a conversation and a turn's request as the body of Chat Completions or of Responses.
+
+What an API has no place for is noted; `extra` is for what a provider takes beyond it. A field of `extra` with the value
+None is taken out of the body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harmonia.interchange import chat_tools, responses_tools, to_chat_body, to_responses_body
+from harmonia.interchange.canonical import full_name
+from harmonia.interchange.settings import write_format
+from harmonia.interchange.values import Lossy
+from harmonia.messages import Conversation, Json, Role
+from harmonia.parser.tools import is_tool_address
+from harmonia.run.engines.base import Request, ToolChoice
+from harmonia.run.engines.response_reader import name_parameters
+from harmonia.run.providers.names import ToolNames
+
+_CHAT_SAMPLING: Final = {
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
+_RESPONSES_SAMPLING: Final = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
+_CALLS: Final = ("function_call", "custom_tool_call")
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+# What an export reports because it would not come back as it was. The provider gets it, or does not need it.
+_NO_LOSS_HERE: Final = ("tools", "response_formats", "reasoning_effort", "channel", "content_type", "sampled")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What to send, how its tools are called there, and what had no place in it."""
+
+    value: Json
+    names: ToolNames
+    notes: tuple[str, ...]
+
+
+def chat_body(
+    conversation: Conversation,
+    request: Request,
+    model: str,
+    extra: Mapping[str, Any],
+    *,
+    developer_role: str = "developer",
+) -> Body:
+    """The body of `POST /chat/completions`, streamed."""
+    exported = to_chat_body(conversation)
+    tools = chat_tools(request.tools) if request.tools else exported.value.get("tools", [])
+    names = _names_of(conversation, [tool[tool["type"]]["name"] for tool in tools])
+    sampling, notes = name_parameters(request.sampling, _CHAT_SAMPLING, "Chat Completions")
+    body: Json = {
+        "model": model,
+        **exported.value,
+        "messages": [
+            _rename_role(_rename_calls(message, names), developer_role) for message in exported.value["messages"]
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **sampling,
+    }
+    if tools:
+        body["tools"] = [_rename(tool, tool["type"], names) for tool in tools]
+        chosen = names.chosen(request.tool_choice)
+        body["tool_choice"] = {"type": "function", "function": {"name": chosen}} if chosen else request.tool_choice
+        body |= _parallel(request)
+    if (format_ := request.response_format) is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": write_format(format_)}
+    if (written := body.get("response_format")) is not None:
+        body["response_format"] = {**written, "json_schema": _legal_format(written["json_schema"])}
+    if request.reasoning_effort is not None:
+        body["reasoning_effort"] = request.reasoning_effort.value
+    return _finish(body, names, notes, exported.losses, request.tool_choice, extra)
+
+
+def responses_body(conversation: Conversation, request: Request, model: str, extra: Mapping[str, Any]) -> Body:
+    """The body of `POST /responses`, streamed. Nothing is stored there: the conversation is here."""
+    exported = to_responses_body(conversation)
+    tools = responses_tools(request.tools) if request.tools else exported.value.get("tools", [])
+    names = _names_of(conversation, [tool["name"] for tool in tools])
+    sampling, notes = name_parameters(request.sampling, _RESPONSES_SAMPLING, "the Responses API")
+    body: Json = {
+        "model": model,
+        **exported.value,
+        "input": [_rename_item(item, names) for item in exported.value["input"]],
+        "stream": True,
+        "store": False,
+        **sampling,
+    }
+    if tools:
+        body["tools"] = [_rename(tool, None, names) for tool in tools]
+        chosen = names.chosen(request.tool_choice)
+        body["tool_choice"] = {"type": "function", "name": chosen} if chosen else request.tool_choice
+        body |= _parallel(request)
+    if (format_ := request.response_format) is not None:
+        body["text"] = {"format": {"type": "json_schema", **write_format(format_)}}
+    if (written := body.get("text")) is not None:
+        body["text"] = {"format": _legal_format(written["format"])}
+    if request.reasoning_effort is not None:
+        body["reasoning"] = {"effort": request.reasoning_effort.value}
+    return _finish(body, names, notes, exported.losses, request.tool_choice, extra)
+
+
+def _parallel(request: Request) -> Json:
+    """Said only where it is not the default: not every server knows the field."""
+    return {} if request.parallel_calls else {"parallel_tool_calls": False}
+
+
+def _finish(
+    body: Json,
+    names: ToolNames,
+    notes: list[str],
+    losses: tuple[Lossy, ...],
+    choice: ToolChoice,
+    extra: Mapping[str, Any],
+) -> Body:
+    # A field that `extra` gives under the same name is sent after all.
+    notes = [note for note in notes if not any(f" has no {name};" in note for name in extra)]
+    notes += [f"not sent: {loss}" for loss in losses if loss.what not in _NO_LOSS_HERE]
+    notes += [
+        f"{recipient} is called {wire} at the provider"
+        for recipient in names.recipients
+        if (wire := names.wire_of(recipient)) != recipient.removeprefix("functions.")
+    ]
+    if "tools" not in body and choice not in ("auto", "none"):
+        names.chosen(choice)
+        notes.append(f"the tool choice {choice!r} was not sent, because there are no tools")
+    value = {name: value for name, value in {**body, **extra}.items() if value is not None}
+    return Body(value, names, tuple(notes))
+
+
+def _names_of(conversation: Conversation, declared: list[str]) -> ToolNames:
+    called = [message.recipient for message in conversation if message.role is Role.ASSISTANT]
+    others = [recipient for recipient in called if recipient and is_tool_address(recipient)]
+    return ToolNames(map(full_name, declared), others)
+
+
+def _rename(tool: Json, inside: str | None, names: ToolNames) -> Json:
+    """A tool or a call with the provider's name for it, which stands in the object that `inside` names."""
+    if inside is not None:
+        return {**tool, inside: _rename(tool[inside], None, names)}
+    return {**tool, "name": names.wire_of(full_name(tool["name"]))}
+
+
+def _rename_calls(message: Json, names: ToolNames) -> Json:
+    calls = message.get("tool_calls")
+    return {**message, "tool_calls": [_rename(call, call["type"], names) for call in calls]} if calls else message
+
+
+def _rename_role(message: Json, developer_role: str) -> Json:
+    return {**message, "role": developer_role} if message["role"] == "developer" else message
+
+
+def _rename_item(item: Json, names: ToolNames) -> Json:
+    return _rename(item, None, names) if item.get("type") in _CALLS else item
+
+
+def _legal_format(written: Json) -> Json:
+    """A response format with a name that every server takes. A schema that is `true` is `{}`, which says the same."""
+    schema: Any = written["schema"]
+    legal: Json = {} if schema is True else {"not": {}} if schema is False else schema
+    return {**written, "name": _ILLEGAL.sub("_", written["name"])[:64] or "answer", "schema": legal}

@@ -1,0 +1,75 @@
+"""What the providers have in common: an address, a model, and a question for each answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+from harmonia.events import Event
+from harmonia.messages import Conversation
+from harmonia.run.engines.base import Finish, Request
+from harmonia.run.engines.http import Patience, Server
+from harmonia.run.providers.addresses import api_address
+from harmonia.run.providers.bodies import Body
+from harmonia.run.providers.names import ToolNames
+from harmonia.run.providers.round_trip import Reader, exchange
+
+
+class Provider(ABC):
+    """A provider at `base_url`, such as `https://host/v1`.
+
+    `extra` goes into every body as it is, for what a provider takes beyond its API. No connection is held between
+    answers, and several tasks may ask at once.
+    """
+
+    NAME: ClassVar[str]
+    PATH: ClassVar[str]
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.server = Server(api_address(base_url), api_key=api_key, headers=headers, patience=patience)
+        self._model = model
+        self._extra = dict(extra or {})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._model} at {self.server.url}>"
+
+    @property
+    def name(self) -> str:
+        return self.NAME
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        return self.server.url
+
+    async def respond(self, conversation: Conversation, request: Request) -> AsyncGenerator[Event | Finish, None]:
+        """The provider's answer, as it comes."""
+        body = self._make_body(conversation, request)
+        answer = exchange(self.server, self.PATH, body.value, self._make_reader(body.names), body.notes)
+        async with aclosing(answer):
+            async for event in answer:
+                yield event
+
+    async def close(self) -> None:
+        await self.server.close()
+
+    @abstractmethod
+    def _make_body(self, conversation: Conversation, request: Request) -> Body: ...
+
+    @abstractmethod
+    def _make_reader(self, names: ToolNames) -> Reader: ...

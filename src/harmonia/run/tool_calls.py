@@ -1,0 +1,227 @@
+"""The calls of one completion: decided one after the other, run together, answered in the order of the calls.
+
+1. Every call that is taken up gets a result: the tool's, a person's, or the reason why there is none. Only calls to
+   tools that are not run here stay without one, for whoever consumes the run.
+2. A tool's error is a result that the model reads; it ends nothing.
+3. However it ends, also by cancellation, nothing is left running, and `settle` leaves no call open that was taken up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
+
+from harmonia.errors import ErrorCode, InputError, ToolError
+from harmonia.messages import Message
+from harmonia.parts import Call, call_of
+from harmonia.run.approval import Answer, Approve, Approver, Decision, Edit, Refuse
+from harmonia.run.cancellation import Interruption
+from harmonia.run.events import CallEnded, CallStarted, PendingCall
+from harmonia.run.tools import Tool, ToolResult, ToolSet, error_result, result_message, result_of
+from harmonia.run.tools.text_arguments import text_for
+
+# To a model whose calls are read from text, the usual form is what it wrote: it would repeat itself for ever.
+_NEEDS_APPROVAL: Final = (
+    "it was not run: a call that is read from text needs somebody's approval, and here is nobody to give it; "
+    "do not repeat it, answer without it"
+)
+_NOT_MEANT: Final = "it was not run: nobody can say that it was meant as a call; make it again in the usual form"
+_STOPPED: Final = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was stopped before it ended"))
+
+
+class Calls:
+    """The calls of one completion. After `run`, `messages` are what goes into the conversation behind them."""
+
+    def __init__(
+        self,
+        pending: Sequence[PendingCall],
+        tools: ToolSet,
+        *,
+        approve: Approver | None,
+        allow_unverified: bool,
+        time_s: float | None,
+        most: int | None,
+        interruption: Interruption,
+    ) -> None:
+        self.pending = list(pending)
+        self.edited: dict[str, Message] = {}
+        self.count = 0  # of the calls that were taken up, whatever became of them
+        self.hit_limit = False
+        self._tools = tools
+        self._approve = approve
+        self._allow_unverified = allow_unverified
+        self._time_s = time_s
+        self._most = most
+        self._interruption = interruption
+        self._results: dict[str, ToolResult] = {}
+        self._handed_over: list[PendingCall] = []
+        self._is_finished = False
+        self._unapproved = 0
+
+    @property
+    def lack_approval(self) -> bool:
+        """Whether none of them was run, each for lack of somebody who approves of it."""
+        return 0 < self._unapproved == len(self.pending)
+
+    @property
+    def handed_over(self) -> tuple[PendingCall, ...]:
+        """The calls to tools that are not run here."""
+        # Where the run is broken off, nobody takes them up.
+        return tuple(self._handed_over) if self._is_finished else ()
+
+    def settle(self) -> list[Message]:
+        """The results as messages, in the order of the calls. What has none yet was stopped."""
+        waiting = {pending.id for pending in self.handed_over}
+        return [
+            result_message(
+                self._name_of(pending.call), self._results.get(pending.id, _STOPPED), pending.message.channel
+            ).answering(pending.message)
+            for pending in self.pending
+            if pending.id not in waiting
+        ]
+
+    async def run(self) -> AsyncGenerator[CallStarted | CallEnded, None]:
+        """Decide about each call, then run them all."""
+        tasks: dict[asyncio.Task[ToolResult], tuple[PendingCall, float]] = {}
+        try:
+            for at, pending in enumerate(list(self.pending)):
+                began = time.monotonic()
+                decided = await self._decide(pending)
+                if self._interruption.reason is not None:
+                    return
+                if isinstance(decided, ToolResult):
+                    self.count += 1
+                    yield self._ended(pending, decided, began)
+                    continue
+                tool, pending = decided
+                self.pending[at] = pending
+                if tool.invoke is None:
+                    self._handed_over.append(pending)
+                else:
+                    self.count += 1
+                    yield CallStarted(pending.id, pending.call, _arguments(pending.call, tool))
+                    if self._interruption.reason is not None:
+                        return
+                    tasks[asyncio.create_task(self._invoke(pending.call))] = (pending, time.monotonic())
+            while tasks:
+                done = await self._wait(tasks)
+                if not done:
+                    return
+                for task in [each for each in tasks if each in done]:
+                    pending, began = tasks.pop(task)
+                    yield self._ended(pending, task.result(), began)
+            self._is_finished = True
+        finally:
+            self._interruption.end_wait()
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for task, (pending, _) in tasks.items():
+                # It was done all the same, and what it did is not undone: whoever reads on should know.
+                if not task.cancelled() and task.exception() is None:
+                    self._results[pending.id] = task.result()
+
+    async def _wait(self, tasks: dict[asyncio.Task[ToolResult], Any]) -> set[asyncio.Task[ToolResult]]:
+        """The tasks that are done; none, if the run was interrupted first."""
+        if self._interruption.reason is not None:
+            return set()
+        self._interruption.waiting = asyncio.current_task()
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if self._interruption.caught():
+                return set()
+            raise
+        self._interruption.end_wait()
+        return done
+
+    async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult:
+        """The tool, and the call to run it with or to hand over; or the result at once."""
+        try:
+            tool = self._tools.check(pending.call)
+            # `check` has said that the arguments fit; what is left is whether the model really made this call.
+            is_sure = may_run(pending.call, allow_unverified=self._allow_unverified)
+            if tool.invoke is None and is_sure:
+                return tool, pending  # whoever runs it asks, or does not
+            if tool.invoke is not None and self._most is not None and self.count >= self._most:
+                self.hit_limit = True
+                raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run may not make any more calls")
+            if self._approve is None:
+                if not is_sure:
+                    is_readable = pending.call.status == "unverified"
+                    self._unapproved += is_readable
+                    raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, _NEEDS_APPROVAL if is_readable else _NOT_MEANT)
+                return tool, pending
+            match await self._ask(self._approve, pending):
+                case None:
+                    return _STOPPED
+                case Approve():
+                    return tool, pending
+                case Refuse(reason):
+                    because = f": {reason}" if reason else ""
+                    raise ToolError(ErrorCode.TOOL_REFUSED, f"the user refused this call{because}")
+                case Edit(arguments):
+                    pending = _with_arguments(pending, arguments, self._tools)
+                    self.edited[pending.id] = pending.message
+                    return self._tools.check(pending.call), pending
+                case Answer(result):
+                    return result_of(result)
+        except ToolError as error:
+            return error_result(error)
+
+    def _name_of(self, call: Call) -> str:
+        tool = self._tools.find(call.recipient)
+        return call.recipient if tool is None else self._tools.recipient_of(tool)
+
+    async def _ask(self, approve: Approver, pending: PendingCall) -> Decision | None:
+        """What the approver decides; None where the run was interrupted while it was asked."""
+        decision = approve(pending)
+        if inspect.isawaitable(decision):
+            self._interruption.waiting = asyncio.current_task()
+            try:
+                decision = await decision
+            except asyncio.CancelledError:
+                if self._interruption.caught():
+                    return None
+                raise
+            self._interruption.end_wait()
+        if not isinstance(decision, Approve | Refuse | Edit | Answer):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+            raise InputError(
+                ErrorCode.RUN_INVALID_OPTION, f"approve gave {decision!r}; it gives Approve, Refuse, Edit or Answer"
+            )
+        return decision
+
+    async def _invoke(self, call: Call) -> ToolResult:
+        try:
+            return await self._tools.run(call, timeout_s=self._time_s)
+        except ToolError as error:
+            return error_result(error)
+
+    def _ended(self, pending: PendingCall, result: ToolResult, began: float) -> CallEnded:
+        self._results[pending.id] = result
+        return CallEnded(pending.id, pending.call, result, time.monotonic() - began)
+
+
+def may_run(call: Call, *, allow_unverified: bool) -> bool:
+    """Whether the model made this call so certainly that it may be run without asking anybody (law 5)."""
+    return call.status == "certain" or (call.status == "unverified" and allow_unverified)
+
+
+def _arguments(call: Call, tool: Tool) -> Any:
+    return text_for(tool, call) if tool.takes == "text" else call.value
+
+
+def _with_arguments(pending: PendingCall, arguments: Any, tools: ToolSet) -> PendingCall:
+    try:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"the edited arguments are no JSON: {error}") from None
+    message = pending.message.replace(content=text)
+    call = call_of(message, tools.declared)
+    assert call is not None, "the recipient stays the same"
+    return PendingCall(pending.id, call, message)

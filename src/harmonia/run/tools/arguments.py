@@ -1,0 +1,382 @@
+"""Arguments against the JSON Schema of their tool. What does not fit is put into words by misfits.py.
+
+The schema is compiled once. Nothing is ever fetched: a `$ref` that leads out of the schema is refused. A schema is of
+the draft that it names; one that names none is of the first of 2020-12, 7 and 4 that accepts it, since many who write
+tools have an older one in mind. `format` is not checked.
+
+A stranger's schema is checked within a budget: it may be written so that checking never ends. Its regular expressions
+are not tried at all, because nothing can stop one that has begun; what depends on them counts as fitting.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import cache, lru_cache, partial
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Json
+from harmonia.run.tools.schema_errors import json_path, misfit, nearest_fault, shorten
+from harmonia.schema.work_budget import WorkCancelled, check_cancelled
+
+# Raises a ToolError with TOOL_INVALID_ARGUMENTS where the arguments do not fit, and an InputError where the schema
+# turns out to be none.
+Validate = Callable[[Any], None]
+FindFaults = Callable[[Any], list[Any]]
+
+_REMEMBERED_SCHEMAS: Final = 1024
+# What one check of a stranger's schema may take: keywords that are looked at, each with the length of its value.
+_STRANGERS_WORK: Final = 50_000
+# What these say is no schema.
+_DATA: Final = frozenset({"const", "enum", "default", "examples"})
+
+
+def compile_schema(
+    name: str,
+    schema: Json | bool,
+    *,
+    is_strangers: bool = False,
+    is_answers: bool = False,
+    is_demanded: bool = False,
+) -> Validate:
+    """What checks the arguments of the tool `name`, or with `is_answers` an answer of the form `name`. Raises an
+    InputError for what is no JSON Schema.
+
+    With `is_strangers`, checking takes bounded work, and raises an InputError where that is not enough. With
+    `is_demanded`, a model is to be held to the schema, so that each `$ref` in it has to lead somewhere; otherwise one
+    that leads nowhere shows when a value gets there.
+    """
+
+    def refused(error: _NoSchema) -> InputError:
+        if is_answers:
+            said = f"the schema of the form {name} is no JSON Schema: {error.reason}"
+            return InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path=error.path))
+        return _invalid(name, error.reason, error.path)
+
+    try:
+        find_faults = _fault_finder(schema, is_strangers=is_strangers)
+        if is_demanded:
+            _refuse_lost(schema)
+    except _NoSchema as error:
+        raise refused(error) from error
+
+    def validate(arguments: Any) -> None:
+        try:
+            faults = find_faults(arguments)
+            found = misfit(name, faults) if faults else None
+        except _NoSchema as error:
+            raise refused(error) from error
+        except WorkCancelled:
+            raise
+        except Exception as error:
+            # Both break in many ways on what is no schema. All that a draft knows was checked, but a `$ref` may lead
+            # to a place that it does not know.
+            reason = f"a $ref in it leads to what is none ({type(error).__name__})"
+            raise refused(_NoSchema(reason, "$")) from error
+        if found is not None:
+            raise found
+
+    return validate
+
+
+def schema_fault(schema: Json | bool) -> tuple[str, str] | None:
+    """Why something is no JSON Schema, and its path; None where it is one, or nobody can tell."""
+    try:
+        _fault_finder(schema, is_strangers=True)
+        _refuse_lost(schema)
+    except _NoSchema as error:
+        return error.reason, error.path
+    except InputError:
+        return None  # without jsonschema
+    return None
+
+
+class _NoSchema(Exception):
+    def __init__(self, reason: str, path: str) -> None:
+        super().__init__(reason, path)
+        self.reason = reason
+        self.path = path
+
+
+def _fault_finder(schema: Json | bool, *, is_strangers: bool) -> FindFaults:
+    try:
+        document = json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _NoSchema(f"it is not JSON: {error}", "$") from error
+    _refuse_remote(schema)
+    return _compile(document, is_strangers=is_strangers)
+
+
+# A server makes the same tools for every request; checking a schema against that of its draft takes milliseconds.
+@lru_cache(maxsize=_REMEMBERED_SCHEMAS)
+def _compile(document: str, *, is_strangers: bool) -> FindFaults:
+    """What finds the faults of arguments, the most telling first."""
+    try:
+        from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, validators
+        from jsonschema.exceptions import SchemaError, relevance
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+    except ImportError as error:
+        raise InputError(
+            ErrorCode.TOOL_MISSING_EXTRA, "checking arguments needs jsonschema: pip install 'harmonia[run]'"
+        ) from error
+
+    schema: Any = json.loads(document)
+    drafts: list[Any] = [Draft202012Validator, Draft7Validator, Draft4Validator]
+    if isinstance(schema, dict) and isinstance(cast("Json", schema).get("$schema"), str):
+        drafts = [validator_for(cast("Json", schema), default=Draft202012Validator)]
+    faults: list[SchemaError] = []
+    for draft in drafts:
+        try:
+            _check_schema(schema, draft)
+        except SchemaError as fault:
+            faults.append(fault)
+        except RecursionError as error:
+            raise _NoSchema("it nests too deep", "$") from error
+        else:
+            break
+    else:
+        raise _NoSchema(faults[0].message, json_path(faults[0].absolute_path))
+    # An empty registry of its own: without one, jsonschema would fetch what a `$ref` names.
+    registry: Registry[Any] = Registry()
+    find_referenced = draft.VALIDATORS["$ref"]
+    keywords: dict[str, Any] = {
+        **draft.VALIDATORS,
+        "multipleOf": _find_no_multiple,
+        "uniqueItems": _find_repeated,
+        "$ref": partial(_follow, find_referenced),
+    }
+    if is_strangers:
+        keywords = {keyword: _within_budget(keyword, find) for keyword, find in keywords.items()}
+    kind: Any = cast("Any", validators).extend(draft, keywords)
+    validator: Any = kind(schema, registry=registry)
+
+    def find_faults(arguments: Any) -> list[Any]:
+        _BUDGET.left = _STRANGERS_WORK
+        try:
+            found = sorted(validator.iter_errors(arguments), key=relevance, reverse=True)
+        except re.error:
+            return []  # such a pattern; the tool itself has to look
+        except Unresolvable as error:
+            # Of a place within the schema, the error has what stands behind the `#`.
+            reference = f"#{error.ref}" if error.ref.startswith("/") else error.ref
+            raise _NoSchema(f"$ref leads to {shorten(reference)}, and nothing is there", "$") from error
+        except RecursionError as error:
+            raise _NoSchema("it cannot be followed: it nests too deep", "$") from error
+        return [nearest_fault(error, relevance) for error in found]
+
+    return find_faults
+
+
+def _check_schema(schema: Any, draft: Any) -> None:
+    """Raises jsonschema's error for what is no schema of the draft. Drafts before 2019 know no `$defs`, which are
+    checked all the same: whoever writes them means them."""
+    from jsonschema.exceptions import SchemaError
+
+    # Formats are not checked: a pattern in JavaScript's dialect is right, though Python does not read it.
+    for error in _schema_validator(draft).iter_errors(schema):
+        raise SchemaError.create_from(error)
+
+
+@cache
+def _schema_validator(draft: Any) -> Any:
+    """A validator of schemas: it checks one against the meta-schema of its draft."""
+    from jsonschema import validators
+
+    known: Json = draft.META_SCHEMA
+    if "dependentRequired" not in draft.VALIDATORS:
+        definitions = {"type": "object", "additionalProperties": {"$ref": "#"}}
+        known = {**known, "properties": {**known["properties"], "$defs": definitions}}
+
+    def cancellable(find: Any) -> Any:
+        def find_until_cancelled(*given: Any) -> Iterable[Any]:
+            check_cancelled()
+            return find(*given) or ()
+
+        return find_until_cancelled
+
+    keywords = {keyword: cancellable(find) for keyword, find in draft.VALIDATORS.items()}
+    keywords["uniqueItems"] = _find_repeated
+    return cast("Any", validators).extend(draft, keywords)(known)
+
+
+def _follow(find: Callable[..., Iterable[Any] | None], validator: Any, reference: Any, *others: Any) -> Iterable[Any]:
+    """A `$ref`, which the schema of an old draft admits to be anything."""
+    if not isinstance(reference, str):
+        raise _NoSchema("$ref is no text", "$")
+    return find(validator, reference, *others) or ()
+
+
+def _find_no_multiple(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterable[Any]:
+    """Multiples as they are written: jsonschema divides floats, to which 19.99 is no multiple of 0.01."""
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(value, "number") and _exact(value) % _exact(divisor):
+        yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
+
+
+def _find_repeated(validator: Any, is_unique: Any, value: Any, _schema: Any) -> Iterable[Any]:
+    """Linear: jsonschema compares every item with every other one, unless they can be sorted."""
+    from jsonschema.exceptions import ValidationError
+
+    if not is_unique or not validator.is_type(value, "array"):
+        return
+    # The set holds strings, because an attacker cannot make their hashes collide.
+    if len({json.dumps(_comparable(item), sort_keys=True) for item in value}) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _comparable(value: Any) -> Any:
+    """The value in a form in which equal JSON values are written alike: 1.0 as 1."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_comparable(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _comparable(each) for key, each in cast("Json", value).items()}
+    return value
+
+
+class _Budget(threading.local):
+    left: int = _STRANGERS_WORK
+
+
+_BUDGET: Final = _Budget()
+# Their own work is that of a regular expression.
+_PATTERNS: Final = ("pattern", "patternProperties", "unevaluatedProperties")
+# Keywords whose expected value is data, which is compared with the value.
+_COMPARED: Final = ("const", "enum", "dependentRequired", "dependencies")
+# Keywords that look at every item or property of the value.
+_FOR_EACH: Final = frozenset(
+    ("items", "additionalItems", "contains", "unevaluatedItems", "additionalProperties", "propertyNames")
+)
+# The message of a fault quotes the value, and quoting so many values costs as much as one step of checking. The faults
+# of some keywords quote only names.
+_QUOTED_PER_STEP: Final = 16
+_QUOTE_NAMES: Final = ("required", "dependentRequired", "dependencies")
+
+
+def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterable[Any]]:
+    """The keyword of a stranger's schema, which is paid for each time that it is looked at."""
+
+    def find_within(validator: Any, expected: Any, value: Any, schema: Any) -> Iterable[Any]:
+        _pay(1 + (_size(expected) if keyword in _COMPARED else _length(expected)))
+        if keyword in _FOR_EACH:
+            _pay(_length(value))
+        elif keyword == "uniqueItems":
+            _pay(_size(value))
+        if keyword in _PATTERNS or (keyword == "additionalProperties" and "patternProperties" in schema):
+            return
+        quoted: int | None = None
+        for fault in find(validator, expected, value, schema) or ():
+            # A fault that has a keyword comes from a subschema, which has paid for it.
+            if keyword not in _QUOTE_NAMES and not isinstance(fault.validator, str):
+                quoted = _size(value) if quoted is None else quoted
+                _pay(quoted // _QUOTED_PER_STEP)
+            yield fault
+
+    return find_within
+
+
+def _pay(steps: int) -> None:
+    check_cancelled()
+    _BUDGET.left -= steps
+    if _BUDGET.left < 0:
+        raise _NoSchema("checking a value against it takes too much work", "$")
+
+
+def _length(value: Any) -> int:
+    return len(cast("list[Any]", value)) if isinstance(value, list | dict) else 0
+
+
+def _size(value: Any) -> int:
+    """How many values it has, itself and all inside it."""
+    count, parts = 0, [value]
+    while parts:
+        part = parts.pop()
+        count += 1
+        if isinstance(part, dict):
+            parts += cast("Json", part).values()
+        elif isinstance(part, list):
+            parts += cast("list[Any]", part)
+    return count
+
+
+def _exact(number: int | float) -> Fraction:
+    return Fraction(number if isinstance(number, int) else repr(number))
+
+
+def _refuse_remote(schema: Json | bool) -> None:
+    """Refuse what leads out of the schema, and what is no address at all, on which jsonschema would break."""
+    for fields, steps in _objects_in(schema):
+        # An object or a boolean may be the schema of a property of this name; see `_follow`.
+        if not isinstance(fields.get("$ref", ""), str | dict | bool):
+            raise _NoSchema("$ref is no text", json_path((*steps, "$ref")))
+        for keyword in ("$schema", "$id", "id"):
+            if not _is_address(fields.get(keyword)):
+                raise _NoSchema(f"{keyword} is no address", json_path((*steps, keyword)))
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            reference = fields.get(keyword)
+            if isinstance(reference, str) and ("://" in reference or reference.startswith("//")):
+                said = f"{keyword} leads to {reference}, and nothing is fetched"
+                raise _NoSchema(said, json_path((*steps, keyword)))
+
+
+def _is_address(given: object) -> bool:
+    """Whether a text can be read as an address. What is no text is for the schema of schemas."""
+    try:
+        urlsplit(given if isinstance(given, str) else "")
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_lost(schema: Json | bool) -> None:
+    """Refuse a `$ref` to a place that is not in the schema. Only places are looked for: what an anchor or an `$id`
+    means is for whoever follows it."""
+    objects = list(_objects_in(schema))
+    if any(isinstance(fields.get(name), str) for fields, steps in objects if steps for name in ("$id", "id")):
+        return
+    for fields, steps in objects:
+        reference: object = fields.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/") and not _leads_somewhere(reference, schema):
+            said = f"$ref leads to {shorten(reference)}, and nothing is there"
+            raise _NoSchema(said, json_path((*steps, "$ref")))
+
+
+def _leads_somewhere(reference: str, schema: object) -> bool:
+    place: Any = schema
+    for step in unquote(reference[2:]).split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        try:
+            place = cast("list[Any]", place)[int(name)] if isinstance(place, list) else place[name]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return False
+    return True
+
+
+def _objects_in(schema: Json | bool) -> Iterator[tuple[dict[str, Any], tuple[str | int, ...]]]:
+    """The objects of a schema that may be schemas, with the ways to them."""
+    parts: list[tuple[Any, tuple[str | int, ...]]] = [(schema, ())]
+    while parts:
+        part, steps = parts.pop()
+        if isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            yield fields, steps
+            parts += [(each, (*steps, str(key))) for key, each in fields.items() if key not in _DATA]
+        elif isinstance(part, list):
+            parts += [(each, (*steps, index)) for index, each in enumerate(cast("list[Any]", part))]
+
+
+def _invalid(name: str, reason: str, path: str) -> InputError:
+    return InputError(
+        ErrorCode.TOOL_INVALID_DEFINITION,
+        f"the parameters of {name} are no JSON Schema: {reason}",
+        Position(path=f"$.parameters{path.removeprefix('$')}"),
+    )

@@ -1,0 +1,374 @@
+"""Tools of MCP servers. Each server is one connection; each of its tools a Tool that calls it.
+
+    async with connect(read_servers(path), pins="pins.json", consent=ask) as mcp:
+        tools = mcp.tools
+
+1. A server that cannot be reached does not take the others down: `servers` says what is wrong with it, and the next
+   call or `refresh` tries again. With `strict`, it is an error at once.
+2. What a server says of its tools is untrusted: only tools whose definition is pinned are offered (see `pins`). They
+   are listed again before the next call when the server says that they changed or had to be started again, and on
+   `refresh`.
+3. A Tool runs only while the server's definition is the one that it was made of, so the model never calls something
+   else than what it was shown.
+4. When `connect` is left, in whatever way, no process and no task is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harmonia.errors import ErrorCode, InputError, ToolError
+from harmonia.run.tools.mcp.configuration import (
+    SEPARATOR,
+    HttpServer,
+    McpServer,
+    StdioServer,
+    Timeouts,
+    check_unique,
+    read_servers,
+)
+from harmonia.run.tools.mcp.connection import Connection, SessionExpired, require_mcp
+from harmonia.run.tools.mcp.pins import POLICIES, Change, Consent, Definition, Pins, Policy
+from harmonia.run.tools.mcp.results import text_of
+from harmonia.run.tools.mcp.sanitized_text import readable, readable_line, readable_schema
+from harmonia.run.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from mcp import Tool as ListedTool
+
+__all__ = [
+    "Change",
+    "Consent",
+    "HttpServer",
+    "McpServer",
+    "McpTools",
+    "Pins",
+    "Policy",
+    "ServerStatus",
+    "StdioServer",
+    "Timeouts",
+    "connect",
+    "read_servers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """How a server is. `withheld` has the tools that are not offered, by their own names, each with the reason.
+
+    `changes` are those that nobody agreed to, with their definitions.
+    `is_stale` says that the tools may have changed since they were listed. `complaints` is the last of what the server
+    wrote to its standard error.
+    """
+
+    name: str
+    is_connected: bool
+    is_stale: bool
+    protocol: str | None
+    tools: tuple[str, ...]
+    withheld: dict[str, ToolError]
+    changes: tuple[Change, ...]
+    error: ToolError | None
+    complaints: str
+
+
+@asynccontextmanager
+async def connect(
+    servers: Iterable[McpServer],
+    *,
+    pins: Pins | str | os.PathLike[str] | None = None,
+    policy: Policy = "ask",
+    consent: Consent | None = None,
+    strict: bool = False,
+    verify_calls: bool = False,
+) -> AsyncGenerator[McpTools]:
+    """Connects to the servers, all at once, and lists their tools; everything ends with the block.
+
+    `pins` is what was agreed to, or the file it is kept in; without it, every tool is new. `policy` says what becomes
+    of a new tool, and `consent` is asked, one question at a time: with "ask", the default, and no one to ask, no new
+    tool is offered. With `verify_calls`, the tools are listed again before every call, for servers that change them
+    and do not say so.
+    """
+    require_mcp()
+    known = tuple(servers)
+    check_unique(known)
+    if policy not in POLICIES:
+        raise InputError(
+            ErrorCode.RUN_INVALID_OPTION, f"unknown policy {policy!r} for new tools; known are {', '.join(POLICIES)}"
+        )
+    kept = pins if isinstance(pins, Pins) else Pins(pins)
+    tools = McpTools(known, _Review(kept, policy, consent), verify_calls)
+    try:
+        await tools.refresh(strict=strict)
+        yield tools
+    finally:
+        await tools.close()
+
+
+class McpTools:
+    """The tools of connected servers. Made by `connect`."""
+
+    def __init__(self, servers: tuple[McpServer, ...], review: _Review, verify_calls: bool) -> None:
+        self._servers = {server.name: _Server(server, review, verify_calls) for server in servers}
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that are offered, in the order of the servers and of their lists, named `server___tool`."""
+        return tuple(offer.tool for server in self._servers.values() for offer in server.listing.offers.values())
+
+    @property
+    def servers(self) -> tuple[ServerStatus, ...]:
+        """How each server is, now."""
+        return tuple(server.status for server in self._servers.values())
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether `refresh` may find other tools: a server said so, or has died."""
+        return any(server.is_stale for server in self._servers.values())
+
+    async def refresh(self, *names: str, strict: bool = False) -> tuple[Tool, ...]:
+        """Lists the tools again, of these servers or of all, reconnects where need be, and gives all tools.
+
+        What the operator did not agree to before is asked again. With `strict`, the first server that fails raises.
+        """
+        chosen = [self._server(name) for name in names] if names else list(self._servers.values())
+        try:
+            async with asyncio.TaskGroup() as group:
+                listings = [group.create_task(server.refresh()) for server in chosen]
+        except BaseExceptionGroup as failed:
+            # Not a server's failure, which `refresh` gives back, but that of `consent` or of the file of pins.
+            raise failed.exceptions[0] from None
+        for listing in listings:
+            if strict and (failure := listing.result()) is not None:
+                raise failure
+        return self.tools
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> str:
+        """Calls a tool by its name, `server___tool`. A tool that is not offered raises, and the error says why."""
+        server, parted, tool = name.partition(SEPARATOR)
+        if not parted or server not in self._servers:
+            raise ToolError(ErrorCode.TOOL_UNKNOWN, f"{readable_line(name)!r} names no tool of an MCP server")
+        return await self._servers[server].call(tool, arguments)
+
+    async def close(self) -> None:
+        """Ends every connection. `connect` does it."""
+        endings = [asyncio.create_task(server.connection.close()) for server in self._servers.values()]
+        was_cancelled = False
+        while rest := [ending for ending in endings if not ending.done()]:
+            try:
+                await asyncio.wait(rest)
+            except asyncio.CancelledError:
+                was_cancelled = True  # the servers must end first, or their processes would stay
+        if was_cancelled:
+            raise asyncio.CancelledError
+
+    def _server(self, name: str) -> _Server:
+        if name not in self._servers:
+            known = ", ".join(self._servers) or "none"
+            raise InputError(ErrorCode.TOOL_UNKNOWN, f"no server is called {name!r}; known are {known}")
+        return self._servers[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    tool: Tool
+    sha256: str
+
+
+class _Review:
+    """Asks the operator, one question at a time, whichever server it is about."""
+
+    def __init__(self, pins: Pins, policy: Policy, consent: Consent | None) -> None:
+        self._pins = pins
+        self._policy: Policy = policy
+        self._consent = consent
+        self._asking = asyncio.Lock()
+        self._refused: set[str] = set()
+
+    def saving_once(self) -> AbstractContextManager[None]:
+        return self._pins.saving_once()
+
+    async def look_at(self, definition: Definition, *, ask_again: bool) -> Change | None:
+        """None where the tool may be offered, else what nobody agreed to."""
+        async with self._asking:
+            change = self._pins.change_to(definition)
+            # A server that goes back and forth between two definitions must not wear the operator down.
+            if change is not None and definition.sha256 in self._refused and not ask_again:
+                return change
+            self._refused.discard(definition.sha256)
+            change = await self._pins.review(definition, self._policy, self._consent)
+            if change is not None:
+                self._refused.add(definition.sha256)
+            return change
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What a list of tools comes to: what is offered, what is not, and what the operator did not agree to."""
+
+    offers: dict[str, _Offer] = field(default_factory=dict[str, _Offer])
+    withheld: dict[str, ToolError] = field(default_factory=dict[str, ToolError])
+    changes: list[Change] = field(default_factory=list[Change])
+
+
+class _Server:
+    """One server: its connection, what is offered of it, and what is not."""
+
+    def __init__(self, server: McpServer, review: _Review, verify_calls: bool) -> None:
+        self.connection = Connection(server)
+        self.listing = _Listing()
+        self._server = server
+        self._review = review
+        self._verify_calls = verify_calls
+        self._error: ToolError | None = None
+        self._listing = asyncio.Lock()
+
+    @property
+    def is_stale(self) -> bool:
+        return self.connection.is_stale or not self.connection.is_alive
+
+    @property
+    def status(self) -> ServerStatus:
+        connection = self.connection
+        return ServerStatus(
+            self._server.name,
+            connection.is_alive,
+            self.is_stale,
+            connection.protocol,
+            tuple(self.listing.offers),
+            dict(self.listing.withheld),
+            tuple(self.listing.changes),
+            self._error,
+            connection.complaints,
+        )
+
+    async def refresh(self) -> ToolError | None:
+        """Lists the tools and has them looked at. Gives the error instead of raising it: `status` has it too."""
+        try:
+            async with self._listing:
+                await self._list(ask_again=True)
+        except ToolError as error:
+            return error
+        return None
+
+    async def call(self, tool: str, arguments: dict[str, Any] | None, sha256: str | None = None) -> str:
+        """Calls a tool, if it is offered and, where `sha256` is given, still what it was."""
+        try:
+            return await self._call(tool, arguments, sha256)
+        except SessionExpired:
+            # Servers end sessions that were idle. The call was not run, so it may be sent again, in a new session.
+            return await self._call(tool, arguments, sha256)
+
+    async def _call(self, tool: str, arguments: dict[str, Any] | None, sha256: str | None) -> str:
+        if self.is_stale or self._verify_calls:
+            async with self._listing:
+                # Others may have listed while this call waited.
+                if self.is_stale or self._verify_calls:
+                    await self._list(ask_again=False)
+        shown = readable_line(f"{self._server.name} {tool}")
+        offer = self.listing.offers.get(tool)
+        if offer is None:
+            reason = self.listing.withheld.get(tool)
+            if reason is not None:
+                raise ToolError(reason.code, reason.message)
+            raise ToolError(ErrorCode.TOOL_UNKNOWN, f"there is no tool {shown}")
+        if sha256 not in (None, offer.sha256):
+            raise ToolError(
+                ErrorCode.TOOL_CHANGED,
+                f"the definition of {shown} has changed since it was offered; the operator agreed to the new one, but "
+                "the model was shown the old one",
+            )
+        result = await self.connection.call(tool, dict(arguments or {}))
+        text = text_of(result)
+        if result.is_error:
+            raise ToolError(ErrorCode.TOOL_FAILED, text or f"{shown} failed and does not say why")
+        return text
+
+    async def _list(self, *, ask_again: bool) -> None:
+        """Lists the tools anew. Where that fails, what was offered stays: the next call tries again."""
+        try:
+            listed = await self.connection.list_tools()
+            try:
+                with self._review.saving_once():
+                    listing = await self._sort(listed, ask_again)
+            except BaseException:
+                self.connection.is_stale = True  # nobody has looked at all of it
+                raise
+        except ToolError as error:
+            self._error = error
+            raise
+        self.listing, self._error = listing, None
+
+    async def _sort(self, listed: list[ListedTool], ask_again: bool) -> _Listing:
+        listing = _Listing()
+        offers, withheld = listing.offers, listing.withheld
+        allowed = self._server.allowed_tools
+        seen: set[str] = set()
+        for tool in listed:
+            refusal: ToolError | None = None
+            definition = _definition_of(self._server.name, tool)
+            if tool.name in seen:
+                # Which of the two would answer, nobody knows.
+                offers.pop(tool.name, None)
+                refusal = ToolError(ErrorCode.TOOL_REPEATED_NAME, f"two tools are called {readable_line(tool.name)!r}")
+            elif not tool.name:
+                refusal = ToolError(ErrorCode.TOOL_INVALID_DEFINITION, "a tool has no name")
+            elif allowed is not None and tool.name not in allowed:
+                refusal = ToolError(ErrorCode.TOOL_NOT_ALLOWED, f"{readable_line(tool.name)!r} is not allowed")
+            else:
+                refusal = _refusal_of(definition)
+                change = None if refusal else await self._review.look_at(definition, ask_again=ask_again)
+                if change is not None:
+                    listing.changes.append(change)
+                    refusal = change.refusal
+            seen.add(tool.name)
+            if refusal is None:
+                offers[tool.name] = _Offer(self._tool_of(definition), definition.sha256)
+            else:
+                withheld[tool.name] = refusal
+        for name in sorted(set(allowed or ()) - seen):
+            withheld[name] = ToolError(ErrorCode.TOOL_UNKNOWN, f"{self._server.name} has no tool {name!r}")
+        return listing
+
+    def _tool_of(self, definition: Definition) -> Tool:
+        name, sha256 = definition.tool, definition.sha256
+
+        async def invoke(arguments: dict[str, Any] | None) -> str:
+            return await self.call(name, arguments, sha256)
+
+        timeouts = self._server.timeouts
+        return Tool(
+            f"{definition.server}{SEPARATOR}{name}",
+            None if definition.description is None else readable(definition.description),
+            readable_schema(definition.input_schema),
+            invoke,
+            # The server may have to be started again first. Each step has its own limit; this is no shorter than they.
+            timeout_s=timeouts.connect_s + timeouts.list_s + timeouts.call_s,
+            is_strangers=True,
+            annotations=readable_schema(definition.annotations),
+        )
+
+
+def _refusal_of(definition: Definition) -> ToolError | None:
+    """The error of a definition that cannot be pinned, whoever agrees: what it says is not JSON."""
+    try:
+        _ = definition.sha256
+    except InputError as error:
+        return ToolError(error.code, error.message)
+    return None
+
+
+def _definition_of(server: str, tool: ListedTool) -> Definition:
+    annotations = None if tool.annotations is None else tool.annotations.model_dump(by_alias=True, exclude_none=True)
+    return Definition(
+        server=server,
+        tool=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        annotations=annotations or None,
+    )

@@ -1,0 +1,446 @@
+"""One connection to one MCP server: started, listed, called, and started again when it has died.
+
+    closed -open-> living -the stream ends, or the transport fails-> closed
+
+1. The SDK's client lives in a task of its own from its first to its last line, because its cancel scopes must be left
+   by the task that entered them. Requests are sent from the tasks of their callers, with scopes of their own.
+2. A call that times out or whose caller is cancelled is called off at the server too, and the connection stays usable.
+3. A connection that died is not repaired: the calls that were under way fail, since nobody knows how far they got, and
+   the next request begins a new life.
+4. After `close`, the server's process and every task of the connection are gone, even if the caller was cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
+from harmonia.run.tools.mcp.configuration import HttpServer, McpServer, StdioServer, environment_for
+from harmonia.run.tools.mcp.sanitized_text import readable
+from harmonia.run.tools.mcp.stderr_tail import Complaints
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp import Client, Tool
+    from mcp.types import CallToolResult
+
+T = TypeVar("T")
+
+# A list that goes on and on is an attack or a bug; nobody can read that many descriptions, least of all a model.
+MAX_TOOLS: Final = 2_000
+# A server that takes long to confirm a subscription is used without one: its tools are listed again when it says so.
+SUBSCRIBE_S: Final = 5.0
+# How long a session's end may take over HTTP. The SDK gives a process about six seconds.
+FAREWELL_S: Final = 2.0
+_MESSAGE_CHARS: Final = 4_000
+_SESSION_GONE: Final = "Session terminated"
+
+
+def require_mcp() -> None:
+    """Raises where the SDK is not installed."""
+    try:
+        import mcp  # noqa: F401 # pyright: ignore[reportUnusedImport] - only whether it is there
+    except ImportError as error:
+        raise InputError(
+            ErrorCode.TOOL_MISSING_EXTRA, "MCP servers need the package mcp: pip install 'harmonia[mcp]'"
+        ) from error
+    # The SDK logs a traceback for each bad line of a server. Without a handler, Python would print those.
+    logging.getLogger("mcp").addHandler(_SILENCE)
+
+
+_SILENCE: Final = logging.NullHandler()
+
+
+class SessionExpired(ToolError):
+    """The server no longer knows the session, so it did nothing. A new session may be tried."""
+
+
+class Connection:
+    """The connection to one server. `is_stale` says that the tools may not be those that were listed last."""
+
+    def __init__(self, server: McpServer) -> None:
+        self.server = server
+        self.is_stale = True
+        self._life: _Life | None = None
+        self._lock = asyncio.Lock()
+        self._is_closed = False
+
+    @property
+    def is_alive(self) -> bool:
+        return self._life is not None and self._life.is_alive
+
+    @property
+    def protocol(self) -> str | None:
+        """The version of MCP that was agreed on, while the connection lives."""
+        client = self._life.client if self._life is not None and self._life.is_alive else None
+        return None if client is None else client.protocol_version
+
+    @property
+    def complaints(self) -> str:
+        """The last of what the server wrote to its standard error."""
+        return "" if self._life is None else self._life.complaints
+
+    async def list_tools(self) -> list[Tool]:
+        """Every tool of the server, from all pages."""
+
+        async def fetch(client: Client) -> list[Tool]:
+            tools: list[Tool] = []
+            cursors: set[str] = set()
+            cursor: str | None = None
+            while True:
+                page = await client.list_tools(cursor=cursor)
+                tools += page.tools
+                cursor = page.next_cursor
+                is_long = len(tools) > MAX_TOOLS
+                if is_long or cursor in cursors:
+                    found = f"has more than {MAX_TOOLS:,} tools" if is_long else "gives the same page again"
+                    raise ToolError(ErrorCode.TOOL_FAILED, f"the list of tools of {self.server.name} {found}")
+                if cursor is None:
+                    return tools
+                cursors.add(cursor)
+
+        life = await self._living()
+        # Subscribed first and cleared before the list is asked for: a change meanwhile is not missed.
+        await life.subscribe()
+        self.is_stale = False
+        try:
+            return await self._request(life, fetch, self.server.timeouts.list_s, "the list of tools")
+        except BaseException:
+            self.is_stale = True
+            raise
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Calls a tool. What the server calls an error of the tool is a result like others here."""
+        life = await self._living()
+        return await self._request(
+            life, lambda client: client.call_tool(tool, arguments), self.server.timeouts.call_s, tool
+        )
+
+    async def close(self) -> None:
+        """Ends the connection, and with it a process that was started for it. There is no way back."""
+        self._is_closed = True
+        # Whoever is opening it sees that, once the lock is his; a life that is under way ends here.
+        if self._life is not None:
+            await self._life.end()
+
+    async def _living(self) -> _Life:
+        """The life that requests are sent to; a new one where there is none."""
+        async with self._lock:
+            if self._life is not None and self._life.is_alive:
+                return self._life
+            if self._life is not None:
+                await self._life.end()
+            if self._is_closed:
+                raise ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, f"the connection to {self.server.name} is closed")
+            self.is_stale = True
+            life = self._life = _Life(self.server, self._on_change)
+            try:
+                await life.opened.wait()
+            except asyncio.CancelledError:
+                await life.end()
+                raise
+            if not life.is_alive:
+                await life.end()
+                raise life.gone()
+            return life
+
+    async def _request(self, life: _Life, send: Callable[[Client], Awaitable[T]], timeout_s: float, what: str) -> T:
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED
+
+        name = self.server.name
+        limit = asyncio.timeout(timeout_s)
+        try:
+            # When the time is up, the SDK sees a cancelled caller, and tells the server to stop.
+            async with limit:
+                client = life.client
+                if client is None:
+                    raise life.gone()
+                return await send(client)
+        except TimeoutError as error:
+            if limit.expired():
+                raise ToolError(
+                    ErrorCode.TOOL_TIMED_OUT, f"{name} did not answer within {timeout_s:g} s: {what}"
+                ) from error
+            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {_message_of(error)}") from error
+        except MCPError as error:
+            if error.message == _SESSION_GONE:
+                await life.end()
+                raise SessionExpired(ErrorCode.TOOL_SERVER_UNREACHABLE, f"{name} has ended the session") from error
+            if error.code == CONNECTION_CLOSED:
+                self.is_stale = True  # whoever answers next may be another program
+                if not life.is_alive:
+                    await life.end()  # which also finds out why
+                raise life.gone(error) from error
+            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} refused {what}: {_message_of(error)}") from error
+        except HarmonyError:
+            raise
+        except Exception as error:
+            # An answer that breaks the protocol or the tool's own output schema; or, in a life that ended, the SDK's
+            # various ways of saying so.
+            if not life.is_alive:
+                raise life.gone(error) from error
+            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} gave a bad answer: {_message_of(error)}") from error
+
+    def _on_change(self) -> None:
+        self.is_stale = True
+
+
+class _Life:
+    """One life of a connection, owned by its task. `opened` is set once it is known whether it could be opened."""
+
+    def __init__(self, server: McpServer, on_change: Callable[[], None]) -> None:
+        self.client: Client | None = None
+        self.failure: ToolError | None = None
+        self.opened = asyncio.Event()
+        self._server = server
+        self._on_change = on_change
+        self._ended = asyncio.Event()
+        self._complaints = Complaints() if isinstance(server, StdioServer) else None
+        self._is_leaving = False
+        self._is_late = False
+        self._status: int | None = None
+        self._subscription: asyncio.Task[None] | None = None
+        self._task = asyncio.create_task(self._live(), name=f"mcp server {server.name}")
+        # Not a `finally` of the task: one that is cancelled before its first step never gets there.
+        self._task.add_done_callback(self._finish)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.opened.is_set() and not self._ended.is_set() and not self._task.done()
+
+    @property
+    def complaints(self) -> str:
+        return "" if self._complaints is None else self._complaints.text
+
+    async def end(self) -> None:
+        """Ends the life and waits until nothing of it is left, whatever happens to the caller meanwhile."""
+        self._ended.set()
+        self._abandon()
+        was_cancelled = False
+        # The SDK bounds every wait of its shutdown. A task that is left alone here would be cancelled in the middle
+        # of it when the event loop ends, and its server would stay.
+        while rest := {task for task in (self._task, self._subscription) if task is not None and not task.done()}:
+            try:
+                await asyncio.wait(rest)
+            except asyncio.CancelledError:
+                was_cancelled = True
+        if was_cancelled:
+            raise asyncio.CancelledError
+
+    def gone(self, cause: BaseException | None = None) -> ToolError:
+        """The error of a request to a server that is no longer there."""
+        reason = self.failure.message if self.failure is not None else f"{self._server.name} ended before it answered"
+        if self.failure is None and cause is not None:
+            reason += f" ({_message_of(cause)})"
+        return self._unreachable(reason)
+
+    async def subscribe(self) -> None:
+        """Asks to be told when the tools change, where the protocol wants to be asked and the server can tell."""
+        from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+        client = self.client
+        if client is None or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        if self._subscription is not None and not self._subscription.done():
+            return
+        confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._subscription = asyncio.create_task(
+            self._listen(client, confirmed), name=f"mcp changes of {self._server.name}"
+        )
+        await asyncio.wait((confirmed,), timeout=SUBSCRIBE_S)
+
+    async def _listen(self, client: Client, confirmed: asyncio.Future[bool]) -> None:
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                confirmed.set_result(True)
+                async for _ in changes:
+                    self._on_change()
+        except Exception:  # every way in which a subscription is refused or lost; calls tell what is wrong
+            logging.getLogger(__name__).debug("no news from %s", self._server.name, exc_info=True)
+        finally:
+            # What happens from here on, nobody tells us. Where the subscription was confirmed, the tools are listed
+            # again before the next call, and the subscription is renewed.
+            if confirmed.done():
+                self._on_change()
+            else:
+                confirmed.set_result(False)
+
+    def _abandon(self, *, is_late: bool = False) -> None:
+        """Stops a handshake that is under way; but never a shutdown, which would leave the process behind."""
+        if not self.opened.is_set() and not self._is_leaving and not self._is_late:
+            self._is_late = is_late
+            self._task.cancel()
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+
+    async def _live(self) -> None:
+        loop = asyncio.get_running_loop()
+        too_late = loop.call_later(self._server.timeouts.connect_s, lambda: self._abandon(is_late=True))
+        try:
+            async with AsyncExitStack() as stack:
+                self.client = await self._enter(stack)
+                too_late.cancel()
+                self.opened.set()
+                try:
+                    await self._ended.wait()
+                finally:
+                    self._ended.set()
+                    await self._unsubscribe()
+        except Exception as error:  # whatever goes wrong with a server is reported as that server's error
+            self.failure = self._unreachable(self._reason(error))
+            self.failure.__cause__ = error
+        except asyncio.CancelledError:
+            if not self._is_late:
+                raise
+            self.failure = self._unreachable(self._reason(TimeoutError()))
+        finally:
+            too_late.cancel()
+            self.client = None
+
+    def _finish(self, _: asyncio.Task[None]) -> None:
+        self._ended.set()
+        self.opened.set()
+        if self._complaints is not None:
+            self._complaints.close()
+
+    async def _enter(self, stack: AsyncExitStack) -> Client:
+        from importlib.metadata import version
+
+        from mcp import Client, Implementation
+        from mcp.types import ToolListChangedNotification
+
+        async def heed(message: object) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                self._on_change()
+
+        transport = _watch(await self._transport(stack), self._ended.set, self._leave)
+        # A cached list would be what the server once said; pins compare with what it says now.
+        client = Client(
+            transport,
+            message_handler=heed,
+            cache=None,
+            client_info=Implementation(name="harmonia", version=version("harmonia")),
+        )
+        return await stack.enter_async_context(client)
+
+    async def _transport(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
+        server = self._server
+        if isinstance(server, HttpServer):
+            import httpx2
+            from mcp.client.streamable_http import streamable_http_client
+
+            # Reading has no limit of its own: a call may take its time, and every request has a limit here.
+            limits = httpx2.Timeout(server.timeouts.connect_s, read=None)
+            hooks = {"request": [_limit_farewell], "response": [self._note_status]}
+            is_trusted = server.private_hosts is None
+            client = httpx2.AsyncClient(
+                headers=dict(server.headers),
+                timeout=limits,
+                event_hooks=hooks,
+                transport=None if server.private_hosts is None else _public_transport(server.private_hosts),
+                trust_env=is_trusted,
+            )
+            http = await stack.enter_async_context(client)
+            return streamable_http_client(server.url, http_client=http)
+        from mcp import StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        parameters = StdioServerParameters(
+            command=server.command, args=list(server.args), env=environment_for(server), cwd=server.cwd
+        )
+        assert self._complaints is not None
+        return stdio_client(parameters, errlog=self._complaints.file)
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        # The SDK says only that there was an error; people want to know whether it was a 401.
+        self._status = response.status_code
+
+    async def _unsubscribe(self) -> None:
+        if self._subscription is not None:
+            self._subscription.cancel()
+            await asyncio.gather(self._subscription, return_exceptions=True)
+
+    def _reason(self, error: Exception) -> str:
+        server = self._server
+        place = f"{server.name} ({server.command})" if isinstance(server, StdioServer) else server.name
+        if isinstance(error, TimeoutError) and not self.opened.is_set():
+            reason = f"{place} did not complete the handshake within {server.timeouts.connect_s:g} s"
+        elif self.opened.is_set():
+            reason = f"the connection to {place} failed: {_message_of(error)}"
+        else:
+            status = f" (HTTP {self._status})" if self._status is not None and self._status >= 400 else ""
+            reason = f"{place} cannot be reached: {_message_of(error)}{status}"
+        return reason
+
+    def _unreachable(self, reason: str) -> ToolError:
+        """The error. What the server complained of is a note for the operator: the message goes to the model."""
+        error = ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, reason)
+        if self.complaints:
+            error.add_note(f"it wrote to its standard error:\n{self.complaints}")
+        return error
+
+
+@asynccontextmanager
+async def _watch(
+    transport: AbstractAsyncContextManager[Any], on_end: Callable[[], None], on_leave: Callable[[], None]
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """The transport, with word when the stream from the server ends, which the SDK tells only those who ask for more,
+    and when the transport begins to shut down."""
+    async with transport as (reading, writing):
+        try:
+            yield _Watched(reading, on_end), writing
+        finally:
+            on_leave()
+
+
+class _Watched:
+    """The stream from the server. Whoever reads it leaves it when it ends."""
+
+    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_end = on_end
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self._stream.__anext__()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *reason: Any) -> bool | None:
+        self._on_end()
+        return await self._stream.__aexit__(*reason)
+
+
+async def _limit_farewell(request: httpx2.Request) -> None:
+    # The SDK ends a session with a DELETE and waits for the answer. A server that gives none must not keep us.
+    if request.method == "DELETE":
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), FAREWELL_S)
+
+
+def _public_transport(private_hosts: frozenset[str]) -> httpx2.AsyncBaseTransport:
+    from harmonia.run.tools.mcp.public_http import PublicTransport
+
+    return PublicTransport(private_hosts)
+
+
+def _message_of(error: BaseException) -> str:
+    """What the innermost error says: task groups wrap it in groups of one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return readable(str(error) or type(error).__name__)[:_MESSAGE_CHARS]

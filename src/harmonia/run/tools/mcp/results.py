@@ -1,0 +1,73 @@
+"""What a server answered to a call, as the text that a model reads.
+
+Text stays as it is. Pictures, sounds and other bytes become a line that says what is there. Structured content is JSON,
+and is left out where the text says the same: servers send it twice, once for programs and once for models.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, assert_never, cast
+
+from harmonia.run.tools.mcp.sanitized_text import readable_line
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
+
+
+def text_of(result: CallToolResult) -> str:
+    """The answer as text, all of it: limits are the business of whoever puts it into a prompt."""
+    blocks = [_text_of_block(block) for block in result.content]
+    structured = result.structured_content
+    if structured is not None and not _says(blocks, structured):
+        blocks.append(json.dumps(structured, ensure_ascii=False))
+    return "\n".join(blocks)
+
+
+def _text_of_block(block: ContentBlock) -> str:
+    if block.type == "text":
+        return block.text
+    if block.type == "image" or block.type == "audio":
+        return f"[{block.type}: {_kind(block.mime_type)}{_size(block.data)}, not shown]"
+    if block.type == "resource_link":
+        told = readable_line(f"{block.name}: {block.description}" if block.description else block.name)
+        return f"[link: {_kind(block.mime_type)}{readable_line(block.uri)} ({told})]"
+    if block.type == "resource":
+        return _text_of_resource(block)
+    assert_never(block)
+
+
+def _text_of_resource(block: EmbeddedResource) -> str:
+    from mcp.types import TextResourceContents
+
+    resource = block.resource
+    place = f"{_kind(resource.mime_type)}{readable_line(resource.uri)}"
+    # A file that a tool was asked for often comes this way, so its text is what the model wants.
+    if isinstance(resource, TextResourceContents):
+        return f"[resource: {place}]\n{resource.text}"
+    return f"[resource: {place}, {_size(resource.blob)}, not shown]"
+
+
+def _kind(mime_type: str | None) -> str:
+    return f"{readable_line(mime_type)}, " if mime_type else ""
+
+
+def _size(base64: str) -> str:
+    return f"{len(base64) * 3 // 4 - base64[-2:].count('='):,} bytes"
+
+
+def _says(blocks: list[str], structured: Any) -> bool:
+    """Whether the text blocks are the structured content again: whole, or what a wrapper `{"result": …}` holds."""
+    said = [_value_of(block) for block in blocks]
+    candidates = [structured]
+    if isinstance(structured, dict) and cast("dict[str, Any]", structured).keys() == {"result"}:
+        candidates.append(cast("dict[str, Any]", structured)["result"])
+    # A list is often sent as one block for each item; a text stands for itself.
+    return any([value] in (said, blocks) or value in (said, blocks) for value in candidates)
+
+
+def _value_of(block: str) -> Any:
+    try:
+        return json.loads(block)
+    except (ValueError, RecursionError):
+        return block

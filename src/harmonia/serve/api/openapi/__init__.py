@@ -1,6 +1,0 @@
-"""The OpenAPI document of the server, and the page that is made of it."""
-
-from harmonia.serve.api.openapi.document import build_openapi
-from harmonia.serve.api.openapi.page import STYLE, write_page
-
-__all__ = ["STYLE", "build_openapi", "write_page"]

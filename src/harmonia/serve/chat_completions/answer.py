@@ -1,0 +1,371 @@
+"""One choice of an answer: the events of a run in, what a client sees of them out.
+
+    content      the visible texts, in their order, with an empty line between two of them; cut at a stop string
+    reasoning    the others, where the operator shows them
+    calls        calls to the client's tools, from the moment they are certain
+
+1. What goes to a `Sink`, joined, is the same however the engine cut its tokens (law 2).
+2. Content is what `visible_text` gives for the messages, up to the first stop string. Nothing else is content (law 7).
+   Where the answer has a form, it is content alone: clients parse it. What is said beside it goes with the reasoning.
+   Text that only its end shows to be a thought is taken back where the sink can do that; a stream cannot.
+3. A call begins only where its header is certain and names a tool of the client's that may be called now. One that is
+   not certain at its end is an error, unless the model was cut off: then the choice ends as too long, and says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from harmonia.errors import ErrorCode, Position, StreamError
+from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, TextDelta
+from harmonia.messages import Message, is_call
+from harmonia.parts import call_of, is_visible
+from harmonia.parts.message_parts import ended_as_thought, kind_of_header
+from harmonia.parts.visible import is_call_without_recipient
+from harmonia.provenance import Trust
+from harmonia.run.engines.base import TokenLogprob, Usage
+from harmonia.run.events import CallStarted, RunEnded, SamplingEnded, TurnEvent
+from harmonia.run.tools import ToolSet
+from harmonia.run.tools.text_arguments import unwrap_input
+from harmonia.serve.chat_completions.stops import Place, Stops
+from harmonia.serve.chat_completions.tools import CallKind, Offer
+from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
+from harmonia.serve.wire.token_usage import Tally
+from harmonia.vocabulary import decode_bytes
+
+FinishReason = Literal["stop", "length", "tool_calls"]
+Logprobs = Sequence[TokenLogprob]
+
+_BETWEEN_TEXTS: Final = "\n\n"
+_CUT_SHORT: Final = frozenset(("length", "limit", "stopped"))
+_CHANNELS: Final = ("analysis", "commentary", "final")
+_MOST_WARNINGS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a choice ended. `hidden_because` says why it has neither content nor calls; `unfinished_call` is the index of
+    a call that was begun and cut off; `warnings` say what of a demand is not assured."""
+
+    reason: FinishReason
+    usage: Usage
+    reasoning_tokens: int
+    hidden_because: str | None = None
+    unfinished_call: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Sink(Protocol):
+    """Where a choice goes: into chunks, or into one message."""
+
+    def begin_content(self) -> None: ...
+
+    def add_content(self, text: str, logprobs: Logprobs) -> None: ...
+
+    def take_back_content(self) -> bool:
+        """Forget what was added since content was last begun; whether that is possible."""
+        ...
+
+    def add_reasoning(self, text: str) -> None: ...
+
+    def begin_call(self, index: int, id_: str, kind: CallKind, name: str) -> None: ...
+
+    def add_arguments(self, index: int, text: str) -> None: ...
+
+    def finish(self, finished: Finished) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides about all choices of a request. `toolset` is the one of which only some may be called."""
+
+    offer: Offer
+    toolset: ToolSet
+    demanded: frozenset[str] = frozenset()
+    shows_reasoning: bool = False
+    trusts_text: bool = False  # calls that were read from text are handed over, too
+    gives_tokens: bool = True
+    wants_logprobs: bool = False
+    stops: tuple[str, ...] = ()
+    has_form: bool = False  # the answer is to have one
+    demands_form: bool = False  # and another one is an error
+    warnings: tuple[str, ...] = ()  # about the request
+
+
+class Choice:
+    """Feed it every event of a run. `wants_stop` says that a stop string was found, and that the run may end."""
+
+    def __init__(self, terms: Terms, sink: Sink, new_call_id: Callable[[], str]) -> None:
+        self.wants_stop = False
+        self._terms = terms
+        self._sink = sink
+        self._new_call_id = new_call_id
+        self._tally = Tally()
+        self._content = _Joined()
+        self._reasoning = _Joined()
+        self._stops = Stops(terms.stops) if terms.stops else None
+        # Where both stood before the text that is being read, which may turn out to be a thought.
+        self._was_empty = True
+        self._stops_before: Place | None = None
+        # Of the text that is held back: what it was sampled as, and how many bytes each is. An empty line is no token.
+        self._pending: list[tuple[TokenLogprob | None, int]] = []
+        self._pending_before = 0
+        self._taken_ahead = 0  # bytes of the last token that was given out whose text is still held back
+        self._calls = 0
+        self._open: int | None = None  # a call that has no end; why, the end of the sampling says
+        self._unfinished: int | None = None
+        self._is_demand_met = not terms.demanded
+        self._messages: list[Message] = []
+        self._warnings: dict[str, None] = dict.fromkeys(terms.warnings)
+        # What becomes of the text of the message that is being read, and whether its header was there already.
+        self._kind: Literal["content", "reasoning", "call"] | None = None
+        self._is_whole_only = False  # the text of a custom tool, which models may wrap: it is told when it is whole
+        self._is_inside = False
+
+    def feed(self, event: TurnEvent) -> None:
+        """One more event."""
+        if isinstance(event, TextDelta):
+            if self._kind == "content":
+                self._say(event)
+            elif self._kind == "reasoning":
+                self._think(event.text)
+            return
+        self._tally.note(event)
+        match event:
+            case ArgumentsDelta():
+                if self._kind == "call" and not self._is_whole_only:
+                    self._sink.add_arguments(self._calls - 1, event.text)
+            case HeaderCompleted():
+                # It comes a second time where a content type stands at the head of the body.
+                if not self._is_inside:
+                    self._is_inside = True
+                    self._begin(event.header)
+            case MessageEnded():
+                self._end(event.message)
+            case SamplingEnded():
+                self._end_sampling(event)
+            case CallStarted():
+                self._note_demand(event.call.recipient)
+            case RunEnded():
+                self._finish(event)
+            case _:
+                pass
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, header: Header) -> None:
+        self._kind = None
+        if self._open is not None:
+            raise self._not_certain()  # it has no end, and the model went on
+        if self.wants_stop:
+            return
+        kind = kind_of_header(header)
+        if kind == "text" and self._terms.has_form and header.channel != "final":
+            kind = "think"
+        if kind == "text":
+            self._was_empty = self._content.is_empty
+            self._stops_before = None if self._stops is None else self._stops.place
+            self._content.begin()
+            self._sink.begin_content()
+            self._pending_before = len(self._pending)
+            if self._terms.wants_logprobs and not self._content.is_empty:
+                self._pending.append((None, len(_BETWEEN_TEXTS)))
+            self._kind = "content"
+        elif kind == "think":
+            if self._terms.shows_reasoning:
+                self._reasoning.begin()
+                self._kind = "reasoning"
+        elif kind == "tool_call":
+            self._begin_call(header)
+
+    def _begin_call(self, header: Header) -> None:
+        terms, recipient = self._terms, header.recipient or ""
+        client = terms.offer.find(recipient)
+        if client is None or header.trust is not Trust.CERTAIN or not terms.toolset.is_allowed(client.tool):
+            return  # the run tells the model what is wrong with it
+        if not (terms.gives_tokens or terms.trusts_text):
+            return
+        self._sink.begin_call(self._calls, self._new_call_id(), client.kind, client.name)
+        self._calls += 1
+        self._kind = "call"
+        self._is_whole_only = client.kind == "custom"
+
+    def _say(self, event: TextDelta) -> None:
+        text = self._content.feed(event.text)
+        if self._terms.wants_logprobs:
+            self._pending += [(each, len(_bytes_of(each))) for each in self._tally.logprobs_of(event)]
+        if not text:
+            return
+        if self._stops is not None:
+            text = self._stops.feed(text)
+            if self._stops.is_hit:
+                self.wants_stop = True
+            if not text:
+                return
+        self._sink.add_content(text, self._take_logprobs(text) if self._pending else ())
+
+    def _think(self, text: str) -> None:
+        shown = self._reasoning.feed(text)
+        if shown:
+            self._sink.add_reasoning(shown)
+
+    def _end(self, message: Message) -> None:
+        kind, self._kind = self._kind, None
+        self._is_inside = False
+        self._messages.append(message)
+        if kind == "content":
+            if self._content.is_blank:
+                del self._pending[self._pending_before :]
+            elif ended_as_thought(message) and not self.wants_stop:
+                self._take_back(message.text)
+        elif kind == "call":
+            call = call_of(message, self._terms.toolset.declared)
+            assert call is not None, "its header said so"
+            if message.origin is not None and message.origin.stop is None:
+                self._open = self._calls - 1
+            elif call.status == "certain" or (call.status == "unverified" and self._terms.trusts_text):
+                if self._is_whole_only:
+                    self._sink.add_arguments(self._calls - 1, unwrap_input(message.text))
+                self._note_demand(call.recipient)
+            else:
+                raise self._not_certain()
+
+    def _take_back(self, thought: str) -> None:
+        """What was told as content is not for the user."""
+        if not self._sink.take_back_content():
+            return
+        del self._pending[self._pending_before :]
+        self._content.is_empty = self._was_empty
+        if self._stops is not None and self._stops_before is not None:
+            self._stops.go_back(self._stops_before)
+        if self._terms.shows_reasoning:
+            self._reasoning.begin()
+            self._think(thought)
+
+    def _end_sampling(self, event: SamplingEnded) -> None:
+        names = self._terms.offer.names
+        self._warnings |= dict.fromkeys(in_clients_words(each, names) for each in event.unassured)
+        if self._open is not None:
+            if event.reason not in _CUT_SHORT:
+                raise self._not_certain()
+            self._unfinished, self._open = self._open, None
+
+    def _note_demand(self, recipient: str) -> None:
+        toolset = self._terms.toolset
+        tool = toolset.find(recipient)
+        if tool is not None and toolset.recipient_of(tool) in self._terms.demanded:
+            self._is_demand_met = True
+
+    def _not_certain(self) -> StreamError:
+        # Where a call was demanded, a damaged one is none.
+        return _no_call() if not self._is_demand_met else _not_certain()
+
+    # ── log-probabilities ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_logprobs(self, text: str) -> Logprobs:
+        """Those of the tokens of this text, as far as their bytes say; the others wait, or are cut off."""
+        taken = len(self._pending)
+        if self._stops is not None and (self._stops.is_hit or self._stops.is_holding):
+            left = len(text.encode()) - self._taken_ahead
+            taken = 0
+            for _, size in self._pending:
+                if left <= 0:
+                    break
+                left -= size
+                taken += 1
+            self._taken_ahead = max(-left, 0)
+        else:
+            self._taken_ahead = 0
+        given, self._pending = self._pending[:taken], self._pending[taken:]
+        return [logprob for logprob, _ in given if logprob is not None]
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, ended: RunEnded) -> None:
+        if self._stops is not None:
+            rest = self._stops.end()
+            if rest:
+                self._sink.add_content(rest, self._take_logprobs(rest) if self._pending else ())
+        calls = self._calls - (self._unfinished is not None)
+        reason: FinishReason = "stop"
+        is_stopped = ended.reason == "stopped" and not self.wants_stop  # by the server, not by a stop string
+        if ended.reason in ("length", "limit", "cut_off") or is_stopped or self._unfinished is not None:
+            reason = "length"
+        elif calls:
+            reason = "tool_calls"
+        if not self._is_demand_met and reason != "length":
+            raise _no_call()
+        if ended.unmet is not None and ended.unmet.kind != "call":
+            if ended.unmet.kind == "arguments":
+                client = self._terms.offer.find(ended.unmet.about or "")
+                raise call_not_met(ended.unmet, client and client.name, client and client.path)
+            if self._terms.demands_form:
+                raise answer_not_met(ended.unmet, "$.response_format")
+            self._warnings["the answer does not have the form of response_format; say strict to make that an error"] = (
+                None
+            )
+        because = None
+        if self._content.is_empty and not calls and not self.wants_stop:
+            because = why_hidden(self._messages, is_cut=self._unfinished is not None)
+        warnings = tuple(self._warnings)[:_MOST_WARNINGS]
+        self._sink.finish(
+            Finished(reason, ended.usage, self._tally.reasoning_tokens, because, self._unfinished, warnings)
+        )
+
+
+class _Joined:
+    """Texts one after the other, with an empty line between two; those of white space alone are left out."""
+
+    __slots__ = ("_blanks", "is_blank", "is_empty")
+
+    def __init__(self) -> None:
+        self.is_empty = True  # no text has come out yet
+        self.is_blank = True  # of the text that is being read, nothing has
+        self._blanks: list[str] = []  # its white space so far
+
+    def begin(self) -> None:
+        self.is_blank = True
+        self._blanks = []
+
+    def feed(self, text: str) -> str:
+        if not self.is_blank:
+            return text
+        if not text or text.isspace():
+            self._blanks.append(text)
+            return ""
+        before = "" if self.is_empty else _BETWEEN_TEXTS
+        self.is_blank = self.is_empty = False
+        return "".join((before, *self._blanks, text))
+
+
+def _no_call() -> StreamError:
+    said = "tool_choice demands a call, and the model made none"
+    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))
+
+
+def _not_certain() -> StreamError:
+    return StreamError(
+        ErrorCode.TOOL_NOT_CERTAIN, "the model began a call, and nobody can say that it was meant as one"
+    )
+
+
+def why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
+    """Why there is nothing to see, without a word of the model's."""
+    found: dict[str, None] = {}
+    for message in messages:
+        if is_call(message):
+            found["a call that was cut off" if is_cut else "a call that was not handed over"] = None
+        elif message.text.strip() and is_call_without_recipient(message):
+            found["a call without a recipient"] = None
+        elif message.text.strip() and is_visible(message, show_guessed=True) and not is_visible(message):
+            found["text without a known channel, which is hidden unless guessed is shown"] = None
+        elif message.text.strip() and not is_visible(message):
+            channel = (message.channel or "").lower()
+            found[f"text on {channel}" if channel in _CHANNELS else "text on no channel that is shown"] = None
+    return f"there is only {', '.join(found)}" if found else "there is no text"
+
+
+def _bytes_of(logprob: TokenLogprob) -> bytes:
+    return logprob.text.encode() if logprob.token is None else decode_bytes([logprob.token])

@@ -1,0 +1,167 @@
+"""From the messages of a request to the conversation that the model gets.
+
+1. There is one mapping, that of `harmonia.interchange`. Here the contents become text, the tools get the names that the
+   model knows them by, and what the mapping would lose is the client's error, unless it is known to be no loss.
+2. The system message is the server's own. `system` and `developer` messages at the head are one developer message;
+   further on each is one of its own.
+3. Nothing that a client wrote becomes more than text (law 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.interchange import read_chat
+from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role, SystemContent
+from harmonia.serve.chat_completions.request import (
+    AssistantMessage,
+    ChatMessage,
+    CustomCall,
+    FunctionMessage,
+    ToolMessage,
+    read_call,
+)
+from harmonia.serve.chat_completions.tools import Offer
+from harmonia.serve.wire.attachments import describe_part
+from harmonia.serve.wire.request_warnings import RequestWarnings
+from harmonia.serve.wire.sampled_calls import call_as_sampled
+from harmonia.serve.wire.validation import invalid
+
+# What the mapping reports, and what is no loss to a model: that a text was a refusal, that results were put in the
+# order of their calls.
+_HARMLESS: Final = frozenset(("refusal", "order"))
+# The fields of a part. Some say nothing to the model: hints for a cache, citations of a provider.
+_BESIDE: Final = ("type", "prompt_cache_breakpoint", "annotations")
+_OF_PARTS: Final = {kind: frozenset((kind, *_BESIDE)) for kind in ("text", "refusal")}
+_BETWEEN_PARTS: Final = "\n"
+
+
+def read_conversation(
+    messages: Sequence[ChatMessage],
+    offer: Offer,
+    *,
+    date: str | None = None,
+    instruction: str | None = None,
+    has_head: bool = False,
+    warnings: RequestWarnings | None = None,
+) -> Conversation:
+    """The conversation, with a system message of the server's. `has_head` says that there is more for a developer
+    message to say: tools, or a form of the answer. It stands in front then, not where the first one happens to be.
+    Unknown keys of parts and calls go to `warnings`."""
+    warnings = warnings or RequestWarnings()
+    reader = _Reader(offer, warnings)
+    written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
+    imported = read_chat({"messages": written})
+    for loss in imported.losses:
+        if loss.what == "message":
+            warnings.add_empty_message(loss.path)
+        elif loss.what not in _HARMLESS:
+            raise InputError(ErrorCode.SERVE_INVALID_FIELD, loss.why, Position(path=loss.path))
+    said = list(imported.conversation)
+    if instruction is not None:
+        at = next((at for at, message in enumerate(said) if message.role is not Role.DEVELOPER), len(said))
+        said.insert(at, Message.developer(instruction))
+    said = _join_head(reader.write_calls(said))
+    if has_head and (not said or said[0].role is not Role.DEVELOPER):
+        said.insert(0, Message.developer())
+    return Conversation([Message.system(SystemContent(conversation_start_date=date)), *said])
+
+
+class _Reader:
+    """Writes messages as the mapping takes them. `customs` are the whole names of tools that were given text."""
+
+    def __init__(self, offer: Offer, warnings: RequestWarnings) -> None:
+        self.customs: set[str] = set()
+        self._warnings = warnings
+        self._offer = offer
+
+    def write(self, message: ChatMessage, path: str) -> Json:
+        written: Json = {"role": type(message).__struct_config__.tag}
+        content = message.content
+        if content is not None:
+            written["content"] = content if isinstance(content, str) else self._join(content, f"{path}.content")
+        match message:
+            case AssistantMessage():
+                self._write_assistant(message, written, path)
+            case ToolMessage():
+                written["tool_call_id"] = message.tool_call_id
+                if message.name is not None:
+                    written["name"] = self._offer.recipient_of(message.name)
+            case FunctionMessage():
+                written["name"] = self._offer.recipient_of(message.name)
+            case _:
+                written["name"] = message.name
+        return written
+
+    def write_calls(self, messages: list[Message]) -> list[Message]:
+        """The messages, with the calls as models write them; the mapping takes all of them for JSON."""
+        written: dict[int, Message] = {}
+        for at, message in enumerate(messages):
+            recipient = message.recipient
+            if message.role is Role.ASSISTANT and recipient is not None:
+                call = call_as_sampled(recipient, message.text, is_json=recipient not in self.customs)
+                written[id(message)] = messages[at] = call
+            elif message.answers is not None and id(message.answers) in written:
+                messages[at] = message.answering(written[id(message.answers)])
+        return messages
+
+    def _join(self, parts: Sequence[Any], path: str) -> str:
+        """The parts of a content as one text, each on lines of its own."""
+        return _BETWEEN_PARTS.join(_text_of(part, f"{path}[{at}]", self._warnings) for at, part in enumerate(parts))
+
+    def _write_assistant(self, message: AssistantMessage, written: Json, path: str) -> None:
+        written["name"] = message.name
+        for name in ("refusal", "reasoning", "reasoning_content"):
+            written[name] = getattr(message, name)
+        if message.tool_calls and message.function_call is not None:
+            invalid("there are tool_calls as well; give only these", f"{path}.function_call")
+        if message.function_call is not None:
+            called = message.function_call
+            recipient = self._offer.recipient_of(called.name)
+            written["function_call"] = {"name": recipient, "arguments": called.arguments}
+        written["tool_calls"] = [
+            self._write_call(each, f"{path}.tool_calls[{at}]") for at, each in enumerate(message.tool_calls or ())
+        ]
+
+    def _write_call(self, given: Json, path: str) -> Json:
+        call = read_call(given, path, self._warnings)
+        if isinstance(call, CustomCall):
+            recipient, text = self._offer.recipient_of(call.custom.name), call.custom.input
+            self.customs.add(recipient)
+        else:
+            recipient, text = self._offer.recipient_of(call.function.name), call.function.arguments
+        return {"id": call.id, "type": "function", "function": {"name": recipient, "arguments": text}}
+
+
+def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
+    if not isinstance(given, dict):
+        invalid("a part of a content is a JSON object", path)
+    part = cast("Json", given)
+    kind = part.get("type")
+    if not isinstance(kind, str) or kind not in _OF_PARTS:
+        return describe_part(part, path, warnings)
+    text = warnings.drop_unknown(part, _OF_PARTS[kind], path).get(kind)
+    if not isinstance(text, str):
+        invalid("expected a text", f"{path}.{kind}")
+    return text
+
+
+def _join_head(messages: list[Message]) -> list[Message]:
+    """The developer messages at the head as one, as long as they have the same name, or none."""
+    joined: list[Message] = []
+    for at, message in enumerate(messages):
+        if message.role is not Role.DEVELOPER:
+            return [*joined, *messages[at:]]
+        if joined and joined[-1].name == message.name:
+            text = "\n\n".join(text for text in (_instructions(joined[-1]), _instructions(message)) if text)
+            joined[-1] = joined[-1].replace(content=DeveloperContent(text))
+        else:
+            joined.append(message)
+    return joined
+
+
+def _instructions(message: Message) -> str:
+    content = message.content
+    return (content.instructions or "") if isinstance(content, DeveloperContent) else message.text

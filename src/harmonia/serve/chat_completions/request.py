@@ -1,0 +1,346 @@
+"""The body of a request for a chat completion. Every field is honoured, or refused with its name.
+
+    honoured      model, messages, tools, tool_choice, parallel_tool_calls, functions, function_call, response_format,
+                  reasoning_effort, max_tokens, max_completion_tokens, temperature, top_p, presence_penalty,
+                  frequency_penalty, seed, stop, n, stream, stream_options, logprobs, top_logprobs, verbosity,
+                  metadata; of engines: top_k, min_p, repetition_penalty
+    without effect, by their nature      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
+                                         prompt_cache_options: labels for a provider's books and caches
+    refused       audio, prediction, web_search_options, moderation, and every field that is not known
+    refused, unless they say nothing     logit_bias, modalities, store, service_tier
+
+A field that is null says nothing, also one that is not known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Json, ReasoningEffort, ResponseFormat
+from harmonia.run.engines.base import Sampling
+from harmonia.serve.wire.logprobs import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
+from harmonia.serve.wire.request_warnings import RequestWarnings
+from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+
+MAX_STOPS: Final = 4
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+_Label = Annotated[str, msgspec.Meta(max_length=512)]
+_Key = Annotated[str, msgspec.Meta(max_length=64)]
+_Metadata = dict[_Key, _Label]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^(?!to=)[^\s<>|\x00-\x1f\x7f]+$(?!\n)")]
+_FormatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$(?!\n)")]
+_Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Stop = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+
+# Efforts that Harmony has no word for, and the nearest that it has.
+_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+# A model has no setting for it, so it is told.
+_VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
+
+
+# ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class CalledFunction(_Body, frozen=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    arguments: str = "{}"
+
+
+class CalledCustom(_Body, frozen=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    input: str = ""
+
+
+class FunctionCall(_Body, frozen=True):
+    """Some clients send back the `index` of the stream."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    function: CalledFunction
+    type: Literal["function"] = "function"
+    index: int | None = None
+
+
+class CustomCall(_Body, frozen=True):
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    custom: CalledCustom
+    type: Literal["custom"] = "custom"
+    index: int | None = None
+
+
+class _Message(_Body, frozen=True, tag_field="role", kw_only=True):
+    name: _Name | None = None
+
+
+class SystemMessage(_Message, frozen=True, tag="system", kw_only=True):
+    content: str | list[Any]
+
+
+class DeveloperMessage(_Message, frozen=True, tag="developer", kw_only=True):
+    content: str | list[Any]
+
+
+class UserMessage(_Message, frozen=True, tag="user", kw_only=True):
+    content: str | list[Any]
+
+
+class AssistantMessage(_Message, frozen=True, tag="assistant", kw_only=True):
+    """`annotations` are what a provider said about its own text; nothing of them is part of it."""
+
+    content: str | list[Any] | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[Json] | None = None
+    function_call: CalledFunction | None = None
+    annotations: list[Any] | None = None
+    audio: Any = None
+    provider_specific_fields: Any = None  # litellm's own, which it sends back with every message it got
+
+
+class ToolMessage(_Body, frozen=True, tag_field="role", tag="tool", kw_only=True):
+    tool_call_id: str
+    content: str | list[Any]
+    name: str | None = None
+
+
+class FunctionMessage(_Body, frozen=True, tag_field="role", tag="function", kw_only=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    content: str | list[Any] | None = None
+
+
+ChatMessage = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage
+
+_ROLES: Final[dict[str, type[ChatMessage]]] = {
+    "system": SystemMessage,
+    "developer": DeveloperMessage,
+    "user": UserMessage,
+    "assistant": AssistantMessage,
+    "tool": ToolMessage,
+    "function": FunctionMessage,
+}
+
+
+# ── the body ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class JsonSchema(_Body, frozen=True):
+    name: _FormatName
+    schema: Json | bool | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Format(_Body, frozen=True):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+
+class StreamOptions(_Body, frozen=True):
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class CreateCompletion(_Body, frozen=True, kw_only=True):
+    """The body. Messages and tools are read one by one, below and in tools.py."""
+
+    model: str
+    messages: Annotated[list[Any], msgspec.Meta(min_length=1)]
+    tools: list[Json] | None = None
+    tool_choice: str | Json | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[Json] | None = None
+    function_call: str | Json | None = None
+    response_format: Format | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    max_tokens: _Count | None = None
+    max_completion_tokens: _Count | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    top_k: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] | None = None
+    min_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    repetition_penalty: Annotated[float, msgspec.Meta(gt=0, le=10)] | None = None
+    seed: _Seed | None = None
+    stop: _Stop | Annotated[list[_Stop], msgspec.Meta(max_length=MAX_STOPS)] | None = None
+    n: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
+    metadata: Annotated[_Metadata, msgspec.Meta(max_length=16)] | None = None
+    user: _Label | None = None
+    safety_identifier: _Label | None = None
+    prompt_cache_key: _Label | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    prompt_cache_options: Json | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    modalities: list[str] | None = None
+    logit_bias: Json | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    # Known, and not here. They are read so that they can be refused by name.
+    audio: Any = None
+    prediction: Any = None
+    web_search_options: Any = None
+    moderation: Any = None
+
+    @property
+    def effort(self) -> ReasoningEffort | None:
+        """The effort in Harmony's words; see `_EFFORTS`."""
+        given = self.reasoning_effort
+        return None if given is None else ReasoningEffort(_EFFORTS.get(given, given))
+
+    @property
+    def instruction(self) -> str | None:
+        """What the request says to the model beside its messages."""
+        return None if self.verbosity is None else _VERBOSITY.get(self.verbosity)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        given = self.stop
+        return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+    @property
+    def choices(self) -> int:
+        return self.n or 1
+
+    @property
+    def wants_stream(self) -> bool:
+        return bool(self.stream)
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def most_tokens(self, limit: int | None) -> int | None:
+        """How many tokens may be sampled: the least of what is asked for and of the server's limit."""
+        known = [each for each in (self.max_tokens, self.max_completion_tokens, limit) if each is not None]
+        return min(known) if known else None
+
+    @property
+    def form(self) -> ResponseFormat | None:
+        """The form that the answer is to have, as the model is told of it."""
+        given = self.response_format
+        if given is None or given.type == "text":
+            return None
+        if given.json_schema is None:
+            return ResponseFormat("json_object", {"type": "object"}, "Any JSON object.")
+        schema = given.json_schema.schema
+        return ResponseFormat(given.json_schema.name, {} if schema is None else schema, given.json_schema.description)
+
+    @property
+    def demands_form(self) -> bool:
+        """Whether an answer of another form is an error."""
+        given = self.response_format
+        if given is None or given.type == "text":
+            return False
+        return given.json_schema is None or given.json_schema.strict is True
+
+    def sampling(self, choice: int) -> Sampling:
+        """How to sample one of the choices. They have a seed each, so that they are not the same answer."""
+        seed = self.seed
+        if seed is not None:
+            seed = (seed + choice + 2**63) % 2**64 - 2**63
+        return Sampling(
+            temperature=DEFAULT_TEMPERATURE if self.temperature is None else self.temperature,
+            top_p=DEFAULT_TOP_P if self.top_p is None else self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            seed=seed,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            repetition_penalty=self.repetition_penalty,
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+        )
+
+
+def read_request(value: object) -> CreateCompletion:
+    """The body, if everything in it can be honoured."""
+    request = read_struct(_without_nulls(value, "$"), CreateCompletion, hints=_OF_RESPONSES)
+    for name, why in _NOT_HERE.items():
+        if getattr(request, name) is not None:
+            unsupported(f"{name} is not supported: {why}", f"$.{name}")
+    if request.store:
+        unsupported("completions are not stored here; responses are, see POST /v1/responses", "$.store")
+    if request.logit_bias:
+        unsupported("the engines behind this server take no logit_bias", "$.logit_bias")
+    if request.modalities is not None and request.modalities != ["text"]:
+        unsupported("answers are text only", "$.modalities")
+    if request.service_tier not in (None, "auto", "default"):
+        unsupported("there is one service tier here: leave it out, or say auto or default", "$.service_tier")
+    if request.stream_options is not None and not request.stream:
+        invalid("stream_options may stand only where stream is true", "$.stream_options")
+    if request.top_logprobs is not None and not request.logprobs:
+        invalid("top_logprobs needs logprobs to be true", "$.top_logprobs")
+    given = request.response_format
+    if given is not None and given.type == "json_schema" and given.json_schema is None:
+        invalid("json_schema is missing: a format of type json_schema needs it", "$.response_format.json_schema")
+    if given is not None and given.type != "json_schema" and given.json_schema is not None:
+        invalid(f"a format of type {given.type} has no json_schema", "$.response_format.json_schema")
+    return request
+
+
+def read_messages(values: list[Any], most: int, warnings: RequestWarnings | None = None) -> list[ChatMessage]:
+    """The messages, each as the struct of its role. Unknown keys go to `warnings`."""
+    if len(values) > most:
+        raise InputError(
+            ErrorCode.SERVE_TOO_LARGE,
+            f"there are {len(values)} messages; at most {most} are taken",
+            Position(path="$.messages"),
+        )
+    warnings = warnings or RequestWarnings()
+    return [_read_message(value, f"$.messages[{at}]", warnings) for at, value in enumerate(values)]
+
+
+def _read_message(value: object, path: str, warnings: RequestWarnings) -> ChatMessage:
+    fields = _without_nulls(value, path)
+    role = fields.get("role")
+    kind = _ROLES.get(role) if isinstance(role, str) else None
+    if kind is None:
+        invalid(f"expected one of {', '.join(_ROLES)}", f"{path}.role")
+    message = read_struct(warnings.drop_unknown_fields(fields, kind, path), kind, path)
+    if isinstance(message, AssistantMessage) and message.audio is not None:
+        unsupported("the model reads text only; there is no audio to refer to", f"{path}.audio")
+    return message
+
+
+def read_call(value: Json, path: str, warnings: RequestWarnings) -> FunctionCall | CustomCall:
+    """A call that the assistant made. Unknown keys go to `warnings`."""
+    kind = value.get("type") or ("custom" if "custom" in value else "function")
+    if kind not in ("function", "custom"):
+        invalid("expected function or custom", f"{path}.type")
+    struct = FunctionCall if kind == "function" else CustomCall
+    return read_struct(warnings.drop_unknown_fields(value, struct, path), struct, path)
+
+
+# What Responses call what is here, too.
+_OF_RESPONSES: Final = {
+    "input": "Chat Completions take messages; input is for Responses, POST /v1/responses",
+    "instructions": "Chat Completions take a message of the role system or developer",
+    "max_output_tokens": "Chat Completions take max_completion_tokens",
+    "previous_response_id": "nothing is kept of Chat Completions; Responses are, see POST /v1/responses",
+    "reasoning": "Chat Completions take reasoning_effort",
+    "text": "Chat Completions take response_format and verbosity",
+}
+_NOT_HERE: Final = {
+    "audio": "answers are text only",
+    "prediction": "the engine continues what it reads, not what is foreseen",
+    "web_search_options": "nothing here searches the web; declare a tool",
+    "moderation": "nothing here judges content",
+}
+
+
+def _without_nulls(value: object, path: str) -> Json:
+    if not isinstance(value, dict):
+        invalid("the body must be a JSON object" if path == "$" else "expected a JSON object", path)
+    return {name: each for name, each in cast("Json", value).items() if each is not None}

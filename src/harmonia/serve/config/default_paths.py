@@ -1,0 +1,19 @@
+"""Where a server keeps what it was given no place for: in the user's state folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harmonia.run.default_paths import state_folder
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.security.seal_keys import default_path
+
+
+def store_address(settings: Settings) -> str:
+    """The address of the store: `sqlite:///PATH`."""
+    return settings.store or f"sqlite:///{state_folder() / 'responses.sqlite3'}"
+
+
+def seal_key_path(settings: Settings) -> Path:
+    """The file with the keys that seal reasoning."""
+    return Path(settings.seal_key_file) if settings.seal_key_file else default_path()

@@ -1,0 +1,100 @@
+"""The effective settings for people, with where each came from: what `harmonia serve --print-config` prints.
+
+1. No secret is in it: of a key only that it is set.
+2. The TOML, read again, gives the same settings, but for what is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+
+from harmonia.run.engines.urls import redact
+from harmonia.serve.config.setting_types import NONE, SETTINGS
+from harmonia.serve.config.sources import Loaded
+
+# Options of engines that are no secret, whatever their values are.
+_HARMLESS: Final = frozenset({"device", "dtype", "timing", "ambiguous"})
+_HIDDEN: Final = "…"
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A setting, its value as it may be shown, and its source. `hides` says that the value is not all of it."""
+
+    name: str
+    value: Any
+    source: str
+    hides: bool = False
+
+
+def describe(loaded: Loaded) -> tuple[Described, ...]:
+    """All settings in the order of the structs."""
+    described: list[Described] = []
+    for name in SETTINGS:
+        value: Any = loaded.settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        shown = _without_secrets(name, value)
+        described.append(Described(name, shown, str(loaded.sources[name]), hides=shown != value))
+    return tuple(described)
+
+
+def to_toml(described: Iterable[Described]) -> str:
+    """A file of settings, each with its source in a comment. What has no value, or is hidden, is a comment too."""
+    lines: list[tuple[str, str]] = []
+    table = ""
+    for each in described:
+        above, _, key = each.name.rpartition(".")
+        if above != table:
+            table = above
+            lines += [("", ""), (f"[{table}]", "")]
+        lines.append((_line(key, each), each.source))
+    width = max((len(line) for line, source in lines if source and len(line) <= 60), default=0)
+    return "".join(f"{line:<{width}}  # {source}\n" if source else f"{line}\n" for line, source in lines)
+
+
+def _line(key: str, each: Described) -> str:
+    if each.hides:
+        return f"# {key} = {_write(each.value)}"
+    if each.value is None:
+        # Where there is a default, it must be said that it does not hold.
+        return f"# {key} is not set" if SETTINGS[each.name].default is None else f'{key} = "{NONE}"'
+    return f"{key} = {_write(each.value)}"
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    match name:
+        case "engine_api_key":
+            return None if value is None else _HIDDEN
+        case "engine":
+            return redact(value)
+        case "engine_options":
+            options = cast("dict[str, Any]", value)
+            return {key: each if _is_harmless(key, each) else _HIDDEN for key, each in options.items()}
+        case _:
+            return value
+
+
+def _is_harmless(key: str, value: object) -> bool:
+    return key in _HARMLESS or isinstance(value, bool | int | float)
+
+
+def _write(value: Any) -> str:
+    """A value as TOML. Tables are written in line."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
+            return msgspec.json.encode(value).decode().replace("\x7f", "\\u007F")
+        case int() | float():
+            return repr(value)
+        case Mapping():
+            table = cast("Mapping[str, Any]", value)
+            return "{" + ", ".join(f"{_write(key)} = {_write(table[key])}" for key in table) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(_write(each) for each in cast("list[Any]", value)) + "]"
+        case _:
+            return _write(str(value))

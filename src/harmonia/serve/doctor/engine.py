@@ -1,0 +1,116 @@
+"""The engine of a set-up: who is there, which model it has, and whether it continues tokens in Harmony."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harmonia.errors import ErrorCode, HarmonyError
+from harmonia.messages import Message
+from harmonia.renderer import render
+from harmonia.run.engines.base import Chunk, Engine, Request, Sampling
+from harmonia.run.engines.urls import redact
+from harmonia.run.model_source import Model
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.doctor.findings import Finding, failure
+from harmonia.serve.models.selection import HOW_TO_SERVE_A_MODEL, choose_model
+from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID
+
+_SAMPLED: Final = 8
+_PLAYED: Final = ("demo", "replay")
+
+
+async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Finding]:
+    """Who answers, and how. A model in this process is not loaded: that takes too long for a question."""
+    if settings.engine.startswith("transformers:"):
+        yield _check_folder(settings.engine.partition(":")[2])
+        return
+    try:
+        chosen = await choose_model(settings)
+    except HarmonyError as error:
+        advice = HOW_TO_SERVE_A_MODEL if error.code is ErrorCode.ENGINE_UNREACHABLE else ""
+        yield failure("engine", error, advice)
+        return
+    model = chosen.model
+    try:
+        if settings.engine == "auto" and model.name == "demo":
+            yield Finding("engine", "warn", *chosen.notes)
+            return
+        yield Finding("engine", "ok", f"{redact(model.name)}, {model.model}: {chosen.why}")
+        for note in chosen.notes:
+            yield Finding("engine", "warn", note)
+        if hasattr(model, "respond"):
+            yield Finding("tokens", "skip", "a provider speaks messages", f"`harmonia check` tests {model.name}")
+        elif model.name in _PLAYED:
+            yield Finding("tokens", "skip", f"{model.name} needs no test")
+        else:
+            yield await _check_tokens(model, timeout_s)
+    finally:
+        await model.close()
+
+
+async def _check_tokens(model: Model, timeout_s: float) -> Finding:
+    """A few tokens, which must begin a message of Harmony."""
+    engine: Engine = model  # pyright: ignore[reportAssignmentType] -- whoever cannot respond is an engine
+    prompt = render([Message.system(), Message.user("Say hello.")]).tokens
+    tokens: list[int] = []
+    text = ""
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(timeout_s):
+            request = Request(sampling=Sampling(max_tokens=_SAMPLED, temperature=0.0))
+            async with aclosing(engine.generate(prompt, request)) as events:
+                async for event in events:
+                    if isinstance(event, Chunk):
+                        tokens += event.tokens
+                        text += event.text
+    except TimeoutError:
+        return Finding(
+            "tokens",
+            "warn",
+            f"no answer within {timeout_s:g} s",
+            "the model may still be loading, or be busy; --wait waits longer",
+        )
+    except HarmonyError as error:
+        return failure("tokens", error, "see what the engine itself logs")
+    took = f"{time.monotonic() - started:.1f} s"
+    if not tokens and not text:
+        return Finding("tokens", "fail", "it sampled nothing", "see what the engine itself logs")
+    if tokens:
+        if tokens[0] == CHANNEL:
+            return Finding("tokens", "ok", f"it continues token ids in Harmony ({len(tokens)} in {took})")
+        return Finding(
+            "tokens", "warn", "it continues token ids, but not in Harmony", "see that the model is a gpt-oss"
+        )
+    if text.startswith(SPELLING_BY_ID[CHANNEL]):
+        return Finding("tokens", "ok", f"it continues text in Harmony, with its special tokens ({took})")
+    return Finding(
+        "tokens",
+        "warn",
+        "it continues text, and no special token of Harmony is in it",
+        "see that the model is a gpt-oss and that the engine keeps special tokens; `harmonia check` says more",
+    )
+
+
+class _Config(msgspec.Struct):
+    model_type: str = ""
+
+
+def _check_folder(name: str) -> Finding:
+    folder = Path(name)
+    if not folder.exists():
+        advice = "give a folder; a name is looked up, and downloaded, by transformers when the server starts"
+        return Finding("engine", "warn", f"{name} is no folder here", advice)
+    try:
+        config: Any = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Config)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Finding("engine", "fail", f"{name} has no config.json that can be read: {error}", "save the model again")
+    if config.model_type != "gpt_oss":
+        return Finding("engine", "fail", f"{name} is a {config.model_type or 'model of no type'}", "serve a gpt-oss")
+    return Finding("engine", "ok", f"{name} is a gpt-oss; it was not loaded")

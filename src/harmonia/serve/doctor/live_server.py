@@ -1,0 +1,133 @@
+"""A server that runs: whether it is up and ready, what it serves, and whether an answer comes through to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+
+from harmonia.errors import EngineError, ErrorCode, HarmonyError
+from harmonia.run.engines.http import Patience, Server, ServerError
+from harmonia.serve.doctor.findings import Finding, failure
+from harmonia.serve.models.selection import is_harmonia
+
+_TERMINAL: Final = ("response.completed", "response.incomplete")
+_OUTPUT_TOKENS: Final = 64
+_WITHOUT_KEY: Final = "put a key of the server's into HARMONIA_API_KEY; `harmonia keys new` makes one"
+_NOT_THERE: Final = "start it with `harmonia serve`, and see where it says that it listens"
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
+
+
+class _Fault(msgspec.Struct):
+    code: str | None = None
+
+
+class _Response(msgspec.Struct):
+    error: _Fault | None = None
+    harmonia_reason: str | None = None  # more exact than the code of its error
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    response: _Response | None = None
+    error: _Fault | None = None  # of an event that is called so
+
+    @property
+    def code(self) -> str | None:
+        response = self.response or _Response()
+        fault = self.error or response.error
+        return response.harmonia_reason or (fault.code if fault else None)
+
+
+async def check_server(url: str, api_key: str | None, timeout_s: float) -> AsyncGenerator[Finding]:
+    """The server at a URL. Nothing of what it is asked is kept there."""
+    root = (url if "//" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
+    patience = Patience(connect_s=5.0, first_s=timeout_s, idle_s=timeout_s, attempts=1)
+    try:
+        server = Server(root, api_key=api_key, patience=patience)
+    except HarmonyError as error:
+        yield failure("server", error, "name the address that `harmonia serve` prints")
+        return
+    try:
+        try:
+            await server.fetch("/health", msgspec.Raw)
+            is_up = True
+        except EngineError as error:
+            if error.code is ErrorCode.ENGINE_UNREACHABLE:
+                yield failure("health", error, _NOT_THERE)
+                return
+            yield failure("health", error, "see that a Harmonia server is at this address, and no other program")
+            is_up = False
+        is_ours = await is_harmonia(server.url, patience, api_key=api_key)
+        if is_up:
+            yield Finding("health", "ok", f"{server.url} is up{', a Harmonia server' if is_ours else ''}")
+        if not is_ours:
+            advice = "name the address that `harmonia serve` prints; for other servers there is `harmonia check`"
+            yield Finding("server", "warn", f"{server.url} does not say that it is a Harmonia server", advice)
+        yield await _fetch(server, "ready", "/ready", "see its log: the engine or the store is not there")
+        models = await _check_models(server)
+        yield models[0]
+        if models[1] is not None:
+            yield await _check_stream(server, models[1])
+    except HarmonyError as error:
+        yield failure("server", error)
+    finally:
+        await server.close()
+
+
+async def _fetch(server: Server, name: str, path: str, advice: str) -> Finding:
+    try:
+        await server.fetch(path, msgspec.Raw)
+    except EngineError as error:
+        return failure(name, error, advice)
+    return Finding(name, "ok", f"{path} says so")
+
+
+async def _check_models(server: Server) -> tuple[Finding, str | None]:
+    try:
+        listed = (await server.fetch("/v1/models", _Models)).data
+    except ServerError as error:
+        advice = _WITHOUT_KEY if error.status in (401, 403) else "see its log"
+        return failure("models", error, advice), None
+    except EngineError as error:
+        return failure("models", error, "see its log"), None
+    if not listed:
+        return Finding("models", "fail", "it serves no model", "see what it said when it started"), None
+    return Finding("models", "ok", f"it serves {', '.join(model.id for model in listed)}"), listed[0].id
+
+
+async def _check_stream(server: Server, model: str) -> Finding:
+    body: dict[str, Any] = {
+        "model": model,
+        "input": "Say hello.",
+        "max_output_tokens": _OUTPUT_TOKENS,
+        "stream": True,
+        "store": False,
+    }
+    started = time.monotonic()
+    last, count = _Event(), 0
+    try:
+        async with aclosing(server.lines("/v1/responses", body, "sse")) as reads:
+            async for lines in reads:
+                for line in lines:
+                    if line != b"[DONE]":
+                        last, count = msgspec.json.decode(line, type=_Event), count + 1
+    except EngineError as error:
+        return failure("stream", error, "see its log")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Finding("stream", "fail", "an event is not what it should be", "see that no proxy changes the stream")
+    if last.type not in _TERMINAL:
+        because = f": {last.code}" if last.code else ""
+        advice = "docs/reference/server-errors.md explains the code; its log says more" if because else "see its log"
+        return Finding("stream", "fail", f"an answer ended with {last.type or 'no event'}{because}", advice)
+    return Finding("stream", "ok", f"an answer of {count} events, to its end, in {time.monotonic() - started:.1f} s")

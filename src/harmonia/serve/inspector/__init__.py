@@ -1,0 +1,1 @@
+"""The inspector's API: render, parse, inspect, compare and replay over HTTP."""

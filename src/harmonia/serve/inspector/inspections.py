@@ -1,0 +1,295 @@
+"""Parsing and inspecting for the Harmony endpoints: JSON values in, JSON values out.
+
+1. There is one parser and one renderer: a conversation is rendered, so that what somebody typed stays text (law 1), and
+   the tokens are then traced like those that a model sampled.
+2. Whatever is asked, the answer is bounded, and so is the work, which is linear.
+3. The answers are those of the library and of the command: the same functions make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from typing import Final, cast
+
+import msgspec
+
+from harmonia.errors import InputError
+from harmonia.inspection import (
+    Input,
+    OptionWords,
+    Trace,
+    TracedMessage,
+    TracedText,
+    TracedTurn,
+    describe_diagnostic,
+    describe_event,
+    describe_message,
+    describe_raised,
+    describe_token,
+    describe_trace,
+    find_schema_costs,
+    find_typed_spellings,
+    hint_for,
+    is_completion,
+    parse_input,
+    read_declared,
+    recognise,
+    trace,
+)
+from harmonia.inspection.pasted import Pasted, describe_pasted, take
+from harmonia.messages import Conversation, Json
+from harmonia.parser import Parsed, Tools
+from harmonia.parts import normalise, parts_of
+from harmonia.serve.config.settings import Limits
+from harmonia.serve.inspector.bodies import (
+    Includable,
+    InspectInput,
+    InspectRequest,
+    ParseRequest,
+    RoleName,
+    TextKind,
+)
+from harmonia.serve.inspector.work_limits import (
+    MOST_CHARACTERS,
+    MOST_DIAGNOSTICS,
+    MOST_SPECIALS,
+    check_conversation,
+    check_number,
+    count_specials,
+    encoded,
+    object_of,
+    placed,
+    too_large,
+)
+from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary
+
+FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
+# How many spellings are listed; a text may have one at every fifth character.
+MOST_SPELLINGS: Final = 10_000
+_CANNOT_TELL: Final = (
+    "This is text, not token ids: a control token that somebody typed cannot be told from a real one here, so only "
+    "what is certainly text is listed."
+)
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """An input, read: what it is, and how it is to be parsed."""
+
+    pasted: Pasted
+    role: RoleName | None
+    tools: Tools | None
+    stop_swallowed: bool
+
+    @property
+    def input(self) -> Input:
+        return self.pasted.input
+
+    def parse(self) -> Parsed:
+        return parse_input(self.input, self.role, "tolerant", self.tools, stop_swallowed=self.stop_swallowed)
+
+    def trace(self) -> Trace:
+        return trace(self.input, self.parse(), self.tools, default_vocabulary())
+
+
+# ── parse ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse(value: object, limits: Limits) -> Json:
+    """What a model sampled, as messages, parts or events. A StreamError where it is malformed, and strictly read."""
+    request = read_struct(object_of(value), ParseRequest)
+    if (request.tokens is None) == (request.text is None):
+        invalid("give either tokens or text", "$")
+    if request.tokens is not None:
+        taken = _take_tokens(request.tokens, "$")
+    else:
+        taken = _take_sampled_text(request.text or "", request.as_)
+        _check_input(taken, "$.text")
+    tools = _read_tools(request.tools, limits, "$")
+    parsed = parse_input(taken, request.role, request.mode, tools, stop_swallowed=request.stop_swallowed)
+    answer: Json = {"input": taken.kind, "notes": taken.notes}
+    match request.output:
+        case "messages":
+            answer["messages"] = [describe_message(message) for message in parsed.messages]
+        case "parts":
+            answer["parts"] = parts_of(parsed.messages, tools)
+        case "events":
+            answer["events"] = [describe_event(event) for event in parsed.events]
+        case "normalized":
+            answer["normalized"] = normalise(parsed.messages)
+    return answer | {
+        "diagnostics": [describe_diagnostic(diagnostic) for diagnostic in parsed.diagnostics[:MOST_DIAGNOSTICS]],
+        "diagnostics_total": len(parsed.diagnostics),
+    }
+
+
+def _take_sampled_text(text: str, as_: TextKind) -> Input:
+    if as_ in ("text", "stripped"):
+        # Not by way of bytes, as a file is taken: a string of JSON has no mark at its beginning, and no encoding.
+        return Input(as_, [text] if text else [], "text")
+    try:
+        return recognise(encoded(text), as_)
+    except InputError as error:
+        raise placed(error, "$.text") from error
+
+
+# ── inspect ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def inspect(value: object, limits: Limits) -> Json:
+    """Whatever somebody pasted, for people: messages, what they cost, every fault with its place and a hint."""
+    request = read_struct(object_of(value), InspectRequest)
+    taken = read_input(request, limits)
+    return describe(taken, taken.trace(), request.include)
+
+
+def inspect_tokens(
+    tokens: Sequence[int],
+    include: Collection[Includable] = (),
+    *,
+    role: RoleName | None = None,
+    tools: Iterable[str] | None = None,
+    taken_for: str = "token ids",
+    notes: Sequence[str] = (),
+) -> Json:
+    """The same of token ids that the caller made: a whole conversation, or with a role what goes on behind it. How many
+    they are is the caller's to limit."""
+    chunks = [list(tokens)] if tokens else []
+    taken_input = Input("tokens", chunks, taken_for, list(notes))
+    taken = Taken(Pasted(taken_input), role, None if tools is None else Tools(tools), stop_swallowed=False)
+    return describe(taken, taken.trace(), include)
+
+
+def describe(taken: Taken, traced: Trace, include: Collection[Includable]) -> Json:
+    """An inspection as it is answered."""
+    vocabulary = default_vocabulary()
+    total = len(traced.diagnostics)
+    told = msgspec.structs.replace(traced, diagnostics=traced.diagnostics[:MOST_DIAGNOSTICS])
+    has_role, has_tools = taken.role is not None, taken.tools is not None
+    hints = [
+        hint_for(each, traced, has_role=has_role, has_tools=has_tools, words=FIELD_WORDS) for each in told.diagnostics
+    ]
+    answer = describe_trace(told, hints, ids="ids" in include)
+    answer["diagnostics_total"] = total
+    answer["strict"] = describe_raised(traced.first_raised)
+    notes: list[str] = list(answer["notes"])
+    answer |= describe_pasted(taken.pasted)
+    if "token_table" in include:
+        used: set[int] = set()
+        for item in traced.items:
+            match item:
+                case TracedMessage():
+                    used.update(item.header_ids, item.body_ids, item.stop_ids)
+                case TracedText():
+                    used.update(() if item.is_space else item.ids)  # white space alone is not reported
+                case TracedTurn():
+                    pass
+        answer["token_table"] = {str(token): _describe_any_token(token, vocabulary) for token in sorted(used)}
+    if "text" in include:
+        answer["text"] = traced.text
+    if "spellings" in include:
+        spellings = find_typed_spellings(traced, vocabulary, MOST_SPELLINGS + 1)
+        answer["spellings"] = [msgspec.structs.asdict(each) for each in spellings[:MOST_SPELLINGS]]
+        if len(spellings) > MOST_SPELLINGS:
+            notes.append(f"only the first {MOST_SPELLINGS:,} spellings of control tokens are listed")
+        answer["spellings_note"] = None if traced.has_ids else _CANNOT_TELL
+    if "schemas" in include:
+        answer["schemas"] = [msgspec.structs.asdict(each) for each in find_schema_costs(traced, vocabulary)]
+    answer["notes"] = notes
+    return answer
+
+
+def _describe_any_token(token: int, vocabulary: Vocabulary) -> Json:
+    """A token, also one that is none: it has no bytes."""
+    if 0 <= token < VOCABULARY_SIZE:
+        described = describe_token(token, vocabulary)
+        return {name: said for name, said in described.items() if name != "id"}
+    return {"bytes": None, "text": None, "special": False}
+
+
+# ── what is read ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_input(request: InspectInput, limits: Limits, path: str = "$") -> Taken:
+    """What a request gives to be inspected, which stands at a path of the body."""
+    if (request.tokens is None) == (request.text is None):
+        invalid("give either tokens or text", path)
+    if request.tokens is not None:
+        if request.as_ not in ("auto", "tokens"):
+            invalid(f"tokens are token ids, and cannot be taken as {request.as_}", f"{path}.as")
+        pasted = Pasted(_take_tokens(request.tokens, path))
+    else:
+        pasted = _take_text(request, limits, f"{path}.text", f"{path}.document")
+    role = request.role
+    if pasted.is_conversation:
+        role = None  # it is whole, and begins behind no prompt
+    elif role is msgspec.UNSET:
+        # Nobody said; it is a completion where it looks like one.
+        role = "assistant" if is_completion(pasted.input) else None
+    return Taken(pasted, role, _read_tools(request.tools, limits, path), request.stop_swallowed)
+
+
+def _take_text(request: InspectInput, limits: Limits, path: str, document_path: str) -> Pasted:
+    text = request.text or ""
+    if request.as_ in ("text", "stripped"):
+        pasted = Pasted(_take_sampled_text(text, request.as_))
+    else:
+        try:
+            pasted = take(
+                encoded(text),
+                request.as_,
+                request.document,
+                check=lambda conversation: _check_conversation(conversation, limits, path),
+            )
+        except InputError as error:
+            raise placed(error, document_path if error.at.path == "$.document" else path) from error
+    if request.document >= max(pasted.count, 1):
+        invalid(f"there is no document {request.document}, but {pasted.count} from 0 on", document_path)
+    _check_input(pasted.input, path)
+    return pasted
+
+
+def _check_conversation(conversation: Conversation, limits: Limits, path: str) -> None:
+    check_conversation(conversation, limits, path, path)
+    characters = sum(len(said) for message in conversation for said in message.contents if isinstance(said, str))
+    if characters > MOST_CHARACTERS:
+        too_large(f"the messages have {characters} characters, and {MOST_CHARACTERS} are allowed", path)
+
+
+def _read_tools(tools: list[str | Json] | None, limits: Limits, path: str) -> Tools | None:
+    if tools is None:
+        return None
+    if len(tools) > limits.tools:
+        too_large(f"there are {len(tools)} tools, and {limits.tools} are allowed", f"{path}.tools")
+    schemas = SchemaBudget(limits)
+    for at, tool in enumerate(tools):
+        if not isinstance(tool, str):
+            schemas.admit(tool, f"{path}.tools[{at}]")
+    return Tools(read_declared(tools, f"{path}.tools"))
+
+
+def _take_tokens(given: list[int | list[int]], path: str) -> Input:
+    """Ids, lists of ids, or both."""
+    check_number(sum(len(each) if isinstance(each, list) else 1 for each in given), f"{path}.tokens")
+    chunks: list[list[int]] = []
+    for are_lists, group in groupby(given, lambda each: isinstance(each, list)):
+        listed = list(group)
+        chunks += cast("list[list[int]]", listed) if are_lists else [cast("list[int]", listed)]
+    taken = Input("tokens", [chunk for chunk in chunks if chunk], "token ids")
+    _check_input(taken, f"{path}.tokens")
+    return taken
+
+
+def _check_input(taken: Input, path: str) -> None:
+    tokens = taken.tokens
+    if tokens is None:
+        if (characters := len(taken.text)) > MOST_CHARACTERS:
+            too_large(f"the text has {characters} characters, and {MOST_CHARACTERS} are allowed", path)
+        number = count_specials(taken.text, is_stripped=taken.kind == "stripped")
+    else:
+        check_number(len(tokens), path)
+        number = sum(not 0 <= token < FIRST_SPECIAL for token in tokens)
+    if number > MOST_SPECIALS:
+        too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", path)

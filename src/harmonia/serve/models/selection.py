@@ -1,0 +1,237 @@
+"""Which engine a server puts itself in front of, why that one, and what its operator should know of it.
+
+1. Who names an engine gets that one or an error. Only `auto`, with no model named, falls back to `demo`, and says so.
+2. A server never takes itself for an engine, nor another Harmonia: it speaks messages, and continues no prompts.
+3. What is worse than it could be is noted together with what to do about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
+from harmonia.run.engines.discovery import USUAL_HOST, USUAL_PORTS, discover, open_model
+from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.probes import QUICK, Kind, Seen, is_gpt_oss, probe
+from harmonia.run.engines.urls import redact
+from harmonia.run.families.engine import ProfiledEngine, with_profile
+from harmonia.run.model_source import Model
+from harmonia.run.providers.addresses import api_address
+from harmonia.serve.config.settings import Settings
+
+OWNER: Final = "harmonia"  # who owns the models that a Harmonia lists
+
+_KINDS: Final[tuple[str, ...]] = get_args(Kind)
+_UPSTREAMS: Final = ("responses", "chat")
+_KEYLESS: Final = ("demo", "replay", "transformers")  # they run here, and no key is for them
+_ALL_ADDRESSES: Final = ("0.0.0.0", "::")
+
+HOW_TO_SERVE_A_MODEL: Final = (
+    "to serve a model, start one such as `vllm serve openai/gpt-oss-20b`, `llama-server -hf ggml-org/gpt-oss-20b-GGUF` "
+    "or `ollama run gpt-oss:20b`, and then this server again; or name the address of one with --engine"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An open engine or provider, why it was chosen, and what to know of it."""
+
+    model: Model
+    why: str
+    notes: tuple[str, ...] = ()
+
+
+async def choose_model(
+    settings: Settings, *, ports: Sequence[int] = tuple(USUAL_PORTS.values()), patience: Patience = QUICK
+) -> Chosen:
+    """The model that the settings name. `auto` looks at `ports` of this machine."""
+    if settings.engine == "auto":
+        return await _find(settings, ports, patience)
+    kind, url = _read_name(settings.engine)
+    seen: Seen | None = None
+    if url is not None:
+        _refuse_ourselves(url, settings)
+        seen = await _reach(kind, url, settings, patience)
+    try:
+        model = await open_model(settings.engine, settings.model, **_options_for(kind, settings))
+    except HarmonyError as error:
+        if settings.engine_api_key is None and "asks for a key" in error.message:
+            error.add_note("it wants a key: put it into HARMONIA_ENGINE_API_KEY")
+        raise
+    model = with_profile(model, settings.profile, settings.profiles)
+    named = redact(settings.engine)
+    return Chosen(model, f"{named} was named", tuple(_notes_on(model, settings, seen)))
+
+
+async def is_harmonia(url: str, patience: Patience = QUICK, *, api_key: str | None = None) -> bool:
+    """Whether the server at an address is one of ours, as far as it tells."""
+    server = Server(url, api_key=api_key, patience=patience)
+    try:
+        for path, type_ in (("/health", _Health), ("/v1/models", _Models)):
+            try:
+                if (await server.fetch(path, type_)).is_ours:
+                    return True
+            except EngineError as error:
+                if error.code in (ErrorCode.ENGINE_UNREACHABLE, ErrorCode.ENGINE_STALLED):
+                    return False
+    finally:
+        await server.close()
+    return False
+
+
+class _Health(msgspec.Struct):
+    server: str | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        return (self.server or "").lower().startswith(OWNER)
+
+
+class _Listed(msgspec.Struct):
+    owned_by: str | None = None
+
+
+class _Models(msgspec.Struct):
+    data: list[_Listed]
+
+    @property
+    def is_ours(self) -> bool:
+        return any(each.owned_by == OWNER for each in self.data)
+
+
+# ── auto ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _find(settings: Settings, ports: Sequence[int], patience: Patience) -> Chosen:
+    others = [port for port in ports if not _is_own_address(USUAL_HOST, port, settings)]
+    ours = await asyncio.gather(*(is_harmonia(f"http://{USUAL_HOST}:{port}", patience) for port in others))
+    others = [port for port, is_ours in zip(others, ours, strict=True) if not is_ours]
+    try:
+        found = await discover(settings.model, ports=others, api_key=settings.engine_api_key, patience=patience)
+    except EngineError as error:
+        if error.code is not ErrorCode.ENGINE_NONE_FOUND or settings.model is not None:
+            raise
+        looked = error.message.partition("; start one")[0]
+        model = await open_model("demo")
+        note = f"{looked}, so demo answers: it speaks Harmony from a script, and is no model"
+        return Chosen(model, "no other engine was found", (note, HOW_TO_SERVE_A_MODEL))
+    model = with_profile(found.open(**_options_for("auto", settings)), settings.profile, settings.profiles)
+    also = f"; also saw {', '.join(map(str, found.others))}" if found.others else ""
+    why = f"found at {found.chosen.url}: {found.why}{also}"
+    seen = found.chosen
+    if settings.model is not None:
+        # It was taken because it was named; whether it is a gpt-oss was not asked.
+        seen = await _reach(seen.kind, seen.url, settings, patience)
+    return Chosen(model, why, tuple(_notes_on(model, settings, seen)))
+
+
+# ── one that was named ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_name(engine: str) -> tuple[str, str | None]:
+    """The kind of an engine, and the address where it has one."""
+    kind, _, rest = engine.partition(":")
+    if kind in ("http", "https"):
+        return kind, engine
+    if kind in _KINDS:
+        # The same place where `open_engine` looks.
+        port = next((port for known, port in USUAL_PORTS.items() if known == kind), None)
+        return kind, rest or (f"http://{USUAL_HOST}:{port}" if port is not None else None)
+    if kind in _UPSTREAMS:
+        return kind, rest or None
+    return kind, None
+
+
+async def _reach(kind: str, url: str, settings: Settings, patience: Patience) -> Seen | None:
+    """Who answers there; None where it does not say who it is. Raises where nobody does."""
+    if kind in _UPSTREAMS:
+        # A provider may have no list of models, and may want a key for it. That it answers is enough.
+        server = Server(api_address(url), api_key=settings.engine_api_key, patience=patience)
+        try:
+            await server.fetch("/models", msgspec.Raw)
+        except EngineError as error:
+            if error.code is ErrorCode.ENGINE_UNREACHABLE:
+                raise
+        finally:
+            await server.close()
+        return None
+    try:
+        seen = await probe(url, api_key=settings.engine_api_key, patience=patience)
+    except EngineError as error:
+        if error.code is ErrorCode.ENGINE_UNREACHABLE or kind in ("http", "https"):
+            raise
+        return None  # it was named by its user, who may know better
+    if seen.kind == "completions" and await is_harmonia(seen.url, patience):
+        raise InputError(
+            ErrorCode.SERVE_INVALID_OPTION,
+            f"{seen.url} is a Harmonia server, which speaks messages and continues no prompts; "
+            f"to stand in front of it, name it responses:{seen.url} and its --model",
+        )
+    return seen
+
+
+def _refuse_ourselves(url: str, settings: Settings) -> None:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return  # whoever opens it says what is wrong
+    if _is_own_address(host, port, settings):
+        raise InputError(
+            ErrorCode.SERVE_INVALID_OPTION,
+            f"the engine is to be at {host}:{port}, where this server itself listens; give one of them another port",
+        )
+
+
+def _is_own_address(host: str, port: int, settings: Settings) -> bool:
+    def plain(name: str) -> str:
+        return USUAL_HOST if name.lower() in ("localhost", *_ALL_ADDRESSES, "::1") else name.lower()
+
+    return port == settings.port and plain(host) == plain(settings.host)
+
+
+def _options_for(kind: str, settings: Settings) -> dict[str, Any]:
+    key = settings.engine_api_key
+    given: dict[str, Any] = {"api_key": key} if key is not None and kind not in _KEYLESS else {}
+    return given | settings.engine_options
+
+
+# ── what to know of it ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
+    traits = getattr(model, "traits", None)
+    if traits is None:
+        return [
+            f"{model.name} is a provider that speaks messages: Harmony happens there, and no token ids are seen here"
+        ]
+    notes: list[str] = []
+    if seen is not None:
+        if seen.models and model.model not in seen.models and seen.kind != "llama.cpp":
+            notes.append(f"{model.model} is not among the models of {seen.url}: {', '.join(seen.models[:5])}")
+        if isinstance(model, ProfiledEngine):
+            notes.append(f"{model.model} is no gpt-oss; it is run as text, by the profile {model.profile.name}")
+        elif seen.model != model.model and not is_gpt_oss(model.model):
+            notes.append(
+                f"{model.model} is no gpt-oss by its name; other models do not speak Harmony, and what they say will "
+                "be misread; --model names another one, and --profile auto runs it in its own format"
+            )
+    if not traits.gives_tokens:
+        notes.append(_note_on_text(model, settings))
+    return notes
+
+
+def _note_on_text(model: Model, settings: Settings) -> str:
+    because = "in text, a call looks the same as an echo of what somebody typed"
+    if settings.calls == "unverified":
+        return f"{model.name} gives text, not token ids, and --calls unverified hands out calls all the same: {because}"
+    return (
+        f"{model.name} gives text, not token ids, so tool calls are held back: {because}. Use an engine that speaks "
+        "tokens, such as vLLM or llama.cpp; or --calls unverified, if you trust all that goes into the prompts"
+    )

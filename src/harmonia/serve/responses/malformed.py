@@ -1,0 +1,91 @@
+"""Samplings whose output was damaged, or was given up and asked for again: which faults there were, or what was not
+met, which items they led to, and the raw tokens, sealed.
+
+1. A fault is told by its code alone, and what was not met by its kind. What the model wrote is behind the seal, and
+   only this server opens that, to show it where reasoning is shown; it never becomes part of a prompt.
+2. What a client gets of it is bounded. Where there is more, the codes are told without the tokens.
+3. That an answer was cut off, because it was long enough or somebody stopped it, is no fault of the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from harmonia.errors import ErrorCode
+from harmonia.events import Repaired
+from harmonia.messages import Json
+from harmonia.run.events import AsSampled, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent, UnmetKind
+
+SealSampled = Callable[[AsSampled], str]
+FIELD: Final = "harmonia_sampled"
+MOST_FAULTS: Final = 100
+# Of one sampling, and of the seals of a response together: clients keep these with the answer.
+MOST_TOKENS: Final = 32_768
+MOST_CHARACTERS: Final = 96 * 1024
+_CUT: Final = ("length", "stopped", "limit")
+
+
+class DamagedSamplings:
+    """Feed it every event of a run with how many items there are by then; `tell` says what a response says of it."""
+
+    def __init__(self, seal: SealSampled) -> None:
+        self._seal = seal
+        self._told: list[Json] = []
+        self._faults: list[ErrorCode] = []
+        self._first = 0
+        self._open: Json | None = None  # its calls may still lead to items
+        self._left = MOST_CHARACTERS
+
+    def note(self, event: TurnEvent, items: int) -> None:
+        match event:
+            case SamplingStarted():
+                self._settle(items)
+                self._first, self._faults = items, []
+            case Repaired():
+                if len(self._faults) <= MOST_FAULTS:  # one more, which may be that of the end
+                    self._faults.append(event.diagnostic.code)
+            case SamplingEnded():
+                self._end(event, None)
+            case SamplingGivenUp():
+                # What was left out has no events.
+                origins = (message.origin for message in event.left_out)
+                self._faults += [fault for origin in origins if origin is not None for fault in origin.faults]
+                self._end(event, event.unmet.kind)
+            case _:
+                pass
+
+    def tell(self, items: int) -> list[Json]:
+        """What there is to tell, now that there are so many items."""
+        self._settle(items)
+        return self._told
+
+    def _end(self, event: SamplingEnded | SamplingGivenUp, unmet: UnmetKind | None) -> None:
+        faults = self._faults
+        if event.reason in _CUT and faults and faults[-1] is ErrorCode.MISSING_SENTINEL and _is_cut(event):
+            faults = faults[:-1]
+        kept = event.as_sampled
+        faults = [*faults, *(() if kept is None else kept.late)][:MOST_FAULTS]
+        if not faults and unmet is None:
+            return
+        self._open = {"faults": [fault.value for fault in faults], "first_item": self._first, "items": 0}
+        if unmet is not None:
+            self._open["unmet"] = unmet
+        if kept is None or max(len(kept.tokens) + len(kept.given), len(kept.text) // 4) > MOST_TOKENS:
+            return
+        sealed = self._seal(kept)
+        if len(sealed) <= self._left:
+            self._left -= len(sealed)
+            self._open["encrypted_content"] = sealed
+
+    def _settle(self, items: int) -> None:
+        if self._open is not None:
+            self._open["items"] = items - self._first
+            self._told.append(self._open)
+            self._open = None
+
+
+def _is_cut(event: SamplingEnded | SamplingGivenUp) -> bool:
+    """Whether a message has no end. Those that never enter the history stand apart, so the last of either counts."""
+    lasts = [each[-1] for each in (event.messages, event.left_out) if each]
+    return any(last.origin is not None and last.origin.stop is None for last in lasts)

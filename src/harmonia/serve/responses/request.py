@@ -1,0 +1,196 @@
+"""The body of a request to create a response. Every field is honoured, or refused with its name.
+
+    honoured      model, input, instructions, previous_response_id, tools, tool_choice, parallel_tool_calls, reasoning,
+                  text, max_output_tokens, max_tool_calls, temperature, top_p, presence_penalty, frequency_penalty,
+                  top_logprobs, include, truncation, store, stream, metadata, harmonia_continue, harmonia_identity
+    kept, and said again in the response      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
+                                              prompt_cache_options, client_metadata
+    refused       background, conversation, prompt, context_management, moderation, and every field that is not known
+
+What is kept has no effect here, by its nature: these are labels for a provider's books and caches.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+
+from harmonia.messages import Json, ReasoningEffort, ResponseFormat
+from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+
+_Metadata = dict[str, Annotated[str, msgspec.Meta(max_length=512)]]
+_Label = Annotated[str, msgspec.Meta(max_length=512)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+
+LOGPROBS: Final = "message.output_text.logprobs"
+SEALED_REASONING: Final = "reasoning.encrypted_content"
+SEALED_ITEMS: Final = "harmonia.encrypted_content"
+# What may be asked for although nothing of it can come: there are no such items here.
+_NEVER_THERE: Final = (
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+)
+INCLUDABLE: Final = (LOGPROBS, SEALED_REASONING, SEALED_ITEMS, *_NEVER_THERE)
+
+# Efforts that Harmony has no word for, and the nearest that it has.
+_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+
+
+class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+    encrypted_content: None = None
+
+
+class TextFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    name: str | None = None
+    schema: Json | bool | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    include_obfuscation: bool | None = None
+
+
+class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body. Items and tools are read one by one, by items.py and tools.py."""
+
+    model: str | None = None
+    input: str | list[Json] | None = None
+    instructions: str | list[Json] | None = None
+    previous_response_id: str | None = None
+    tools: list[Json] | None = None
+    tool_choice: str | Json | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
+    text: Text | None = None
+    max_output_tokens: _Count | None = None
+    max_tool_calls: _Count | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
+    include: list[str] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    metadata: Annotated[_Metadata, msgspec.Meta(max_length=16)] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    user: _Label | None = None
+    safety_identifier: _Label | None = None
+    prompt_cache_key: _Label | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    prompt_cache_options: Json | None = None
+    client_metadata: Json | None = None
+    background: bool | None = None
+    harmonia_continue: bool | None = None
+    harmonia_identity: str | None = None
+    # Known, and not here. They are read so that they can be refused by name, and null is fine.
+    conversation: Any = None
+    prompt: Any = None
+    context_management: Any = None
+    moderation: Any = None
+    access_programs: Any = None
+    image: Any = None
+
+    @property
+    def effort(self) -> ReasoningEffort | None:
+        """The effort in Harmony's words; see `_EFFORTS`."""
+        given = None if self.reasoning is None else self.reasoning.effort
+        return None if given is None else ReasoningEffort(_EFFORTS.get(given, given))
+
+    @property
+    def stores(self) -> bool:
+        return self.store is not False
+
+    @property
+    def wants_logprobs(self) -> bool:
+        return LOGPROBS in (self.include or ()) or bool(self.top_logprobs)
+
+    @property
+    def response_format(self) -> ResponseFormat | None:
+        """The form that the answer is to have, as the model is told of it."""
+        given = None if self.text is None else self.text.format
+        if given is None or given.type == "text":
+            return None
+        if given.type == "json_object":
+            return ResponseFormat("json_object", {"type": "object"}, "Any JSON object.")
+        schema = {} if given.schema is None else given.schema
+        return ResponseFormat(given.name or "response", schema, given.description)
+
+    @property
+    def demands_form(self) -> bool:
+        """Whether an answer of another form is an error."""
+        given = None if self.text is None else self.text.format
+        return given is not None and (given.type == "json_object" or given.strict is True)
+
+
+def read_request(value: object) -> CreateResponse:
+    """The body, if everything in it can be honoured."""
+    if not isinstance(value, dict):
+        invalid("the body must be a JSON object", "$")
+    request = read_struct(cast("Json", value), CreateResponse, hints=_OF_CHAT)
+    for name, why in _NOT_HERE.items():
+        given = getattr(request, name)
+        if given is not None and given is not False:
+            unsupported(f"{name} is not supported: {why}", f"$.{name}")
+    for at, name in enumerate(request.include or ()):
+        if name not in INCLUDABLE:
+            invalid(f"unknown value {name!r}; known are {', '.join(INCLUDABLE)}", f"$.include[{at}]")
+    # An empty list says as little as none; an empty text is something that somebody said.
+    if request.input in (None, []) and request.previous_response_id is None and request.instructions is None:
+        invalid("there is nothing to answer: give input", "$.input")
+    _check_format(request)
+    if request.service_tier in ("flex", "priority"):
+        unsupported("there is one service tier here: leave it out, or say auto or default", "$.service_tier")
+    return request
+
+
+# What Chat Completions call what is here, too.
+_OF_CHAT: Final = {
+    "messages": "Responses take input; messages are for Chat Completions, POST /v1/chat/completions",
+    "max_tokens": "Responses take max_output_tokens",
+    "max_completion_tokens": "Responses take max_output_tokens",
+    "response_format": "Responses take text.format",
+    "reasoning_effort": "Responses take reasoning.effort",
+    "verbosity": "Responses take text.verbosity",
+}
+_NOT_HERE: Final = {
+    "background": "responses are made while the client waits",
+    "conversation": "continue with previous_response_id",
+    "prompt": "there are no stored prompts; send instructions and input",
+    "context_management": 'say truncation "auto", or send less',
+    "moderation": "nothing here judges content",
+    "access_programs": "it is a provider's own",
+    "image": "the model reads text only",
+}
+
+
+def _check_format(request: CreateResponse) -> None:
+    given = None if request.text is None else request.text.format
+    if given is None:
+        return
+    if given.type == "json_schema":
+        if not given.name:
+            invalid("a format of type json_schema needs a name", "$.text.format.name")
+        if given.schema is None:
+            invalid("a format of type json_schema needs a schema", "$.text.format.schema")
+    elif given.schema is not None or given.strict is not None or given.name is not None:
+        invalid(f"a format of type {given.type} has no schema", "$.text.format")

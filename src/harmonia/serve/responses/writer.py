@@ -1,0 +1,634 @@
+"""From the events of a run to the events of a response, and to the response itself.
+
+1. An item is opened when its header is complete and closed once; its events have its index, and sequence numbers count
+   by one. What `output_item.done` says is what the response says.
+2. Text of `analysis`, and whatever else is not positively for the user, is in a reasoning item: sealed, and readable
+   only where the operator shows it. So is a call that could not be handed over, with what the model was told instead,
+   and, where the answer has a form, what is said beside it: clients parse every message. Text that only its end shows
+   to be a thought is in one, too, unless it was streamed: what was told stands.
+3. A call goes to the client only if it was certainly made. One that turns out not to be while it is streamed stays
+   incomplete, and ends the response.
+4. There is exactly one terminal event, and it is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, cast
+
+from harmonia.errors import EngineError, ErrorCode, Position, StreamError
+from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
+from harmonia.history import call_id
+from harmonia.messages import Json, Message
+from harmonia.parts import call_of, is_visible
+from harmonia.parts.message_parts import ended_as_thought
+from harmonia.provenance import Trust
+from harmonia.run.engines.base import Usage
+from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent, Unmet
+from harmonia.run.tools import ToolResult
+from harmonia.run.tools.results import result_message
+from harmonia.serve.responses.items import SLUG, read_item
+from harmonia.serve.responses.malformed import FIELD, DamagedSamplings, SealSampled
+from harmonia.serve.responses.output_items import (
+    LISTING,
+    OutputItem,
+    begin_item,
+    begin_listing,
+    call_fields,
+    listed_tool,
+    write_error,
+)
+from harmonia.serve.responses.resource import usage_of
+from harmonia.serve.responses.seal_bindings import SealableItem, binding_of
+from harmonia.serve.responses.tool_choice import Chosen
+from harmonia.serve.responses.tools import Offer, OfferedTool
+from harmonia.serve.security.identity import Dialect
+from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
+from harmonia.serve.wire.error_responses import Problem, problem_of
+from harmonia.serve.wire.event_stream import StreamEvent
+from harmonia.serve.wire.json_out import encode, encode_text
+from harmonia.serve.wire.logprobs import write_logprob
+from harmonia.serve.wire.token_usage import Tally
+
+# Seals messages, bound to what seal_bindings.py says of their item.
+Seal = Callable[[Sequence[Message], bytes], str]
+# Why a response that did not fail is not complete.
+Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
+
+# What OpenAI's clients know of these: they have no others. Ours stand beside them, as `harmonia_reason`.
+_OPENAI_REASONS: Final[dict[Incomplete, str]] = {
+    "max_output_tokens": "max_output_tokens",
+    "max_tool_calls": "max_messages",
+    "time_limit": "max_output_tokens",
+    "no_visible_output": "content_filter",  # something was withheld
+    "uncertain_call": "content_filter",
+}
+# The codes of failures that OpenAI's clients know; all others are a server_error to them.
+_OPENAI_CODES: Final = ("server_error", "rate_limit_exceeded", "context_length_exceeded")
+# Clients that keep everything themselves cannot do without these.
+_ALWAYS_SEALED: Final = ("reasoning", "mcp_approval_request")
+# What a response says of a demand that could not be held to; a schema may have any number of such places.
+_MOST_WARNINGS: Final = 32
+_REASON: Final = "harmonia_reason"
+_HOSTED_CALLS: Final = ("mcp_call", "mcp_approval_request")
+_STREAMED_CALLS: Final = ("function_call", "mcp_call")
+_STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
+# What the other dialect calls these.
+_OTHER_NAMES: Final = {
+    "response.reasoning_text.delta": "response.reasoning.delta",
+    "response.reasoning_text.done": "response.reasoning.done",
+}
+
+
+class ResponseWriter:
+    """Folds a run into a response. Feed it every event; what it gives is what a client gets, in this order."""
+
+    def __init__(
+        self,
+        resource: Json,
+        offer: Offer,
+        chosen: Chosen,
+        *,
+        seal: Seal,
+        clock: Callable[[], float],
+        count_messages: Callable[[], int],
+        dialect: Dialect = "openai",
+        is_streamed: bool = True,
+        shows_analysis: bool = False,
+        shows_logprobs: bool = False,
+        seals_items: bool = False,
+        seal_sampled: SealSampled | None = None,
+        begun_tokens: int = 0,
+        calls_are_certain: bool = True,
+        allows_unverified: bool = False,
+        has_form: bool = False,
+        demands_form: bool = False,
+    ) -> None:
+        self.resource = resource
+        self.items: list[OutputItem] = []
+        self.finished: list[OutputItem] = []  # since the store last looked
+        self.stop_because: Incomplete | None = None
+        self.is_over = False
+        self.failure: Exception | None = None
+        self._offer = offer
+        self._toolset = chosen.toolset
+        self._demands_call = chosen.choice not in ("auto", "none")
+        self._tally = Tally(begun_tokens)
+        self._clock = clock
+        self._seal = seal
+        self._count_messages = count_messages
+        self._is_open_responses = dialect == "open-responses"
+        self._is_streamed = is_streamed
+        self._shows_analysis = shows_analysis
+        self._shows_logprobs = shows_logprobs
+        self._seals_items = seals_items
+        # The other dialect has no place for it.
+        self._damaged: DamagedSamplings | None = None
+        if seal_sampled is not None and not self._is_open_responses:
+            self._damaged = DamagedSamplings(seal_sampled)
+        self._calls_are_certain = calls_are_certain
+        self._allows_unverified = allows_unverified
+        self._has_form = has_form
+        self._demands_form = demands_form
+        self._sequence = 0
+        self._message_index: int | None = None
+        self._open: OutputItem | None = None
+        self._unended: OutputItem | None = None  # its message was cut off; what comes next says what that means
+        self._by_message: dict[int, OutputItem] = {}
+        self._by_call: dict[str, OutputItem | Message] = {}
+        self._has_call = False
+        self._begun_text = ""  # of the message that the model goes on with
+
+    # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> list[StreamEvent]:
+        """The response exists, and is in progress."""
+        return [
+            self._event("response.created", {"response": self.resource}),
+            self._event("response.in_progress", {"response": self.resource}),
+        ]
+
+    def list_servers(self, servers: Sequence[str]) -> list[StreamEvent]:
+        """The tools of these MCP servers, an item for each server, before anything else."""
+        events: list[StreamEvent] = []
+        for server in servers:
+            item = begin_listing(self._item_type(LISTING), len(self.items), server)
+            self.items.append(item)
+            events.append(self._added(item))
+            item.wire["tools"] = [listed_tool(tool) for tool in self._offer.of_server(server)]
+            if not self._is_open_responses:
+                events.append(self._item_event(item, "response.mcp_list_tools.in_progress", {}))
+                events.append(self._item_event(item, "response.mcp_list_tools.completed", {}))
+            events += self._close(item)
+        return events
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came from the model or from a tool. A list of tools is neither."""
+        return all(item.kind == LISTING for item in self.items)
+
+    def go_on(self, begun: Message) -> Sequence[StreamEvent]:
+        """The model goes on with a message that the client has. Its header is never sampled, and its item has only what
+        is new; behind its seal is the whole message."""
+        self._message_index = 0
+        self._begun_text = begun.text
+        header = Header(begun.author, begun.channel, is_visible=is_visible(begun))
+        return self._open_message(header, {"harmonia_continues": True})
+
+    def feed(self, event: TurnEvent) -> Sequence[StreamEvent]:
+        """What a client is told of this event."""
+        kind = event.__class__
+        if kind is TextDelta or kind is ArgumentsDelta:
+            delta = self.delta(cast("TextDelta | ArgumentsDelta", event))
+            return () if delta is None else (delta,)
+        self._tally.note(event)
+        if self._damaged is not None:
+            self._damaged.note(event, len(self.items))
+        if self.stop_because is not None and kind is not RunEnded:
+            return ()  # it is being stopped, and nothing may follow what is incomplete
+        match event:
+            case MessageStarted():
+                self._message_index = None
+            case HeaderCompleted():
+                return self._header(event)
+            case MessageEnded():
+                return self._message_ended(event.message)
+            case SamplingEnded():
+                return self._sampling_ended(event)
+            case CallEnded():
+                return self._call_ended(event)
+            case RunEnded():
+                return self._run_ended(event)
+            case _:
+                pass
+        return ()
+
+    def fail(self, error: Exception) -> list[StreamEvent]:
+        """It failed on the way. What came is kept."""
+        self.failure = error
+        return self._failed(problem_of(error))
+
+    def fail_instead(self, told: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
+        """It failed before these events were told. They stand, but for an end, which is taken back."""
+        if self.is_over:
+            told = told[:-1]
+            self._sequence -= 1
+            self.is_over = False
+            self.resource["incomplete_details"] = None
+            self.resource.pop(_REASON, None)
+        return [*told, *self.fail(error)]
+
+    def end_incomplete(self, reason: Incomplete, *, status: str = "incomplete") -> list[StreamEvent]:
+        """It ends here, before its time."""
+        self._note_reason(reason)
+        known = reason if self._is_open_responses else _OPENAI_REASONS[reason]
+        self.resource["incomplete_details"] = {"reason": known}
+        return self._end(status, "response.incomplete")
+
+    def cancel(self) -> list[StreamEvent]:
+        """Somebody cancelled it."""
+        if self._is_open_responses:
+            self.resource["incomplete_details"] = {"reason": "cancelled"}
+        return self._end("cancelled", "response.incomplete")
+
+    def add_approved(
+        self, offered: OfferedTool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
+    ) -> list[StreamEvent]:
+        """A call that was approved has run, or a person answered it by hand, before the model is asked again."""
+        item = self._new_item("mcp_call", offered)
+        wire = item.wire
+        wire["approval_request_id"] = request_id
+        if by_hand:
+            wire["harmonia_by_hand"] = True
+        events = [self._added(item)]
+        wire["arguments"] = call.text
+        if not self._is_open_responses:
+            events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
+            events.append(self._item_event(item, "response.mcp_call_arguments.delta", {"delta": call.text}))
+        return [*events, *self._arguments_done(item), *self._mcp_ended(item, result)]
+
+    def note_usage(self, usage: Usage) -> None:
+        """What was used so far."""
+        # Open Responses have no place for what each channel cost.
+        channels = None if self._is_open_responses else self._tally.channels
+        self.resource["usage"] = usage_of(usage, self._tally.reasoning_tokens, channels)
+
+    @property
+    def encoded(self) -> bytes:
+        return encode(self.resource)
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _header(self, event: HeaderCompleted) -> Sequence[StreamEvent]:
+        if self._message_index == event.index:
+            return ()  # its content type came late; nothing else has changed
+        self._message_index = event.index
+        return [*self._close_unended(), *self._open_message(event.header)]
+
+    def _close_unended(self) -> Sequence[StreamEvent]:
+        """The message before had no end, and another one begins: its text is whole, but a call is in doubt."""
+        item, self._unended = self._unended, None
+        if item is None:
+            return ()
+        if item.kind in _STREAMED_CALLS:
+            self.stop_because = "uncertain_call"
+            return ()
+        return self._close_text(item)
+
+    def _open_message(self, header: Header, more: Json | None = None) -> Sequence[StreamEvent]:
+        self._open = None
+        if header.is_forged or self.stop_because is not None:
+            return ()
+        if header.is_call:
+            return self._open_call(header)
+        if header.is_visible and not (self._has_form and header.channel != "final"):
+            item = self._new_item("message")
+            item.wire["phase"] = "final_answer" if header.channel == "final" else "commentary"
+            item.wire |= more or {}
+            self._open = item
+            part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            self._prepare_deltas(item, "response.output_text.delta", content_index=True)
+            return [self._added(item), self._part_event(item, "added", part)]
+        item = self._new_item("reasoning")
+        item.wire |= more or {}
+        self._open = item
+        if not self._shows_analysis:
+            return [self._added(item)]
+        if header.channel != "analysis" and not self._is_open_responses:
+            item.wire["harmonia_channel"] = header.channel  # it is no thought, but was held back
+        self._prepare_deltas(item, self._named("response.reasoning_text.delta"), content_index=True)
+        return [self._added(item), self._part_event(item, "added", {"type": "reasoning_text", "text": ""})]
+
+    def _open_call(self, header: Header) -> Sequence[StreamEvent]:
+        offered = self._offer.find(header.recipient or "")
+        is_certain = header.trust is Trust.CERTAIN and self._calls_are_certain
+        if offered is None or not is_certain or not self._toolset.is_allowed(offered.tool):
+            return ()
+        if offered.item not in _STREAMED_CALLS:
+            return ()  # it is told of when it is whole
+        item = self._open = self._new_item(offered.item, offered)
+        events = [self._added(item)]
+        if offered.item == "function_call":
+            self._prepare_deltas(item, "response.function_call_arguments.delta")
+        elif not self._is_open_responses:
+            events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
+            self._prepare_deltas(item, "response.mcp_call_arguments.delta")
+        return events
+
+    def delta(self, event: TextDelta | ArgumentsDelta) -> StreamEvent | None:
+        """What a client is told of a piece of text; nothing else follows from one. This runs once a token."""
+        item = self._open
+        if item is None:
+            return None
+        text = event.text
+        item.texts.append(text)
+        if not item.delta_head:
+            return None
+        sequence = self._sequence
+        self._sequence = sequence + 1
+        if self._shows_logprobs and item.kind == "message" and isinstance(event, TextDelta):
+            logprobs = [write_logprob(each) for each in self._tally.logprobs_of(event)]
+            item.logprobs += logprobs
+            tail = b',"logprobs":%b}' % encode(logprobs)
+        else:
+            tail = item.delta_tail
+        # One format, and nothing encoded but the text.
+        data = b'%b%d,"delta":%b%b' % (item.delta_head, sequence, encode_text(text), tail)
+        return StreamEvent(data, item.delta_type)
+
+    def _message_ended(self, message: Message) -> Sequence[StreamEvent]:
+        item, self._open = self._open, None
+        if item is None:
+            return ()
+        if item.kind == "message" and not self._is_streamed and ended_as_thought(message):
+            item = self._make_reasoning(item)
+        item.messages = (message,)
+        is_whole = message.origin is None or message.origin.stop is not None
+        if item.kind in _STREAMED_CALLS:
+            item.wire["arguments"] = message.text
+            if not is_whole:
+                self._unended = item
+                return ()
+            call = call_of(message)
+            status = None if call is None else call.status
+            if status != "certain" and not (status == "unverified" and self._allows_unverified):
+                self.stop_because = "uncertain_call"
+                return ()
+            self._by_message[id(message)] = item
+            if item.kind == "mcp_call":
+                return self._arguments_done(item)
+            self._has_call = True
+            return [*self._arguments_done(item), *self._close(item)]
+        if not is_whole:
+            self._unended = item
+            return ()
+        return self._close_text(item)
+
+    def _make_reasoning(self, item: OutputItem) -> OutputItem:
+        """A reasoning item with the text of this one, in its place. Nobody was told of it yet."""
+        made = begin_item("reasoning", self._item_type("reasoning"), item.index, None)
+        made.texts = item.texts
+        self.items[item.index] = made
+        return made
+
+    def _close_text(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
+        text = "".join(item.texts)
+        if item.kind == "message":
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": item.logprobs}
+            item.wire["content"] = [part]
+            done = {"content_index": 0, "text": text, "logprobs": item.logprobs}
+            events = [self._item_event(item, "response.output_text.done", done), self._part_event(item, "done", part)]
+        elif self._shows_analysis:
+            part = {"type": "reasoning_text", "text": text}
+            item.wire["content"] = [part]
+            done = {"content_index": 0, "text": text}
+            name = self._named("response.reasoning_text.done")
+            events = [self._item_event(item, name, done), self._part_event(item, "done", part)]
+        else:
+            events = []
+        return [*events, *self._close(item, status)]
+
+    # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        known: list[str] = self.resource.get("warnings", [])
+        new = [each for each in warnings if each not in known]
+        if new:
+            self.resource["warnings"] = [*known, *new][:_MOST_WARNINGS]
+
+    def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
+        self._warn([in_clients_words(each, self._offer.names) for each in event.unassured])
+        first = self._count_messages() - len(event.messages)
+        for at, message in enumerate(event.messages, first):
+            if call_of(message) is not None:
+                self._by_call[call_id(at)] = self._by_message.get(id(message), message)
+        self._by_message.clear()
+        return ()
+
+    def _call_ended(self, event: CallEnded) -> Sequence[StreamEvent]:
+        known = self._by_call.pop(event.id, None)
+        if isinstance(known, OutputItem):
+            if known.kind == "mcp_call" and not known.is_done:
+                message = known.messages[0]
+                known.messages = (message, self._told(message, event.result))
+                return self._mcp_ended(known, event.result)
+            return ()
+        if known is None:
+            return ()
+        # It could not be handed over, or run. The model was told why, and goes on; nobody else need know.
+        item = self._new_item("reasoning")
+        item.messages = (known, self._told(known, event.result))
+        if not self._shows_analysis:
+            return [self._added(item), *self._close_text(item)]
+        error = event.result.text
+        text = f"A call that was not made: {known.recipient}({known.text})\n{error}"
+        item.texts = [text]
+        if not self._is_open_responses:
+            item.wire["harmonia_call"] = {"name": known.recipient, "arguments": known.text, "error": error}
+        name = self._named("response.reasoning_text.delta")
+        return [
+            self._added(item),
+            self._part_event(item, "added", {"type": "reasoning_text", "text": ""}),
+            self._item_event(item, name, {"content_index": 0, "delta": text}),
+            *self._close_text(item),
+        ]
+
+    def _told(self, call: Message, result: ToolResult) -> Message:
+        tool = self._offer.toolset.find(call.recipient or "")
+        name = (call.recipient or "") if tool is None else self._offer.toolset.recipient_of(tool)
+        return result_message(name, result, call.channel)
+
+    def _mcp_ended(self, item: OutputItem, result: ToolResult) -> list[StreamEvent]:
+        wire = item.wire
+        wire["output"] = None if result.is_error else result.text
+        wire["error"] = write_error(result.text) if result.is_error else None
+        name = "response.mcp_call.failed" if result.is_error else "response.mcp_call.completed"
+        events = [] if self._is_open_responses else [self._item_event(item, name, {})]
+        return [*events, *self._close(item, "failed" if result.is_error else "completed")]
+
+    def _pending(self, pending: PendingCall) -> Sequence[StreamEvent]:
+        """A call that waits for the client. Those that were streamed are known already."""
+        known = self._by_call.pop(pending.id, None)
+        if isinstance(known, OutputItem):
+            return ()
+        offered = self._offer.find(pending.call.recipient)
+        if offered is None:
+            return ()
+        item = self._new_item(offered.item, offered)
+        item.messages = (pending.message,)
+        fields = call_fields(item.kind, pending.call)
+        if item.kind == "apply_patch_call":
+            # Clients read what is done to which file from the first event on; an empty operation is none.
+            operation = fields["operation"]
+            item.wire["operation"] = operation | ({"diff": ""} if "diff" in operation else {})
+        added = self._added(item)
+        self._has_call = True
+        item.wire |= fields
+        events = [added]
+        if item.kind == "custom_tool_call" and not self._is_open_responses:
+            given = item.wire["input"]
+            events.append(self._item_event(item, "response.custom_tool_call_input.delta", {"delta": given}))
+            events.append(self._item_event(item, "response.custom_tool_call_input.done", {"input": given}))
+        return [*events, *self._close(item)]
+
+    def _arguments_done(self, item: OutputItem) -> list[StreamEvent]:
+        if item.kind == "mcp_call":
+            if self._is_open_responses:
+                return []
+            return [self._item_event(item, "response.mcp_call_arguments.done", {"arguments": item.wire["arguments"]})]
+        done = {"arguments": item.wire["arguments"], "name": item.wire["name"]}
+        return [self._item_event(item, "response.function_call_arguments.done", done)]
+
+    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run_ended(self, event: RunEnded) -> Sequence[StreamEvent]:
+        self.note_usage(event.usage)
+        events = [each for pending in event.pending for each in self._pending(pending)]
+        if self._demands_call and event.reason in ("answered", "silent") and not self._made_call:
+            return [*events, *self.fail(_no_call())]
+        match event.reason:
+            case "unmet":
+                return [*events, *self._end_unmet(event.unmet)]
+            case "answered" | "calls":
+                return [*events, *self._end("completed", "response.completed")]
+            case "silent":
+                if self._has_call or any(item.kind == "message" for item in self.items):
+                    return [*events, *self._end("completed", "response.completed")]
+                self._warn((f"nothing in the answer is visible: {event.hidden_because}",))
+                return [*events, *self.end_incomplete("no_visible_output")]
+            case "length":
+                return [*events, *self.end_incomplete("max_output_tokens")]
+            case "limit":
+                reason: Incomplete = "max_tool_calls"
+                if event.limit == "tokens":
+                    reason = "max_output_tokens"
+                elif event.limit == "samplings" and not self._made_call:
+                    reason = "uncertain_call"  # it only ever called what it may not call
+                elif event.limit == "time":
+                    reason = "time_limit"
+                return [*events, *self.end_incomplete(reason)]
+            case "cut_off":
+                return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended within a message"))]
+            case "stopped":
+                if self.stop_because == "uncertain_call" and self._demands_call and not self._made_call:
+                    return [*events, *self.fail(_no_call())]
+                if self.stop_because is not None:
+                    return [*events, *self.end_incomplete(self.stop_because)]
+                return [*events, *self.cancel()]
+
+    def _end_unmet(self, unmet: Unmet | None) -> Sequence[StreamEvent]:
+        assert unmet is not None, "the reason says so"
+        if unmet.kind == "call":
+            return self.fail(_no_call())
+        if unmet.kind == "format" and not self._demands_form:
+            # It was asked for, and no more than that.
+            self._warn(["text.format: the answer does not have this form; say strict to make that an error"])
+            return self._end("completed", "response.completed")
+        if unmet.kind == "format":
+            return self.fail(answer_not_met(unmet, "$.text.format"))
+        tool = self._offer.find(unmet.about or "")
+        return self.fail(call_not_met(unmet, tool and tool.name, tool and tool.path))
+
+    @property
+    def _made_call(self) -> bool:
+        return self._has_call or any(item.kind in _HOSTED_CALLS for item in self.items)
+
+    def _failed(self, problem: Problem) -> list[StreamEvent]:
+        if self.is_over:
+            return []
+        self._note_reason(problem.code)
+        known = self._is_open_responses or problem.code in _OPENAI_CODES
+        self.resource["error"] = {"code": problem.code if known else "server_error", "message": problem.message}
+        events = self._close_open()
+        if self._is_open_responses:
+            # Its readers expect the error first. OpenAI's own client would raise there, and lose what came.
+            events.append(self._event("error", {"error": problem.to_dict()}))
+        return [*events, *self._end("failed", "response.failed")]
+
+    def _note_reason(self, reason: str) -> None:
+        """Why it is not complete, in our words. The other dialect takes any, and has them in its own place."""
+        if not self._is_open_responses:
+            self.resource[_REASON] = reason
+
+    def _close_open(self) -> list[StreamEvent]:
+        """Close what was begun and not finished. It is incomplete."""
+        self._open = None
+        events: list[StreamEvent] = []
+        for item in self.items:
+            if item.is_done:
+                continue
+            if item.kind in ("message", "reasoning"):
+                events += self._close_text(item, "incomplete")
+            else:
+                item.wire["arguments"] = "".join(item.texts)
+                events += self._close(item, "incomplete")
+        return events
+
+    def _end(self, status: str, name: str) -> list[StreamEvent]:
+        if self.is_over:
+            return []
+        events = self._close_open()
+        self.is_over = True
+        self.resource["status"] = status
+        self.resource["completed_at"] = int(self._clock()) if status == "completed" else None
+        self.resource["output"] = [item.wire for item in self.items]
+        damaged = () if self._damaged is None else self._damaged.tell(len(self.items))
+        if damaged:
+            self.resource[FIELD] = damaged
+        return [*events, self._event(name, {"response": self.resource})]
+
+    # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _new_item(self, kind: str, offered: OfferedTool | None = None) -> OutputItem:
+        item = begin_item(kind, self._item_type(kind), len(self.items), offered)
+        self.items.append(item)
+        return item
+
+    def _close(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
+        item.is_done = True
+        wire = item.wire
+        wire["status"] = status
+        if item.messages and (item.kind in _ALWAYS_SEALED or self._seals_items):
+            self._add_seal(item)
+        self.finished.append(item)
+        return [self._event("response.output_item.done", {"output_index": item.index, "item": wire})]
+
+    def _add_seal(self, item: OutputItem) -> None:
+        read = cast("SealableItem", read_item(item.wire, "$"))
+        before = self._begun_text if item.wire.get("harmonia_continues") else ""
+        if item.kind == "message" and before + "".join(item.texts) != item.messages[0].text:
+            return  # the item does not say what was sampled, so it is continued as what it says
+        item.wire["encrypted_content"] = self._seal(item.messages, binding_of(read, before))
+
+    def _added(self, item: OutputItem) -> StreamEvent:
+        return self._event("response.output_item.added", {"output_index": item.index, "item": item.wire})
+
+    def _part_event(self, item: OutputItem, which: str, part: Json) -> StreamEvent:
+        return self._item_event(item, f"response.content_part.{which}", {"content_index": 0, "part": part})
+
+    def _item_event(self, item: OutputItem, name: str, fields: Json) -> StreamEvent:
+        return self._event(name, {"item_id": item.id, "output_index": item.index, **fields})
+
+    def _prepare_deltas(self, item: OutputItem, name: str, *, content_index: bool = False) -> None:
+        fields: Json = {"type": name, "item_id": item.id, "output_index": item.index}
+        if content_index:
+            fields["content_index"] = 0
+        item.delta_type = name
+        item.delta_head = encode(fields)[:-1] + b',"sequence_number":'
+        item.delta_tail = b',"logprobs":[]}' if item.kind == "message" else b"}"
+
+    def _event(self, name: str, fields: Json) -> StreamEvent:
+        data = encode({"type": name, "sequence_number": self._sequence, **fields})
+        self._sequence += 1
+        return StreamEvent(data, name)
+
+    def _named(self, name: str) -> str:
+        return _OTHER_NAMES[name] if self._is_open_responses else name
+
+    def _item_type(self, kind: str) -> str:
+        return f"{SLUG}{kind}" if self._is_open_responses and kind not in _STANDARD_ITEMS else kind
+
+
+def _no_call() -> StreamError:
+    said = "tool_choice demands a call, and the model made none"
+    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))

@@ -1,0 +1,1 @@
+"""Saved chats: the conversations of the page, stored, searched, exported and imported."""

@@ -1,0 +1,285 @@
+"""Chats as files, and the request that a branch of one stands for.
+
+    json       the whole chat with all of its branches, in a form of our own, which is read back without loss
+    markdown   one branch, for people; it is read back as well
+    harmony    one branch as the model had it: the prompt and the answer, special tokens spelled out
+    tokens     the same as token ids
+
+1. No seal is opened here. What the model thought in hiding is, in a chat, a seal without a text: the JSON keeps it as
+   it is, and Markdown leaves it out. For the other two turn_traces.py opens it, and leaves out what is hidden.
+2. Where the operator hides reasoning, no text of any is in a file, nor in a chat that is read: also not of one that the
+   server showed before, or that came with a file. What is stored stays as it is.
+3. The request is the one that the page sends for the branch, so that what is exported is what the model had.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from harmonia.interchange import read_responses, write_markdown
+from harmonia.interchange.settings import leading_system
+from harmonia.messages import Conversation, Json, Message, SystemContent
+from harmonia.serve.config.settings import Limits
+from harmonia.serve.inspector.work_limits import too_large
+from harmonia.serve.models.server_tools import ServerTool
+from harmonia.serve.responses.item_visibility import without_reasoning_text
+from harmonia.serve.saved_chats.bodies import FORMAT, REASONING, VERSION, ExportFormat, is_reasoning
+from harmonia.serve.saved_chats.markdown_titles import write_title
+from harmonia.serve.store import StoredChat, StoredChatTurn
+from harmonia.serve.wire.attachments import describe_part
+from harmonia.serve.wire.json_in import MOST_VALUES
+from harmonia.serve.wire.json_out import encode
+
+ENDINGS: Final[dict[ExportFormat, str]] = {
+    "json": ".json",
+    "markdown": ".md",
+    "harmony": ".harmony.txt",
+    "tokens": ".tokens.json",
+}
+MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
+    "json": "application/json",
+    "markdown": "text/markdown; charset=utf-8",
+    "harmony": "text/plain; charset=utf-8",
+    "tokens": "application/json",
+}
+_CALLS: Final = ("function_call", "custom_tool_call", "mcp_call", "mcp_approval_request")
+# What answers a call, and the field that names it.
+_ANSWERS: Final = {
+    "function_call_output": "call_id",
+    "custom_tool_call_output": "call_id",
+    "mcp_approval_response": "approval_request_id",
+}
+_UNFINISHED: Final = ("in_progress", "incomplete", "calling")
+_SEAL: Final = "encrypted_content"
+# What an item has for the API alone.
+_NOT_FOR_PEOPLE: Final = ("id", "status", _SEAL, "approval_request_id")
+_REFUSED: Final = "The user refused this call"
+
+
+class Exported(NamedTuple):
+    """A file. `left_out` is how many messages are not in it because they are hidden."""
+
+    data: bytes
+    left_out: int = 0
+
+
+class Branch(NamedTuple):
+    """What was asked and what was answered: `output` is the last turn, where that is the model's."""
+
+    input: list[Json]
+    output: list[Json]
+
+
+def branch_of(turns: Sequence[StoredChatTurn], leaf: str | None, limits: Limits) -> list[Json]:
+    """The turns from the first to the leaf. It may be as large as a request may be, which is what it stands for."""
+    by_id = {turn.id: turn for turn in turns}
+    kept: list[StoredChatTurn] = []
+    while leaf is not None:
+        kept.append(by_id[leaf])
+        leaf = kept[-1].parent
+    if sum(len(turn.body) for turn in kept) > limits.body_bytes:
+        too_large(f"the branch has more than {limits.body_bytes} bytes", "$.leaf")
+    if sum(turn.body.count(b",") for turn in kept) > MOST_VALUES:
+        too_large(f"the branch has more than {MOST_VALUES} values", "$.leaf")
+    found: list[Json] = [msgspec.json.decode(turn.body) for turn in reversed(kept)]
+    if sum(len(turn["items"]) for turn in found) > limits.items:
+        too_large(f"the branch has more than {limits.items} items", "$.leaf")
+    return found
+
+
+def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn], int]:
+    """The turns without the text of any reasoning, and how many had one. Seals stay."""
+    shown: list[StoredChatTurn] = []
+    hidden = 0
+    for turn in turns:
+        # Most turns tell by their bytes that there is none, which is many times faster than to read them.
+        if f'{REASONING}"'.encode() in turn.body:
+            said: Json = json.loads(turn.body)  # with integers of any size
+            bare = [without_reasoning_text(item) if is_reasoning(item) else item for item in said["items"]]
+            texts = sum(item != before for item, before in zip(bare, said["items"], strict=True))
+            if texts:
+                hidden += texts
+                turn = msgspec.structs.replace(turn, body=encode({**said, "items": bare}))
+        shown.append(turn)
+    return shown, hidden
+
+
+def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:
+    """All of it. The turns are written as they are given."""
+    head = encode(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "title": chat.title,
+            "created_at": chat.created_at,
+            "updated_at": chat.updated_at,
+            "leaf": chat.leaf,
+        }
+    )
+    listed = b",\n".join(turn.body for turn in turns)
+    return Exported(head[:-1] + b',"settings":' + chat.settings + b',"turns":[\n' + listed + b"\n]}\n")
+
+
+# ── for people ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_chat_markdown(title: str, settings: Json, branch: list[Json], *, hides: bool) -> Exported:
+    """The branch as Markdown, which begins with the title."""
+    sendable = sendable_items(branch)
+    items = [item for item in sendable if not is_reasoning(item) or (_says(item) and not hides)]
+    hidden = len(sendable) - len(items)
+    body: Json = {"input": list(_for_people(items))}
+    for name, value in (("instructions", settings.get("instructions")), ("tools", settings.get("functions"))):
+        if value:
+            body[name] = value
+    if settings.get("effort"):
+        body["reasoning"] = {"effort": settings["effort"]}
+    conversation = _with_identity(read_responses(body).conversation, settings.get("identity"))
+    return Exported(f"{write_title(title)}{write_markdown(conversation).text}".encode(), hidden)
+
+
+def _with_identity(conversation: Conversation, identity: object) -> Conversation:
+    if not isinstance(identity, str) or not identity.strip():
+        return conversation
+    system = leading_system(conversation)
+    told = (system or SystemContent()).replace(model_identity=identity.strip())
+    return Conversation([Message.system(told), *conversation.messages[0 if system is None else 1 :]])
+
+
+def _for_people(items: list[Json]) -> Iterator[Json]:
+    """The items without seals; files are the texts that the model read, and a decided approval is the call it was."""
+    asked = {item["id"]: item for item in items if item.get("type") == "mcp_approval_request" and item.get("id")}
+    # What ran after an approval is there as a call with its result.
+    ran = {item.get("approval_request_id") for item in items if item.get("type") == "mcp_call"}
+    for item in items:
+        kind = item.get("type")
+        if kind == "mcp_approval_response":
+            request = asked.get(item.get("approval_request_id"))
+            if request is not None and request.get("id") not in ran and (call := _decided(request, item)):
+                yield call
+            continue
+        bare = {name: value for name, value in item.items() if name not in _NOT_FOR_PEOPLE}
+        content = item.get("content")
+        if isinstance(content, list):
+            bare["content"] = _parts_for_people(cast("list[Any]", content))
+        yield bare
+
+
+def _decided(request: Json, response: Json) -> Json | None:
+    arguments = response.get("harmonia_arguments") or request.get("arguments")
+    output = response.get("harmonia_output")
+    if not response.get("approve"):
+        reason = response.get("reason")
+        output = f"{_REFUSED}: {reason}" if reason else f"{_REFUSED}."
+    if output is None:
+        return None
+    known = {name: request.get(name) for name in ("name", "server_label")}
+    return {"type": "mcp_call", **known, "arguments": arguments, "output": output}
+
+
+def _parts_for_people(parts: list[Any]) -> list[Any]:
+    return [_part_for_people(part, is_last=at == len(parts)) for at, part in enumerate(parts, 1)]
+
+
+def _part_for_people(part: Any, *, is_last: bool) -> Any:
+    if not isinstance(part, dict):
+        return part
+    said = cast("Json", part)
+    if said.get("type") in ("input_file", "file"):
+        # What is said behind a file begins on a line of its own.
+        return {"type": "input_text", "text": describe_part(said, "$") + ("" if is_last else "\n")}
+    return {name: value for name, value in said.items() if name not in ("annotations", "logprobs")}
+
+
+# ── for the model ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def split_branch(branch: list[Json]) -> Branch:
+    items = sendable_items(branch)
+    is_answered = bool(branch) and branch[-1].get("role") == "assistant"
+    asked = len(sendable_items(branch[:-1])) if is_answered else len(items)
+    return Branch(items[:asked], items[asked:])
+
+
+def request_for(settings: Json, items: list[Json], tools: Sequence[ServerTool]) -> Json:
+    """The request that the page sends for these items."""
+    request: Json = {"input": items, "store": False}
+    for field, name in (("instructions", "instructions"), ("harmonia_identity", "identity")):
+        told = settings.get(name)
+        if isinstance(told, str) and told.strip():
+            request[field] = told.strip()
+    offered = [*_servers_on(settings, tools), *(settings.get("functions") or ())]
+    if offered:
+        request["tools"] = offered
+    if settings.get("effort"):
+        request["reasoning"] = {"effort": settings["effort"]}
+    return request
+
+
+def without_seals(items: list[Json]) -> tuple[list[Json], int]:
+    """The items for a server that does not open their seals, and how many were nothing else."""
+    bare = [
+        {name: value for name, value in item.items() if name != _SEAL}
+        for item in items
+        if not is_reasoning(item) or _says(item)
+    ]
+    return bare, len(items) - len(bare)
+
+
+def sendable_items(branch: Iterable[Json]) -> list[Json]:
+    """What may go back to the model: nothing that is empty, no call that was not made, no answer without its call."""
+    calls: set[object] = set()
+    found: list[Json] = []
+    for item in (item for turn in branch for item in turn["items"] if _is_sendable(item)):
+        kind = item["type"]
+        if kind in _CALLS:
+            calls.add(item.get("id") if kind == "mcp_approval_request" else item.get("call_id"))
+        answers = _ANSWERS.get(kind)
+        if answers is None or item.get(answers) in calls:
+            found.append(item)
+    return found
+
+
+def _is_sendable(item: Json) -> bool:
+    kind = item.get("type")
+    if kind in _CALLS:
+        return item.get("status") not in _UNFINISHED
+    if is_reasoning(item) or (kind == "message" and item.get("role") == "assistant"):
+        return item.get(_SEAL) is not None or _says(item)
+    return True
+
+
+def is_final(item: Json) -> bool:
+    """Whether it is a whole answer for the user."""
+    is_answer = item.get("type") == "message" and item.get("phase") != "commentary"
+    return is_answer and item.get("status") not in _UNFINISHED
+
+
+def _says(item: Json) -> bool:
+    """Whether a message or a reasoning has a text."""
+    content = item.get("content")
+    if not isinstance(content, list):
+        return bool(content)
+    parts = (cast("Json", part) for part in cast("list[Any]", content) if isinstance(part, dict))
+    return any(part.get("text") or part.get("refusal") for part in parts)
+
+
+def _servers_on(settings: Json, tools: Sequence[ServerTool]) -> list[Json]:
+    """Nothing where all are on; otherwise each server that has one, or one without tools where all are off."""
+    given = settings.get("tools_off")
+    off = (
+        {each for each in cast("list[Any]", given) if isinstance(each, str)} if isinstance(given, list) else set[str]()
+    )
+    on: dict[str, list[str]] = {}
+    for tool in tools:
+        names = on.setdefault(tool.server, [])
+        if tool.server not in off and f"{tool.server}.{tool.name}" not in off:
+            names.append(tool.name)
+    if sum(map(len, on.values())) == len(tools):
+        return []
+    named = [{"type": "mcp", "server_label": label, "allowed_tools": names} for label, names in on.items() if names]
+    return named or [{"type": "mcp", "server_label": label, "allowed_tools": []} for label in list(on)[:1]]

@@ -1,0 +1,103 @@
+"""`/v1/chats`: the conversations of people over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from harmonia.serve.config.settings import Limits
+from harmonia.serve.http.admission import Running
+from harmonia.serve.http.body import read_value
+from harmonia.serve.http.protocols import HttpService
+from harmonia.serve.http.request_state import EXCHANGE, Exchange
+from harmonia.serve.security.identity import Caller
+
+LEFT_OUT_HEADER: Final = "harmonia-left-out"
+
+# What is asked of the service: the ids of the path, who asks, and the exchange for the rest.
+Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
+
+
+def chat_routes(service: HttpService, limits: Limits, running: Running) -> list[Route]:
+    """The routes. `import` stands before the ids, which it is none of."""
+
+    async def body_of(exchange: Exchange) -> Any:
+        return await read_value(exchange, limits)
+
+    async def list_(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.list_(caller, exchange.query())
+
+    async def create(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.create(await body_of(exchange), caller)
+
+    async def import_(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.import_(await body_of(exchange), caller)
+
+    async def retrieve(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.retrieve(ids["id"], caller)
+
+    async def change(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.change(ids["id"], await body_of(exchange), caller)
+
+    async def delete(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.delete(ids["id"], caller)
+
+    async def put_turn(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.put_turn(ids["id"], ids["turn"], await body_of(exchange), caller)
+
+    async def delete_turn(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
+        return await service.chats.delete_turn(ids["id"], ids["turn"], caller)
+
+    def route(method: str, path: str, ask: Ask) -> Route:
+        return Route(f"/v1/chats{path}", _Question(running, ask), methods=[method], name=f"chats_{ask.__name__}")
+
+    return [
+        route("GET", "", list_),
+        route("POST", "", create),
+        route("POST", "/import", import_),
+        route("GET", "/{id}", retrieve),
+        route("PATCH", "/{id}", change),
+        route("DELETE", "/{id}", delete),
+        route("PUT", "/{id}/turns/{turn}", put_turn),
+        route("DELETE", "/{id}/turns/{turn}", delete_turn),
+        Route("/v1/chats/{id}/export", _Export(service, running), methods=["GET"], name="chats_export"),
+    ]
+
+
+class _Question:
+    """A request that is answered with JSON. It has a place: a chat may be large, and a search takes its time."""
+
+    def __init__(self, running: Running, ask: Ask) -> None:
+        self._running = running
+        self._ask = ask
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        caller = exchange.caller()
+        with self._running.place(exchange):
+            data = await self._ask(exchange, scope["path_params"], caller)
+            await self._running.send(exchange, data)
+
+
+class _Export:
+    """A file. How many hidden messages it lacks is said in a header."""
+
+    def __init__(self, service: HttpService, running: Running) -> None:
+        self._service = service
+        self._running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        caller = exchange.caller()
+        with self._running.place(exchange):
+            file = await self._service.chats.export(scope["path_params"]["id"], caller, exchange.query())
+            headers = [
+                (b"content-type", file.media_type.encode()),
+                (b"content-disposition", file.disposition.encode()),
+            ]
+            if file.left_out:
+                headers.append((LEFT_OUT_HEADER.encode(), b"%d" % file.left_out))
+            await self._running.send(exchange, file.data, headers=headers)

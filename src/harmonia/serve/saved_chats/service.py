@@ -1,0 +1,368 @@
+"""The service behind /v1/chats: the conversations of people, kept, listed, searched, and turned into files and back.
+
+The store keeps what a client sends as it came. What the model thought in hiding is a seal in it, which nobody opens
+here; and where reasoning is hidden, no text of any is told from here, whoever wrote it down.
+
+What takes as long as a chat is large is done in threads, so that streams beside it go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast, get_args
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import Json
+from harmonia.serve.inspector.work_limits import object_of, too_large
+from harmonia.serve.saved_chats.bodies import (
+    MOST_CHAT_BYTES,
+    MOST_CHATS,
+    MOST_SETTINGS_BYTES,
+    MOST_TITLE_CHARACTERS,
+    MOST_TURNS,
+    ChangeChat,
+    CreateChat,
+    ExportFormat,
+    ImportChats,
+    check_size,
+    is_turn_id,
+    read_turn,
+)
+from harmonia.serve.saved_chats.exports import (
+    ENDINGS,
+    MEDIA_TYPES,
+    Exported,
+    branch_of,
+    hide_reasoning,
+    is_final,
+    request_for,
+    split_branch,
+    without_seals,
+    write_chat_markdown,
+    write_json,
+)
+from harmonia.serve.saved_chats.imports import read_file
+from harmonia.serve.saved_chats.search import look_for, words_of
+from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title
+from harmonia.serve.security.identity import Caller, new_id
+from harmonia.serve.store import ChatChange, ChatLimits, ChatPage, Excerpt, StoredChat, StoredChatTurn, TurnRefusal
+from harmonia.serve.wire.json_out import encode
+from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
+from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.vocabulary import END, RETURN
+
+if TYPE_CHECKING:
+    from harmonia.serve.service import Service
+
+_LIMITS: Final = ChatLimits(MOST_TURNS, MOST_CHAT_BYTES)
+_MOST_LISTED: Final = 100
+# A search reads so much, and then says where to go on; in batches, so that no reader of the store is held for long.
+MOST_SEARCHED_BYTES: Final = 32 * 1024 * 1024
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+# Searches, imports and exports that are worked on or wait. One of each kind at a time: the others have their readers
+# and cores.
+_MOST_WAITING: Final = 16
+
+
+class ChatExport(NamedTuple):
+    """A file: its bytes, what they are, the header that names it, and how many hidden messages are not in it."""
+
+    data: bytes
+    media_type: str
+    disposition: str
+    left_out: int
+
+
+class Chats:
+    """All chats of a server."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._search_turn = _Turnstile()
+        self._import_turn = _Turnstile()
+        self._export_turn = _Turnstile()
+
+    async def list_(self, caller: Caller, query: Query) -> bytes:
+        """A page of the list, the chat that changed last first; with a query, of those that have its words."""
+        check_query(query, ("query", "after", "limit"))
+        limit = limit_of(query, _MOST_LISTED)
+        after = one_of(query, "after")
+        before = None
+        if after is not None:
+            before = await self._service.store.chat_place(caller.owner, after)
+            if before is None:
+                raise _no_chat(after)
+        words = words_of(one_of(query, "query") or "")
+        if words:
+            page = await self._search(caller, words, before, limit)
+        else:
+            page = await self._service.store.list_chats(caller.owner, before=before, limit=limit)
+        listed: Json = {
+            "object": "list",
+            "data": [_listed(chat, excerpt) for chat, excerpt in page.chats],
+            "has_more": page.before is not None,
+        }
+        if page.last_id is not None:
+            listed["next"] = page.last_id
+        return encode(listed)
+
+    async def create(self, value: Any, caller: Caller) -> bytes:
+        """A new chat without turns."""
+        asked = read_struct(object_of(value), CreateChat)
+        settings = check_size(asked.settings, MOST_SETTINGS_BYTES, "$.settings")
+        now = int(self._service.clock())
+        title = clean_title(asked.title or "", MOST_TITLE_CHARACTERS)
+        chat = StoredChat(new_id("chat"), caller.owner, now, now, title, settings)
+        await self._add([(chat, [])])
+        return _whole(chat)
+
+    async def retrieve(self, chat_id: str, caller: Caller) -> bytes:
+        """A chat with all of its turns."""
+        chat, turns = await self._load(chat_id, caller)
+        turns, _ = await self._shown(turns)
+        return _whole(chat)[:-1] + b',"turns":[' + b",".join(turn.body for turn in turns) + b"]}"
+
+    async def change(self, chat_id: str, value: Any, caller: Caller) -> bytes:
+        """Another title, other settings, another branch to show."""
+        asked = read_struct(object_of(value), ChangeChat)
+        settings = title = None
+        if asked.settings is not msgspec.UNSET:
+            settings = check_size(asked.settings, MOST_SETTINGS_BYTES, "$.settings")
+        if asked.title is not msgspec.UNSET:
+            title = clean_title(asked.title, MOST_TITLE_CHARACTERS) or await self._made_title(chat_id, caller)
+        if isinstance(asked.leaf, str) and not is_turn_id(asked.leaf):
+            invalid("the id of a turn is `turn_` and letters or digits", "$.leaf")
+        change = ChatChange(title, settings, asked.leaf)
+        now = int(self._service.clock())
+        changed = await self._service.store.change_chat(caller.owner, chat_id, change, now)
+        if changed is None:
+            raise _no_chat(chat_id)
+        if changed == "no_leaf":
+            invalid("there is no such turn in this chat", "$.leaf")
+        return _whole(changed)
+
+    async def delete(self, chat_id: str, caller: Caller) -> bytes:
+        """Delete a chat and everything in it."""
+        if not await self._service.store.delete_chat(caller.owner, chat_id):
+            raise _no_chat(chat_id)
+        return encode({"id": chat_id, "object": "chat", "deleted": True})
+
+    async def put_turn(self, chat_id: str, turn_id: str, value: Any, caller: Caller) -> bytes:
+        """Write a turn, or write it anew."""
+        turn, data = await asyncio.to_thread(read_turn, object_of(value))
+        if turn.id != turn_id:
+            invalid("the id is another one than that of the path", "$.id")
+        title = made_title(turn.items) if turn.role == "user" else ""
+        stored = StoredChatTurn(turn.id, turn.parent, data)
+        now = int(self._service.clock())
+        written = await self._service.store.put_turn(caller.owner, chat_id, stored, title, now, _LIMITS)
+        if written is None:
+            raise _no_chat(chat_id)
+        return encode(_listed(written)) if isinstance(written, StoredChat) else _refuse(written)
+
+    async def delete_turn(self, chat_id: str, turn_id: str, caller: Caller) -> bytes:
+        """Delete a turn and all that follow it."""
+        now = int(self._service.clock())
+        chat = await self._service.store.delete_turn(caller.owner, chat_id, turn_id, now)
+        if chat is None:
+            raise InputError(ErrorCode.SERVE_NOT_FOUND, f"there is no turn {turn_id[:100]!r} in such a chat")
+        return encode(_listed(chat))
+
+    # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def export(self, chat_id: str, caller: Caller, query: Query) -> ChatExport:
+        """A chat, or a branch of it, as a file."""
+        check_query(query, ("format", "leaf"))
+        asked = one_of(query, "format") or "json"
+        if asked not in get_args(ExportFormat):
+            invalid(f"format is {asked[:20]!r}; it may be {', '.join(get_args(ExportFormat))}", "$.format")
+        format_ = cast("ExportFormat", asked)
+        chat, turns = await self._load(chat_id, caller)
+        leaf = one_of(query, "leaf") or chat.leaf
+        if leaf is not None and all(turn.id != leaf for turn in turns):
+            invalid("there is no such turn in this chat", "$.leaf")
+        async with self._export_turn.pass_():
+            file = await self._write(format_, chat, turns, leaf, caller)
+        return ChatExport(file.data, MEDIA_TYPES[format_], disposition(chat.title, ENDINGS[format_]), file.left_out)
+
+    async def _write(
+        self,
+        format_: ExportFormat,
+        chat: StoredChat,
+        turns: tuple[StoredChatTurn, ...],
+        leaf: str | None,
+        caller: Caller,
+    ) -> Exported:
+        service = self._service
+        if format_ == "json":
+            shown, hidden = await self._shown(turns)
+            return write_json(chat, shown)._replace(left_out=hidden)
+        branch = await asyncio.to_thread(branch_of, turns, leaf, service.settings.limits)
+        settings: Json = msgspec.json.decode(chat.settings)
+        if format_ == "markdown":
+            hides = service.settings.analysis == "hidden"
+            return await asyncio.to_thread(write_chat_markdown, chat.title, settings, branch, hides=hides)
+        return await self._render(format_, settings, branch, caller)
+
+    async def _render(self, format_: ExportFormat, settings: Json, branch: list[Json], caller: Caller) -> Exported:
+        asked, answered = split_branch(branch)
+        if not asked:
+            # An answer alone, as of a file with nothing else: nobody knows what was asked, so it is all that there was.
+            asked, answered = answered, []
+        if not asked:
+            invalid("there is nothing in it that a model had", "$.leaf")
+        service = self._service
+        lost = 0
+        try:
+            rendered = await service.render_turn(caller, request_for(settings, asked, service.tools), answered)
+        except InputError as error:
+            if error.code is not ErrorCode.SERVE_BAD_SEAL:
+                raise
+            # Made for another key, or expired: what nobody can open is not in the file.
+            asked, before = without_seals(asked)
+            answered, behind = without_seals(answered)
+            lost = before + behind
+            rendered = await service.render_turn(caller, request_for(settings, asked, service.tools), answered)
+
+        if answered and is_final(answered[-1]) and rendered.tokens[-1:] == [END]:
+            # Nobody sampled it here, as of a file that was imported: it ends as a model ends an answer.
+            rendered = replace(rendered, tokens=[*rendered.tokens[:-1], RETURN])
+
+        def write() -> bytes:
+            return rendered.text.encode() if format_ == "harmony" else encode(rendered.tokens)
+
+        return Exported(await asyncio.to_thread(write), rendered.left_out + lost)
+
+    async def import_(self, value: Any, caller: Caller) -> bytes:
+        """Chats from a file: all that are in it, or none."""
+        asked = read_struct(object_of(value), ImportChats)
+        service = self._service
+        now = int(service.clock())
+        async with self._import_turn.pass_():
+            limits = service.settings.limits
+            file = await asyncio.to_thread(read_file, asked.text, asked.name, limits, now, service.tools)
+        chats = [
+            (
+                StoredChat(
+                    new_id("chat"),
+                    caller.owner,
+                    now if draft.created_at is None else draft.created_at,
+                    now,
+                    draft.title,
+                    draft.settings,
+                    draft.leaf,
+                    len(draft.turns),
+                ),
+                draft.turns,
+            )
+            for draft in file.chats
+        ]
+        await self._add(chats)
+        listed = [_listed(chat) for chat, _ in chats]
+        return encode({"chats": listed, "format": file.format, "losses": file.losses})
+
+    # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _add(self, chats: list[tuple[StoredChat, list[StoredChatTurn]]]) -> None:
+        if not await self._service.store.add_chats(chats, MOST_CHATS):
+            too_large(f"there are {MOST_CHATS} chats, and more are not kept; delete some", "$")
+
+    async def _load(self, chat_id: str, caller: Caller) -> tuple[StoredChat, tuple[StoredChatTurn, ...]]:
+        found = await self._service.store.load_chat(caller.owner, chat_id)
+        if found is None:
+            raise _no_chat(chat_id)
+        return found
+
+    async def _shown(self, turns: Sequence[StoredChatTurn]) -> tuple[Sequence[StoredChatTurn], int]:
+        """The turns as they may be told, and how many messages lack their text."""
+        if self._service.settings.analysis == "shown":
+            return turns, 0
+        return await asyncio.to_thread(hide_reasoning, turns)
+
+    async def _made_title(self, chat_id: str, caller: Caller) -> str:
+        _, turns = await self._load(chat_id, caller)
+        return await asyncio.to_thread(_title_from, turns)
+
+    async def _search(self, caller: Caller, words: list[str], before: int | None, limit: int) -> ChatPage:
+        look = look_for(words)
+        found: list[tuple[StoredChat, Excerpt | None]] = []
+        left = MOST_SEARCHED_BYTES
+        async with self._search_turn.pass_():
+            while True:
+                page = await self._service.store.list_chats(
+                    caller.owner, before=before, limit=limit - len(found), look=look, most_bytes=min(left, _BATCH_BYTES)
+                )
+                found += page.chats
+                left -= page.read_bytes
+                before = page.before
+                if before is None or len(found) >= limit or left <= 0:
+                    return ChatPage(tuple(found), before, page.last_id)
+
+
+class _Turnstile:
+    """One at a time; the others wait, and when too many wait, the next is refused."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._inside = 0
+
+    @asynccontextmanager
+    async def pass_(self) -> AsyncGenerator[None]:
+        if self._inside >= _MOST_WAITING:
+            raise InputError(ErrorCode.SERVE_BUSY, f"{_MOST_WAITING} such requests are under way, the most at once")
+        self._inside += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._inside -= 1
+
+
+def _listed(chat: StoredChat, excerpt: Excerpt | None = None) -> Json:
+    listed: Json = {
+        "id": chat.id,
+        "object": "chat",
+        "title": chat.title,
+        "created_at": chat.created_at,
+        "updated_at": chat.updated_at,
+        "leaf": chat.leaf,
+        "turns": chat.turns,
+    }
+    if excerpt is not None:
+        listed["excerpt"] = {"turn": excerpt.turn, "text": excerpt.text}
+    return listed
+
+
+def _whole(chat: StoredChat) -> bytes:
+    listed = _listed(chat)
+    del listed["turns"]
+    return encode(listed)[:-1] + b',"settings":' + chat.settings + b"}"
+
+
+def _title_from(turns: Sequence[StoredChatTurn]) -> str:
+    for turn in turns:
+        said: Json = msgspec.json.decode(turn.body)
+        if said["role"] == "user" and (title := made_title(said["items"])):
+            return title
+    return ""
+
+
+def _no_chat(chat_id: str) -> InputError:
+    return InputError(ErrorCode.SERVE_NOT_FOUND, f"there is no chat {chat_id[:100]!r}")
+
+
+def _refuse(why: TurnRefusal) -> NoReturn:
+    match why:
+        case "no_parent":
+            invalid("there is no such turn in this chat", "$.parent")
+        case "other_parent":
+            invalid("the turn is there with another parent, which cannot change", "$.parent")
+        case "too_many":
+            too_large(f"the chat has {MOST_TURNS} turns, and more are not allowed", "$")
+        case "too_large":
+            too_large(f"the chat would have more than {MOST_CHAT_BYTES} bytes", "$")

@@ -1,0 +1,245 @@
+"""API keys: who may use a server, and under which name. A text file with one key on each line.
+
+    # blank lines and lines with a # at their beginning say nothing
+    alice sk-harmonia-…            a name and its key
+    bob sha256:9f86d081…           a name and the digest of its key, so that the file holds no secret
+    sk-harmonia-…                  a key alone: its name is made of its digest
+
+1. A key is compared as its SHA-256 with those of all keys, in constant time and without an early end.
+2. Neither a key nor a digest is in an error or a repr.
+3. The file may change while the server runs. One that cannot be read then leaves the keys as they were; one without any
+   key lets nobody in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.serve.security.identity import NOBODY
+from harmonia.serve.security.private_files import (
+    Watched,
+    create_private,
+    is_there,
+    locked,
+    read_private,
+    refuse_file,
+    replace_private,
+)
+
+MIN_KEY_LENGTH: Final = 16
+MAX_KEY_LENGTH: Final = 512
+KEY_PREFIX: Final = "sk-harmonia-"
+
+_WHAT: Final = "the file of API keys"
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_KEY: Final = re.compile(rf"[\x21-\x7e]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}")
+_DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
+_HASHED: Final = "sha256:"
+_RANDOM_BYTES: Final = 32
+_LIKE_A_KEY: Final = "sk-"
+_BLANKS: Final = " \t\r"
+_BEARER: Final = re.compile(r"\s*bearer\s+(\S+)\s*", re.IGNORECASE)
+_KEY_HEADERS: Final = ("api-key", "x-api-key")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A line of the file. `is_hashed` says whether the file has the digest only."""
+
+    name: str
+    digest: bytes = field(repr=False)
+    line: int
+    is_hashed: bool
+
+
+class ApiKeys:
+    """The keys of a file, read again when it has changed: a new key is known within `check_every_s`, and a removed one
+    is not."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        check_every_s: float = 2.0,
+        on_problem: Callable[[HarmonyError], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = path
+        self._keys = Watched(
+            path, read_api_keys, check_every_s=check_every_s, on_problem=on_problem, monotonic=monotonic
+        )
+        if not self._keys.value():
+            raise refuse_file(f"{_WHAT} {path} has no key; this makes one: {_maker(path)}", path)
+
+    @property
+    def problem(self) -> HarmonyError | None:
+        """Why the keys are not those of the file, if they are not."""
+        return self._keys.problem
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Whose keys are known, in the order of the file."""
+        return tuple(key.name for key in self._keys.value())
+
+    def find(self, key: str) -> str | None:
+        """The name of whoever has this key."""
+        digest = _digest_of(key)
+        found: str | None = None
+        for each in self._keys.value():
+            # No early end: how long it takes must not say which key it was, or whether there is one.
+            if hmac.compare_digest(each.digest, digest):
+                found = each.name
+        return found
+
+
+def bearer_of(headers: Mapping[str, str]) -> str | None:
+    """The key that a request brings: `Authorization: Bearer KEY`, else `api-key` or `x-api-key`.
+
+    A header that is there twice, with different values, is as good as none: another program on the way may have read
+    the other one.
+    """
+    values: dict[str, set[str]] = {}
+    for name, value in headers.items():
+        values.setdefault(name.lower(), set()).add(value)
+    authorization = values.get("authorization", set[str]())
+    if len(authorization) > 1:
+        return None
+    for value in authorization:
+        if (bearer := _BEARER.fullmatch(value)) is not None:
+            return bearer[1]
+    for name in _KEY_HEADERS:
+        given = {stripped for value in values.get(name, ()) if (stripped := value.strip())}
+        if given:
+            return given.pop() if len(given) == 1 else None
+    return None
+
+
+def read_api_keys(path: Path) -> tuple[ApiKey, ...]:
+    """All keys of a file, which may be none."""
+    return _read_lines(_lines_of(path), path)
+
+
+def _read_lines(lines: list[str], path: Path) -> tuple[ApiKey, ...]:
+    keys: list[ApiKey] = []
+    names: dict[str, int] = {}
+    digests: dict[bytes, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if (key := _read_line(line, path, number)) is None:
+            continue
+        if (first := digests.setdefault(key.digest, number)) != number:
+            raise _refuse_line(f"the same key as in line {first}", path, number)
+        if (first := names.setdefault(key.name, number)) != number:
+            raise _refuse_line(f"the name {key.name} stands in line {first} already", path, number)
+        keys.append(key)
+    return tuple(keys)
+
+
+def new_api_key(path: Path, name: str) -> str:
+    """Make a key, add its digest to a file, and give the key, which nobody can find out again."""
+    check_name(name)
+    key = KEY_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    line = f"{name} {_HASHED}{_digest_of(key).hex()}\n"
+    if not is_there(path, _WHAT) and create_private(path, line.encode(), _WHAT):
+        return key
+    with locked(path):
+        lines = _lines_of(path)
+        if any(each.name == name for each in _read_lines(lines, path)):
+            raise _refuse_name(f"there is a key of {name} in {path} already; remove it first, or take another name")
+        if lines[-1]:
+            lines.append("")  # the last line had no end
+        replace_private(path, ("\n".join(lines) + line).encode(), _WHAT)
+    return key
+
+
+def remove_api_key(path: Path, name: str) -> None:
+    """Take a key out of a file. The other lines stay as they are."""
+    with locked(path):
+        lines = _lines_of(path)
+        found = next((key for key in _read_lines(lines, path) if key.name == name), None)
+        if found is None:
+            raise _refuse_name(f"there is no key of {name!r} in {path}")
+        del lines[found.line - 1]
+        replace_private(path, "\n".join(lines).encode(), _WHAT)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is not safe in a log, or that stands for those without a key."""
+    if (why := _wrong_with_name(name)) is not None:
+        raise _refuse_name(why)
+
+
+def _lines_of(path: Path) -> list[str]:
+    data = read_private(path, _WHAT, _maker(path))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise _refuse_line("not UTF-8", path, line) from None
+    return text.split("\n")  # not splitlines, which knows ends of lines that no editor counts
+
+
+def _read_line(line: str, path: Path, number: int) -> ApiKey | None:
+    line = line.strip(_BLANKS)
+    if not line or line.startswith("#"):
+        return None
+    fields = line.split()
+    if len(fields) > 2:
+        raise _refuse_line("expected NAME KEY, or only KEY; a comment has its own line", path, number)
+    written = fields[-1]
+    is_hashed = written.startswith(_HASHED)
+    if is_hashed:
+        written = written.removeprefix(_HASHED)
+        if _DIGEST.fullmatch(written) is None:
+            raise _refuse_line(f"{_HASHED} is followed by 64 hexadecimal digits", path, number)
+        digest = bytes.fromhex(written)
+    elif _KEY.fullmatch(written) is None:
+        raise _refuse_line(
+            f"a key has {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} characters, all of them visible ASCII; "
+            f"this one has {len(written)}",
+            path,
+            number,
+        )
+    else:
+        digest = _digest_of(written)
+    name = fields[0] if len(fields) == 2 else f"key-{digest.hex()[:12]}"
+    if (why := _wrong_with_name(name)) is not None:
+        raise _refuse_line(why, path, number)
+    return ApiKey(name, digest, number, is_hashed)
+
+
+def _wrong_with_name(name: str) -> str | None:
+    if _NAME.fullmatch(name) is None:
+        # It is not shown: whoever wrote the key first and the name behind it would have it in the log.
+        return "a name has 1 to 64 letters, digits, dots, underscores and hyphens; this one does not"
+    if name.startswith(_LIKE_A_KEY):
+        return f"a name that begins with {_LIKE_A_KEY} is probably a key, and names are in logs: expected NAME KEY"
+    if name == NOBODY:
+        return f"the name {NOBODY} is that of all who come without a key, where none is asked for"
+    return None
+
+
+def _maker(path: Path) -> str:
+    return f"harmonia keys new NAME --file {shlex.quote(str(path))}"
+
+
+def _digest_of(key: str) -> bytes:
+    # A header may have anything; what cannot be encoded is no key of ours.
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _refuse_line(why: str, path: Path, line: int) -> InputError:
+    return refuse_file(f"{_WHAT} {path}, line {line}: {why}", path, line)
+
+
+def _refuse_name(why: str) -> InputError:
+    return InputError(ErrorCode.SERVE_INVALID_OPTION, why, Position(path="name"))

@@ -1,0 +1,314 @@
+"""Sealed reasoning: what a model thought leaves the server as a text that only the server can read and write.
+
+A client sends it back, and the server continues with the same messages and the same tokens. These tokens become part of
+a prompt as they are, special ones included, so a seal has to prove that they came from here (law 1).
+
+    hs2.KEYID.BASE64URL         salt (16) nonce (12) expiry (8) ciphertext and tag
+    inside the ciphertext       form (1) length (4) payload padding
+
+1. Encryption is AES-256-GCM. Each seal has a key of its own, HMAC-SHA-256 of the secret and a random salt: a nonce that
+   comes twice under one key would give forgeries away, and with 96 random bits alone that is a matter of some billion
+   seals.
+2. Version, key id, owner, model and expiry are associated data. Nothing of them can be changed or left out. So is what
+   the seal belongs to (`bound_to`): the kind of its item and all that the item says in the open; see
+   api/responses/seal_bindings.py. Beside any other item the seal does not open, whatever it holds. The raw tokens of a
+   sampling, which are only looked at, are a kind of their own.
+3. Whatever is wrong with a seal, the answer is the same. Only that it has expired is said: this is known after the seal
+   has been verified, and so it is said to nobody but its owner.
+4. What is opened has at most MAX_OPENED_BYTES, and at most MAX_RATIO times the bytes that were sent: compression
+   makes no small request large. Padding sees to the second, and blurs what the length would say of the content.
+5. Seals of version hs1, from before there was a `bound_to`, open only where the caller says what stood in its place.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import math
+import re
+import secrets
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harmonia.errors import NOWHERE, ErrorCode, HarmonyError, InputError, Position
+from harmonia.messages import Message
+from harmonia.run.events import AsSampled
+from harmonia.serve.security.private_files import Watched
+from harmonia.serve.security.seal_keys import SealKey, default_path, ensure_seal_keys, read_seal_keys
+from harmonia.serve.wire.trusted_messages import read_messages, read_sampled, write_messages, write_sampled
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+MAX_OPENED_BYTES: Final = 64 * 1024 * 1024
+MAX_RATIO: Final = 4
+DEFAULT_DAYS: Final = 30.0
+MAX_DAYS: Final = 36_500.0  # as settings.Days
+
+_VERSION: Final = "hs2"
+_UNBOUND_VERSION: Final = "hs1"
+_CONTEXT: Final = b"harmonia seal 1\0"
+_SALT_BYTES: Final = 16
+_NONCE_BYTES: Final = 12
+_TAG_BYTES: Final = 16
+_BLOCK_BYTES: Final = 256
+_EXPIRY: Final = struct.Struct(">Q")
+_LENGTH: Final = struct.Struct(">I")
+_HEAD: Final = struct.Struct(">BI")
+_CLEAR_BYTES: Final = _SALT_BYTES + _NONCE_BYTES + _EXPIRY.size
+_PLAIN: Final = 0
+_DEFLATED: Final = 1
+_LEVEL: Final = 6
+_SECONDS_PER_DAY: Final = 86_400
+_FORM: Final = re.compile(r"(hs[12])\.([0-9a-f]{8})\.([A-Za-z0-9_-]+)")
+# What the largest content makes, and some room for the head and the padding.
+_MAX_TEXT: Final = (MAX_OPENED_BYTES + _CLEAR_BYTES + _TAG_BYTES + 2 * _BLOCK_BYTES) * 4 // 3 + 64
+_SAMPLED: Final = b"sampled"
+# What hs1 had in the place of `bound_to` for messages of any item.
+UNBOUND: Final = b""
+_LEAVE_OUT: Final = "send the item without its encrypted_content, or leave it out where it is reasoning"
+
+
+class Seals:
+    """Seals and opens with the keys of a file, which is made if it is not there.
+
+    Another process may add and retire keys; that is noticed within `check_every_s`, and at once when a seal names a key
+    that is not known. If the file is damaged then, the keys stay as they were, `problem` has the error, and
+    `on_problem` is told.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        days: float = DEFAULT_DAYS,
+        clock: Callable[[], float] = time.time,
+        check_every_s: float = 2.0,
+        on_problem: Callable[[HarmonyError], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not (math.isfinite(days) and 0 < days <= MAX_DAYS):
+            raise InputError(
+                ErrorCode.SERVE_INVALID_OPTION,
+                f"seals that last {days} days: expected more than 0, and at most {MAX_DAYS:,.0f}",
+                Position(path="seal_days"),
+            )
+        self._aesgcm = _load_aesgcm()
+        self._days = days
+        self._clock = clock
+        self.path = path if path is not None else default_path()
+        ensure_seal_keys(self.path)
+        self._keys = Watched(
+            self.path, read_seal_keys, check_every_s=check_every_s, on_problem=on_problem, monotonic=monotonic
+        )
+
+    @property
+    def problem(self) -> HarmonyError | None:
+        """Why the keys are not those of the file, if they are not."""
+        return self._keys.problem
+
+    def seal(self, data: bytes, *, owner: str, model: str, bound_to: bytes = b"") -> str:
+        """A text from which only `open`, for the same owner, model and `bound_to`, makes the data again."""
+        if len(data) > MAX_OPENED_BYTES:
+            raise InputError(
+                ErrorCode.SERVE_TOO_LARGE, f"{len(data):,} bytes to seal; the limit is {MAX_OPENED_BYTES:,}"
+            )
+        key = self._keys.value()[-1]
+        salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_NONCE_BYTES)
+        expires = math.ceil(self._clock() + self._days * _SECONDS_PER_DAY)
+        cipher = self._cipher(key, salt)
+        sealed = cipher.encrypt(nonce, _pack(data), _associated(_VERSION, key.id, owner, model, expires, bound_to))
+        return f"{_VERSION}.{key.id}.{_encode(salt + nonce + _EXPIRY.pack(expires) + sealed)}"
+
+    def open(
+        self,
+        text: str,
+        *,
+        owner: str,
+        model: str,
+        bound_to: bytes = b"",
+        unbound: bytes | None = None,
+        at: Position = NOWHERE,
+    ) -> bytes:
+        """What was sealed for this owner, model and `bound_to`. A seal of version hs1 opens only with `unbound`, which
+        stood in that place then. `at` is the place of the text in a request."""
+        try:
+            data, expires = self._verify(text, owner, model, bound_to, unbound)
+        except _NotOurs:
+            raise _refuse(
+                "this is not what this server sealed for this API key, model and item, or the seal or the item was "
+                f"changed; {_LEAVE_OUT}",
+                at,
+            ) from None
+        if self._clock() >= expires:
+            raise _refuse(f"this was sealed too long ago, and has expired; {_LEAVE_OUT}", at)
+        return data
+
+    def seal_messages(self, messages: Iterable[Message], *, owner: str, model: str, bound_to: bytes = b"") -> str:
+        """Seal messages with the tokens they were sampled as."""
+        return self.seal(write_messages(messages), owner=owner, model=model, bound_to=bound_to)
+
+    def open_messages(
+        self,
+        text: str,
+        *,
+        owner: str,
+        model: str,
+        bound_to: bytes = b"",
+        unbound: bytes | None = None,
+        at: Position = NOWHERE,
+    ) -> list[Message]:
+        """The messages that were sealed, with their tokens."""
+        data = self.open(text, owner=owner, model=model, bound_to=bound_to, unbound=unbound, at=at)
+        try:
+            return read_messages(data)
+        except HarmonyError:
+            # Another release sealed it. For a client that is a seal which cannot be opened, and no fault of the server.
+            raise _refuse(f"another version of this server sealed this; {_LEAVE_OUT}", at) from None
+
+    def seal_sampled(self, sampled: AsSampled, *, owner: str, model: str) -> str:
+        """Seal what an engine sent, as it came."""
+        return self.seal(write_sampled(sampled), owner=owner, model=model, bound_to=_SAMPLED)
+
+    def open_sampled(self, text: str, *, owner: str, model: str, at: Position = NOWHERE) -> AsSampled:
+        """What `seal_sampled` sealed, to look at. No seal of messages opens here, and none of these opens as one."""
+        data = self.open(text, owner=owner, model=model, bound_to=_SAMPLED, unbound=_SAMPLED, at=at)
+        try:
+            return read_sampled(data)
+        except HarmonyError:
+            raise _refuse(f"another version of this server sealed this; {_LEAVE_OUT}", at) from None
+
+    def _verify(self, text: str, owner: str, model: str, bound_to: bytes, unbound: bytes | None) -> tuple[bytes, int]:
+        version, key_id, body = _parts_of(text)
+        if version == _UNBOUND_VERSION:
+            if unbound is None:
+                raise _NotOurs
+            bound_to = unbound
+        key = self._find_key(key_id)
+        salt, nonce = body[:_SALT_BYTES], body[_SALT_BYTES : _SALT_BYTES + _NONCE_BYTES]
+        expires = _expiry_of(body)
+        associated = _associated(version, key_id, owner, model, expires, bound_to)
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            packed = self._cipher(key, salt).decrypt(nonce, body[_CLEAR_BYTES:], associated)
+        except InvalidTag:
+            raise _NotOurs from None
+        return _unpack(packed), expires
+
+    def _find_key(self, key_id: str) -> SealKey:
+        # Another server that shares the file may have sealed with a key that is seconds old.
+        for at_once in (False, True):
+            for key in self._keys.value(at_once=at_once):
+                if key.id == key_id:
+                    return key
+        raise _NotOurs
+
+    def _cipher(self, key: SealKey, salt: bytes) -> AESGCM:
+        return self._aesgcm(hmac.digest(key.secret, _CONTEXT + salt, "sha256"))
+
+
+class _NotOurs(Exception):
+    """Whatever is wrong with a seal. It never leaves this module."""
+
+
+def _refuse(message: str, at: Position) -> InputError:
+    return InputError(ErrorCode.SERVE_BAD_SEAL, f"encrypted_content: {message}", at)
+
+
+def is_unbound(text: str) -> bool:
+    """Whether this is a seal of version hs1, which fits any item."""
+    return text.startswith(f"{_UNBOUND_VERSION}.")
+
+
+def expires_at(text: str) -> int:
+    """When a seal expires that was just opened, in seconds since 1970."""
+    return _expiry_of(_parts_of(text)[2])
+
+
+def _parts_of(text: str) -> tuple[str, str, bytes]:
+    """Version, key id and body of a seal."""
+    if len(text) > _MAX_TEXT or (found := _FORM.fullmatch(text)) is None:
+        raise _NotOurs
+    body = _decode(found[3])
+    if len(body) < _CLEAR_BYTES + _TAG_BYTES:
+        raise _NotOurs
+    return found[1], found[2], body
+
+
+def _expiry_of(body: bytes) -> int:
+    (expires,) = _EXPIRY.unpack_from(body, _SALT_BYTES + _NONCE_BYTES)
+    return expires
+
+
+def _associated(version: str, key_id: str, owner: str, model: str, expires: int, bound_to: bytes) -> bytes:
+    # Each with its length, so that it matters where one ends and the next begins.
+    said = [version, key_id, owner, model, str(expires)]
+    written = [each.encode("utf-8", "surrogatepass") for each in said]
+    if bound_to or version != _UNBOUND_VERSION:
+        written.append(bound_to)
+    return b"".join(_LENGTH.pack(len(each)) + each for each in written)
+
+
+def _pack(data: bytes) -> bytes:
+    deflated = zlib.compress(data, _LEVEL)
+    form, payload = (_DEFLATED, deflated) if len(deflated) < len(data) else (_PLAIN, data)
+    size = max(_HEAD.size + len(payload), len(data) // MAX_RATIO)
+    padded = -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
+    return (_HEAD.pack(form, len(payload)) + payload).ljust(padded, b"\0")
+
+
+def _unpack(packed: bytes) -> bytes:
+    """What `_pack` packed. It was verified, so only a later form of ours can be wrong here."""
+    if len(packed) < _HEAD.size:
+        raise _NotOurs
+    form, length = _HEAD.unpack_from(packed)
+    payload = packed[_HEAD.size : _HEAD.size + length]
+    if len(payload) != length:
+        raise _NotOurs
+    if form == _PLAIN and length <= MAX_OPENED_BYTES:
+        return payload
+    if form == _DEFLATED:
+        return _inflate(payload)
+    raise _NotOurs
+
+
+def _inflate(payload: bytes) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        # One byte more than is allowed shows that there is more.
+        data = stream.decompress(payload, MAX_OPENED_BYTES + 1)
+    except zlib.error:
+        raise _NotOurs from None
+    if len(data) > MAX_OPENED_BYTES or not stream.eof or stream.unused_data:
+        raise _NotOurs
+    return data
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    if len(text) % 4 == 1:
+        raise _NotOurs
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    # The last letter may have bits that stand for nothing. A seal has one spelling.
+    if _encode(data) != text:
+        raise _NotOurs
+    return data
+
+
+def _load_aesgcm() -> type[AESGCM]:
+    """The cipher, an extra."""
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise InputError(
+            ErrorCode.SERVE_MISSING_EXTRA, "sealed reasoning needs cryptography: pip install 'harmonia[server]'"
+        ) from None
+    return AESGCM

@@ -1,0 +1,315 @@
+"""What the store asks of its tables: plain functions of a connection, each run inside a transaction.
+
+1. Every question names the owner. Writes to a response that is in progress come from the server that began it, and name
+   its id, which nobody can guess.
+2. The number of statements does not depend on the length of a chain or the number of items, and their work is linear.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from harmonia.errors import ErrorCode, StoreError
+from harmonia.serve.store.base import Decision, Order, Page, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.encryption import Secrecy, new_secret
+
+Side = Literal["input", "output"]
+
+# Decisions are kept for longer than requests can be decided, because the clocks of several servers may differ.
+_KEPT_LONGER_S: Final = 86_400
+
+IN_PROGRESS: Final = "in_progress"
+FAILED: Final = "failed"
+STOPPED: Final = {"code": "server_error", "message": "the server stopped before the response ended"}
+
+_RESPONSE: Final = """
+    SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, r.body
+    FROM responses AS r JOIN secrets AS s ON s.slot = r.key
+"""
+# UNION drops what was there before, so that a circle ends. CROSS JOIN makes SQLite go through the tables in that order.
+_CHAIN: Final = """
+    WITH RECURSIVE chain (key, previous_id) AS (
+        SELECT key, previous_id FROM responses WHERE id = :id AND owner = :owner
+        UNION
+        SELECT r.key, r.previous_id FROM chain CROSS JOIN responses AS r
+        WHERE r.id = chain.previous_id AND r.owner = :owner
+    )
+"""
+_CHAIN_RESPONSES: Final = f"""
+    {_CHAIN}
+    SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, r.body
+    FROM chain CROSS JOIN responses AS r ON r.key = chain.key JOIN secrets AS s ON s.slot = r.key
+"""
+_CHAIN_ITEMS: Final = f"""
+    {_CHAIN}
+    SELECT i.response, i.side, i.position, i.content FROM chain CROSS JOIN items AS i ON i.response = chain.key
+"""
+_ADD_ITEM: Final = """
+    INSERT INTO items (response, side, position, name, content) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (response, side, position) DO UPDATE SET name = excluded.name, content = excluded.content
+"""
+_ADD_OUTPUT: Final = "INSERT OR REPLACE INTO outputs (id, response, position) VALUES (?, ?, ?)"
+_OUTPUTS: Final = """
+    SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, x'', i.position, i.content
+    FROM json_each(?) AS wanted
+    CROSS JOIN outputs AS o ON o.id = wanted.value
+    JOIN responses AS r ON r.key = o.response AND r.owner = ?
+    JOIN secrets AS s ON s.slot = r.key
+    JOIN items AS i ON i.response = r.key AND i.side = 'output' AND i.position = o.position
+"""
+
+
+class _Item(msgspec.Struct, frozen=True, array_like=True):
+    id: str
+    wire: bytes
+    sampled: bytes | None
+
+
+_ITEM_DECODER: Final = msgspec.msgpack.Decoder(_Item)
+
+
+class _Response(NamedTuple):
+    """A row of `responses` with its secret."""
+
+    key: int
+    id: str
+    owner: str
+    previous_id: str | None
+    model: str
+    status: str
+    created_at: int
+    secret: bytes
+    body: bytes
+
+    def secrecy(self) -> Secrecy:
+        return Secrecy(self.secret, self.owner, self.id)
+
+
+class _ItemRow(NamedTuple):
+    response: int
+    side: Side
+    position: int
+    content: bytes
+
+
+def begin(
+    connection: sqlite3.Connection, server_id: str, response: StoredResponse, inputs: Sequence[StoredItem]
+) -> None:
+    secret = new_secret()
+    secrecy = Secrecy(secret, response.owner, response.id)
+    key = take_slot(connection, secret)
+    connection.execute(
+        "INSERT INTO responses (key, id, owner, previous_id, server, model, status, created_at, body)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            key,
+            response.id,
+            response.owner,
+            response.previous_id,
+            server_id,
+            response.model,
+            response.status,
+            response.created_at,
+            secrecy.hide(response.body, "body"),
+        ),
+    )
+    rows = (_write_item(key, secrecy, "input", position, item) for position, item in enumerate(inputs))
+    connection.executemany(_ADD_ITEM, rows)
+
+
+def add_output(connection: sqlite3.Connection, response_id: str, index: int, item: StoredItem) -> None:
+    found = _find(connection, "WHERE r.id = ?", response_id)
+    if found:
+        connection.execute(_ADD_ITEM, _write_item(found.key, found.secrecy(), "output", index, item))
+        connection.execute(_ADD_OUTPUT, (item.id, found.key, index))
+
+
+def finish(connection: sqlite3.Connection, response_id: str, status: str, body: bytes) -> None:
+    found = _find(connection, "WHERE r.id = ?", response_id)
+    if found:
+        _end(connection, found, status, body)
+
+
+def load(connection: sqlite3.Connection, owner: str, response_id: str) -> StoredTurn | None:
+    found = _find(connection, "WHERE r.id = ? AND r.owner = ?", response_id, owner)
+    if found is None:
+        return None
+    rows = connection.execute("SELECT response, side, position, content FROM items WHERE response = ?", (found.key,))
+    return _turn(found, [_ItemRow(*row) for row in rows])
+
+
+def chain(connection: sqlite3.Connection, owner: str, response_id: str) -> tuple[StoredTurn, ...] | None:
+    parameters = {"id": response_id, "owner": owner}
+    rows = (_Response(*row) for row in connection.execute(_CHAIN_RESPONSES, parameters))
+    responses = {response.id: response for response in rows}
+    in_order: dict[str, _Response] = {}
+    wanted: str | None = response_id
+    while wanted is not None:
+        if wanted in in_order:
+            raise StoreError(ErrorCode.STORE_DAMAGED, "a chain of stored responses comes back to itself")
+        if wanted not in responses:
+            return None
+        in_order[wanted] = responses[wanted]
+        wanted = responses[wanted].previous_id
+    items: dict[int, list[_ItemRow]] = defaultdict(list)
+    for row in connection.execute(_CHAIN_ITEMS, parameters):
+        items[row[0]].append(_ItemRow(*row))
+    return tuple(_turn(response, items[response.key]) for response in reversed(in_order.values()))
+
+
+def items(connection: sqlite3.Connection, owner: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+    found: dict[str, StoredItem] = {}
+    for *response, position, content in connection.execute(_OUTPUTS, (msgspec.json.encode(ids).decode(), owner)):
+        read = _Response(*response)
+        item = _read_item(read.secrecy(), _ItemRow(read.key, "output", position, content))
+        found[item.id] = item
+    return found
+
+
+def input_items(
+    connection: sqlite3.Connection, owner: str, response_id: str, after: str | None, limit: int, order: Order
+) -> Page | None:
+    found = _find(connection, "WHERE r.id = ? AND r.owner = ?", response_id, owner)
+    if found is None:
+        return None
+    secrecy = found.secrecy()
+    direction, behind, last = ("ASC", ">", "max") if order == "asc" else ("DESC", "<", "min")
+    condition, parameters = "", [found.key]
+    if after is not None:
+        # Where several items have one id, the last of them counts, so that going from page to page comes to an end.
+        (position,) = connection.execute(
+            f"SELECT {last}(position) FROM items WHERE response = ? AND name = ? AND side = 'input'",
+            (found.key, secrecy.name(after)),
+        ).fetchone()
+        if position is None:
+            return None
+        condition, parameters = f"AND position {behind} ?", [found.key, position]
+    rows = connection.execute(
+        f"SELECT response, side, position, content FROM items WHERE response = ? AND side = 'input' {condition}"
+        f" ORDER BY position {direction} LIMIT ?",
+        (*parameters, limit + 1),
+    ).fetchall()
+    items = tuple(_read_item(secrecy, _ItemRow(*row)) for row in rows[:limit])
+    return Page(items, len(rows) > limit)
+
+
+def delete(connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
+    deleted = connection.execute("DELETE FROM responses WHERE id = ? AND owner = ?", (response_id, owner))
+    return deleted.rowcount > 0
+
+
+def purge(connection: sqlite3.Connection, older_than: int, limit: int) -> int:
+    deleted = connection.execute(
+        "DELETE FROM responses WHERE key IN"
+        f" (SELECT key FROM responses WHERE created_at < ? AND status != '{IN_PROGRESS}' LIMIT ?)",
+        (older_than, limit),
+    )
+    return deleted.rowcount
+
+
+def decide(connection: sqlite3.Connection, *, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
+    """See `Store.decide`. The writer holds the lock of the database, so that nobody decides in between."""
+    for each in decisions:
+        known = connection.execute(
+            "SELECT 1 FROM decisions WHERE owner = ? AND request = ?", (owner, each.request_id)
+        ).fetchone()
+        if each.runs and known is not None:
+            return each.request_id
+    connection.executemany(
+        "INSERT OR IGNORE INTO decisions (owner, request, expires_at) VALUES (?, ?, ?)",
+        [(owner, each.request_id, each.expires_at) for each in decisions],
+    )
+    connection.execute("DELETE FROM decisions WHERE expires_at < ?", (now - _KEPT_LONGER_S,))
+    return None
+
+
+def recover(connection: sqlite3.Connection, dead_among: Callable[[set[str]], set[str]]) -> tuple[str, ...]:
+    servers = {
+        server
+        for (server,) in connection.execute(f"SELECT DISTINCT server FROM responses WHERE status = '{IN_PROGRESS}'")
+    }
+    recovered: list[str] = []
+    for server in sorted(dead_among(servers)):
+        rows = connection.execute(
+            f"{_RESPONSE} WHERE r.status = '{IN_PROGRESS}' AND r.server = ? ORDER BY r.created_at, r.key", (server,)
+        ).fetchall()
+        for row in rows:
+            found = _Response(*row)
+            _end(connection, found, FAILED, _failed_body(found))
+            recovered.append(found.id)
+    return tuple(recovered)
+
+
+def check(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE checks SET written = written + 1")
+
+
+def take_slot(connection: sqlite3.Connection, secret: bytes) -> int:
+    """The place of a secret: one that something deleted left, or a new one at the end. See migrations.py."""
+    (free,) = connection.execute("SELECT min(slot) FROM free_slots").fetchone()
+    if free is None:
+        added = connection.execute("INSERT INTO secrets (secret) VALUES (?)", (secret,)).lastrowid
+        assert added is not None
+        return added
+    connection.execute("DELETE FROM free_slots WHERE slot = ?", (free,))
+    connection.execute("UPDATE secrets SET secret = ? WHERE slot = ?", (secret, free))
+    return free
+
+
+def _find(connection: sqlite3.Connection, where: str, *parameters: str) -> _Response | None:
+    row = connection.execute(f"{_RESPONSE} {where}", parameters).fetchone()
+    return _Response(*row) if row else None
+
+
+def _end(connection: sqlite3.Connection, response: _Response, status: str, body: bytes) -> None:
+    hidden = response.secrecy().hide(body, "body")
+    connection.execute("UPDATE responses SET status = ?, body = ? WHERE key = ?", (status, hidden, response.key))
+
+
+def _write_item(key: int, secrecy: Secrecy, side: Side, position: int, item: StoredItem) -> tuple[object, ...]:
+    content = msgspec.msgpack.encode(_Item(item.id, item.wire, item.sampled))
+    return (key, side, position, secrecy.name(item.id), secrecy.hide(content, side, position))
+
+
+def _read_item(secrecy: Secrecy, row: _ItemRow) -> StoredItem:
+    item = _ITEM_DECODER.decode(secrecy.reveal(row.content, row.side, row.position))
+    return StoredItem(item.id, item.wire, item.sampled)
+
+
+def _turn(response: _Response, rows: list[_ItemRow]) -> StoredTurn:
+    secrecy = response.secrecy()
+    rows.sort(key=lambda row: row.position)
+    inputs = tuple(_read_item(secrecy, row) for row in rows if row.side == "input")
+    outputs = tuple(_read_item(secrecy, row) for row in rows if row.side == "output")
+    stored = StoredResponse(
+        response.id,
+        response.owner,
+        response.model,
+        response.status,
+        response.created_at,
+        secrecy.reveal(response.body, "body"),
+        response.previous_id,
+    )
+    return StoredTurn(stored, inputs, outputs)
+
+
+def _failed_body(response: _Response) -> bytes:
+    """The resource as it was, but failed. One that cannot be read is made anew; it must not keep a server from its
+    start."""
+    known: dict[str, Any] = {
+        "id": response.id,
+        "object": "response",
+        "created_at": response.created_at,
+        "model": response.model,
+        "output": [],
+    }
+    try:
+        body = msgspec.json.decode(response.secrecy().reveal(response.body, "body"), type=dict[str, Any])
+    except (StoreError, msgspec.DecodeError):
+        body = known
+    return msgspec.json.encode({**body, "status": FAILED, "error": STOPPED})

@@ -1,0 +1,45 @@
+"""A chat template decides which dialect of its format is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from harmonia.families.dialects import dialect_of, write_calls
+from harmonia.families.family import Family
+from harmonia.families.gemini import FUNCTION_GEMMA, GEMMA_4
+from harmonia.families.granite import GRANITE, GRANITE_3
+from harmonia.families.openai import LLAMA, MISTRAL, OPENAI
+from harmonia.families.registry import FAMILY_FORMATS, family_of
+from harmonia.families.templates import template_names
+from harmonia.families.tool_format import ToolFormat
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "template", "dialect"),
+    [
+        (ToolFormat.OPENAI, "llama3", LLAMA),
+        (ToolFormat.OPENAI, "mistral", MISTRAL),
+        (ToolFormat.OPENAI, "chatml", OPENAI),
+        (ToolFormat.GEMINI, "functiongemma", FUNCTION_GEMMA),
+        (ToolFormat.GEMINI, "gemma4", GEMMA_4),
+        (ToolFormat.GRANITE, "granite3", GRANITE_3),
+        (ToolFormat.GRANITE, "granite", GRANITE),
+    ],
+)
+def test_the_template_chooses(tool_format: ToolFormat, template: str, dialect: Family) -> None:
+    assert dialect_of(family_of(tool_format), template) is dialect
+
+
+def test_a_dialect_is_read_by_the_format_it_belongs_to() -> None:
+    for tool_format in FAMILY_FORMATS:
+        for template in template_names():
+            assert dialect_of(family_of(tool_format), template).format is tool_format
+
+
+def test_calls_stand_behind_each_other_where_the_family_has_no_more_to_say() -> None:
+    hermes = family_of(ToolFormat.HERMES)
+    calls = [("f", "{}"), ("g", "{}")]
+    assert write_calls(hermes, calls) == f"{hermes.write_call('f', '{}')}\n{hermes.write_call('g', '{}')}"
+    assert (
+        write_calls(GRANITE_3, calls) == '<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {}}]'
+    )
