@@ -25,7 +25,7 @@ _INTERRUPTED: Final = 130
 _EPILOG: Final = (
     "Each setting has a variable, too: HARMONIA_PORT for --port, HARMONIA_LIMITS_DEPTH for --limit depth. Flags win "
     "over the environment, and that over the file of --config. `harmonia doctor` says what is wrong with a set-up; "
-    "docs/guides/server.md has the rest."
+    "docs/reference/settings.md has the rest."
 )
 
 

@@ -1,6 +1,6 @@
 """The settings of a server: what there is to set, and what it may be set to.
 
-`configuration.py` reads them from flags, the environment and a file; see docs/guides/server.md.
+`configuration.py` reads them from flags, the environment and a file; see docs/reference/settings.md.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of them; see docs/guides/server.md. Flags win over the environment, and that over the file."""
+    """All of them; see docs/reference/settings.md. Flags win over the environment, and that over the file."""
 
     host: str = "127.0.0.1"
     port: Port = DEFAULT_PORT
