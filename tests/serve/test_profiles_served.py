@@ -16,14 +16,14 @@ from harmonia.run.families.engine import ProfiledEngine, with_profile
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Flag, load_settings
 from harmonia.serve.models.selection import choose_model
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.engine_protocols import OLLAMA as OLLAMA_PROTOCOL
 from tests.support.engines.engine_protocols import ollama_message
 from tests.support.engines.scripted_text import ScriptedTextEngine
 from tests.support.servers import chat_service
 from tests.support.servers.chat_service import FakeService, body
 from tests.support.servers.served import WEATHER, create, served, stream
-from tests.support.servers.wire_servers import Asked, Wire, serving
+from tests.support.servers.wire_servers import PreparedRequest, Wire, serving
 
 QUESTION = "What is the weather in Rome?"
 ANSWER = "It is 21 degrees."
@@ -82,7 +82,7 @@ def play_ollama(*script: str) -> tuple[Any, list[Any]]:
     """An Ollama with a Qwen3, and what it is asked."""
     said: list[Any] = []
 
-    async def handle(asked: Asked, wire: Wire) -> None:
+    async def handle(asked: PreparedRequest, wire: Wire) -> None:
         if asked.path == "/v1/models":
             await wire.answer(200, {"object": "list", "data": [{"id": "qwen3:8b", "owned_by": "library"}]})
         elif asked.path == "/api/tags":
@@ -252,7 +252,7 @@ def test_a_call_that_is_cut_off_is_none_whether_it_was_streamed_or_not() -> None
     with pytest.raises(HarmonyError) as caught:
         chat_service.ask(service, body(tools=[chat_service.WEATHER]))
     assert caught.value.code is ErrorCode.TOOL_NOT_CERTAIN
-    assert "stream" not in problem_of(caught.value).message
+    assert "stream" not in api_error_of(caught.value).message
 
 
 def test_chat_without_a_terminal_says_how_its_calls_may_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

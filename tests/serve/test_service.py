@@ -16,7 +16,7 @@ from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.responses.tools import RemoteServer
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import ScriptedEngine, calls, final
 from tests.support.servers.mcp_processes import SDK, http_server
 from tests.support.servers.served import create, served, text_of
@@ -129,7 +129,7 @@ def test_an_mcp_server_of_the_operators_runs_by_its_rules(
 async def refusal(service: Service, tool: dict[str, Any]) -> tuple[int, str, str | None, str]:
     with pytest.raises(InputError) as caught:
         await create(service, input="Hi", tools=[tool])
-    problem = problem_of(caught.value)
+    problem = api_error_of(caught.value)
     return problem.status, problem.code, problem.param, problem.message
 
 

@@ -17,7 +17,7 @@ from harmonia.run.engines import Chunk, Finish, Usage
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import Line, ScriptedEngine, calls, final, say, think
 from tests.support.repeated import repeated
 from tests.support.servers.chat_service import CALLER, WEATHER, FakeService, body, fold, without_ids
@@ -76,7 +76,7 @@ async def _outcome(service: FakeService, value: Json) -> Any:
             return came[-1]["error"]["code"] if "error" in came[-1] else fold(came)["choices"]
         return without_ids(json.loads(await started.result()))["choices"]
     except HarmonyError as error:
-        return problem_of(error).code
+        return api_error_of(error).code
 
 
 def outcome(script: list[Line], config: Settings | None = None, **fields: Any) -> Any:
@@ -124,7 +124,7 @@ def test_nothing_of_what_is_hidden_comes_out(text: str, sizes: list[int], reason
                 return b"".join([event.data async for event in started.events()])
             return await started.result()
         except HarmonyError as error:
-            return json.dumps(problem_of(error).to_dict()).encode()
+            return json.dumps(api_error_of(error).to_dict()).encode()
 
     out = asyncio.run(everything())
     assert SECRET.encode() not in out

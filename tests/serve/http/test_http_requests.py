@@ -20,7 +20,7 @@ from harmonia.errors import (
 )
 from harmonia.run.engines import VllmEngine
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
 from tests.support.servers.http_servers import (
     FakeService,
@@ -238,7 +238,7 @@ def test_what_a_service_raises_is_told_as_its_problem(error: HarmonyError) -> No
     async def play() -> None:
         async with running() as server:
             server.service.responses.refuses = error
-            expected = problem_of(error)
+            expected = api_error_of(error)
             for method, path, body in (
                 ("POST", "/v1/responses", b"{}"),
                 ("GET", "/v1/responses/r", None),

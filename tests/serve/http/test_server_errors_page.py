@@ -6,7 +6,7 @@ import re
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, StoreError, StreamError, ToolError
 from harmonia.serve.wire import error_responses as problems
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "server-errors.md").read_text()
@@ -17,14 +17,14 @@ def rows() -> list[str]:
     """The table of codes, as it should be."""
     found: list[str] = []
     for code in problems._TABLE:  # pyright: ignore[reportPrivateUsage]
-        problem = problem_of(InputError(code, ""))
+        problem = api_error_of(InputError(code, ""))
         found.append(f"| `{code.value}` | {problem.status} | `{problem.type}` | `{problem.code}` |")
     return found
 
 
 def kind_rows() -> list[str]:
     # A code that is in no table, so that the kind decides.
-    problems_by_kind = {kind: problem_of(kind(ErrorCode.ALIAS_TOO_LATE, "")) for kind in KINDS}
+    problems_by_kind = {kind: api_error_of(kind(ErrorCode.ALIAS_TOO_LATE, "")) for kind in KINDS}
     return [f"| `{kind.__name__}` | {told.status} | `{told.type}` |" for kind, told in problems_by_kind.items()]
 
 

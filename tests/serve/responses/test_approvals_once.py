@@ -19,7 +19,7 @@ from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
 from harmonia.serve.store import Decision, SqliteStore
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import ScriptedEngine, calls, final
 from tests.support.servers.served import create, served
 from tests.support.strategies.stored_responses import with_store
@@ -78,7 +78,7 @@ def test_what_was_decided_is_not_approved_again(
                 error = await refusal(service, again)
         assert error.code is ErrorCode.SERVE_APPROVAL_USED
         assert (error.at.path or "").endswith("].approval_request_id")
-        problem = problem_of(error)
+        problem = api_error_of(error)
         assert (problem.status, problem.code) == (400, "approval_used")
         assert len(ran) == expected
 

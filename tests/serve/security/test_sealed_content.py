@@ -23,7 +23,7 @@ from harmonia.serve.security import private_files, seal_keys
 from harmonia.serve.security import sealed_content as seals
 from harmonia.serve.security.seal_keys import default_path, ensure_seal_keys, read_seal_keys, retire, rotate
 from harmonia.serve.security.sealed_content import MAX_RATIO, Seals
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -167,7 +167,7 @@ def test_all_refusals_but_an_expired_seal_say_the_same(path: Path) -> None:
 
 
 def test_a_refused_seal_is_the_clients_400(lasting: Seals) -> None:
-    problem = problem_of(refusal(lasting, "hs1"))
+    problem = api_error_of(refusal(lasting, "hs1"))
     assert (problem.status, problem.code, problem.param) == (
         400,
         "invalid_encrypted_content",

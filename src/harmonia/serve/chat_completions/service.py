@@ -39,7 +39,7 @@ from harmonia.serve.models.cached_tokens import SentPrompts, cache_salt
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.wire.custom_formats import check_forms
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.request_warnings import RequestWarnings
@@ -311,7 +311,7 @@ class StartedCompletion:
             for sink in sinks:  # what was said before it
                 for chunk in sink.take():
                     yield StreamEvent(chunk)
-            yield StreamEvent(encode({"error": problem_of(error).to_dict()}))
+            yield StreamEvent(encode({"error": api_error_of(error).to_dict()}))
         finally:
             await self._close()
 

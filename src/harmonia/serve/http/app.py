@@ -37,7 +37,7 @@ from harmonia.serve.http.server_info import server_info_routes
 from harmonia.serve.inspector.routes import Workshop, harmony_routes
 from harmonia.serve.inspector.turn_trace_routes import turn_trace_routes
 from harmonia.serve.saved_chats.routes import chat_routes
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 
 # As h11 has it.
 HEAD_BYTES: Final = 64 * 1024
@@ -132,7 +132,7 @@ class Application:
                 log_bug(exchange, error)
                 self.metrics.count_bug()
             if not exchange.has_started:
-                await exchange.refuse(problem_of(error), (_CLOSE,), code=ErrorCode.SERVE_BUG)
+                await exchange.refuse(api_error_of(error), (_CLOSE,), code=ErrorCode.SERVE_BUG)
             else:
                 # Half of an answer must not look like a whole one.
                 await exchange.cut()
@@ -186,7 +186,7 @@ class Application:
             ErrorCode.SERVE_NO_WEBSOCKET, "there are no WebSockets here; answers are streamed as server-sent events"
         )
         # Behind the request the client speaks another protocol, so nothing more is read.
-        await exchange.refuse(problem_of(error), (_UPGRADE, _CLOSE), code=error.code)
+        await exchange.refuse(api_error_of(error), (_UPGRADE, _CLOSE), code=error.code)
 
     async def _answer_method(self, exchange: Exchange, methods: set[str]) -> None:
         allowed = ", ".join(sorted(methods | {"OPTIONS"})).encode()
@@ -197,10 +197,10 @@ class Application:
             path = exchange.scope["path"][:_MOST_SHOWN]
             told = f"{exchange.method[:_MOST_SHOWN]} {path} is not supported; this path takes {allowed.decode()}"
             error = InputError(ErrorCode.SERVE_WRONG_METHOD, told)
-            await exchange.refuse(problem_of(error), ((b"allow", allowed),), code=error.code)
+            await exchange.refuse(api_error_of(error), ((b"allow", allowed),), code=error.code)
 
     async def _refuse(self, exchange: Exchange, error: HarmonyError) -> None:
-        problem = problem_of(error)
+        problem = api_error_of(error)
         if error is not exchange.failure and not isinstance(error, InputError):
             self.metrics.count_failure(error)
             exchange.failure = error
@@ -236,7 +236,7 @@ def _check_head(scope: Scope) -> None:
 async def _refuse_and_linger(exchange: Exchange, error: HarmonyError) -> None:
     """Answer a client that is still sending, and read on for a while. A connection that is closed with unread bytes is
     reset, and the client would see that instead of the answer."""
-    problem = problem_of(error)
+    problem = api_error_of(error)
     body = body_of(problem)
     exchange.error_code = error.code.value
     await exchange.start(problem.status, (*JSON_HEADERS, _CLOSE, (b"content-length", b"%d" % len(body))))

@@ -24,7 +24,7 @@ from typing import Any, Final, TextIO
 from harmonia.errors import ErrorCode, HarmonyError, StoreError
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.request_state import Exchange
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 
 LOGGER: Final = logging.getLogger("harmonia.serve")
 # Whose records come through our handler, and from which level on. uvicorn's "info" is about its own start.
@@ -102,7 +102,7 @@ def log_request(exchange: Exchange, *, with_messages: bool = False) -> None:
     if failure is not None and (with_messages or isinstance(failure, StoreError) or failure.code in _SAFE_WORDS):
         fields["because"] = failure.message
     # A prompt that does not fit is found by the engine, and is the client's to change.
-    is_warning = failure is not None and problem_of(failure).status >= 500
+    is_warning = failure is not None and api_error_of(failure).status >= 500
     LOGGER.log(logging.WARNING if is_warning else logging.INFO, "request", extra={_FIELDS: fields})
 
 

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.security.identity import NOBODY, Caller, Dialect
-from harmonia.serve.wire.error_responses import Problem
+from harmonia.serve.wire.error_responses import ApiError
 
 # Where an exchange is found in a scope. The others are the server's: the means to cut a connection, and the connection
 # as connections.py knows it.
@@ -144,7 +144,7 @@ class Exchange:
         await self.start(status, (*headers, *length))
         await self.send_unchanged({"type": "http.response.body", "body": body})
 
-    async def refuse(self, problem: Problem, headers: RawHeaders = (), *, code: ErrorCode | None = None) -> None:
+    async def refuse(self, problem: ApiError, headers: RawHeaders = (), *, code: ErrorCode | None = None) -> None:
         """Answer with the one error shape."""
         self.error_code = code.value if code is not None else problem.code
         await self.answer(problem.status, body_of(problem), (*JSON_HEADERS, *headers_of(problem), *headers))
@@ -182,12 +182,12 @@ class Exchange:
         return complete
 
 
-def body_of(problem: Problem) -> bytes:
+def body_of(problem: ApiError) -> bytes:
     """`{"error": {…}}`."""
     return msgspec.json.encode({"error": _writable(problem.to_dict())})
 
 
-def headers_of(problem: Problem) -> list[tuple[bytes, bytes]]:
+def headers_of(problem: ApiError) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = []
     if problem.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % problem.retry_after_s))

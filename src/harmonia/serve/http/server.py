@@ -41,7 +41,7 @@ from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
 from harmonia.serve.http.sse import GRACE_S
 from harmonia.serve.security.identity import new_id
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 
 KEEP_ALIVE_S: Final = 15
 # How long a client that was refused may go on sending before the connection is cut.
@@ -336,7 +336,7 @@ class _Guarded(_Base):
                 return
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        problem = problem_of(error)
+        problem = api_error_of(error)
         body = body_of(problem)
         head = (
             f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\ncontent-type: application/json\r\n"

@@ -35,7 +35,7 @@ from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.body import ClientGone
 from harmonia.serve.http.protocols import Started
 from harmonia.serve.http.request_state import JSON_HEADERS, Exchange, RawHeaders
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
 
 GRACE_S: Final = 3.0
@@ -270,7 +270,7 @@ async def send_whole(
 async def send_fault(exchange: Exchange, error: BaseException, *, is_named: bool) -> None:
     """The end of a stream that broke off: an event that says so, in the form of both dialects, or in that of Chat
     Completions, whose events have no names."""
-    told = problem_of(error).to_dict()
+    told = api_error_of(error).to_dict()
     if is_named:
         data = {"sequence_number": exchange.events, **told, "type": "error", "error": told}
         event = StreamEvent(msgspec.json.encode(data), "error")

@@ -31,7 +31,7 @@ from harmonia.renderer import Renderer
 from harmonia.renderer.rendered import text_of
 from harmonia.run.events import AsSampled
 from harmonia.serve.inspector.bodies import SampledEntry
-from harmonia.serve.responses.context import Asked, Followed
+from harmonia.serve.responses.context import PreparedRequest, ReplayedTurn
 from harmonia.serve.responses.conversation import read_entries
 from harmonia.serve.responses.request import read_request
 from harmonia.serve.security.identity import Caller
@@ -87,7 +87,7 @@ async def render_turn(
             raise InputError(ErrorCode.SERVE_TOO_LARGE, f"there are more than {most} items", Position(path=f"$.{name}"))
     hides = service.settings.analysis == "hidden"
 
-    def render(asked: Asked) -> RenderedTurn:
+    def render(asked: PreparedRequest) -> RenderedTurn:
         damaged = [] if hides else _open(sampled, caller, service)
         turn = _render(asked.follow(entries), service.renderer, damaged, hides=hides)
         faults = tuple(fault for entry in sampled for fault in entry.faults if fault in _KNOWN_FAULTS)
@@ -96,7 +96,7 @@ async def render_turn(
     entries = await asyncio.to_thread(read_entries, output, "$.output")
     async with AsyncExitStack() as stack:
         try:
-            asked = await Asked.read(read_request(request), caller, service, stack)
+            asked = await PreparedRequest.read(read_request(request), caller, service, stack)
             return await asyncio.to_thread(render, asked)  # both may be long
         except InputError as error:
             raise _placed(error) from error
@@ -158,7 +158,9 @@ class _Pieces:
             self.tokens += tokens
 
 
-def _render(followed: Followed, renderer: Renderer, damaged: Sequence[_Damaged] = (), *, hides: bool) -> RenderedTurn:
+def _render(
+    followed: ReplayedTurn, renderer: Renderer, damaged: Sequence[_Damaged] = (), *, hides: bool
+) -> RenderedTurn:
     pieces = _Pieces(followed.handed, hides=hides)
     for message, tokens in _rendered(prepare(followed.conversation, DOCUMENTED).conversation, renderer):
         pieces.add(message, tokens)

@@ -17,7 +17,7 @@ from harmonia.serve.openapi.bodies import request_schemas
 from harmonia.serve.openapi.chats import CHAT_ANSWERS, CHAT_OPERATIONS, chat_schemas
 from harmonia.serve.openapi.operations import OPERATIONS, Operation
 from harmonia.serve.openapi.shapes import STRING, one_of, ref
-from harmonia.serve.wire.error_responses import problem_of
+from harmonia.serve.wire.error_responses import api_error_of
 
 _ABOUT: Final = """\
 An OpenAI-compatible server for gpt-oss, which does all of Harmony itself in front of any engine.
@@ -117,7 +117,7 @@ def error_codes() -> list[tuple[int, str, str, str]]:
     for code in ErrorCode:
         kind = _CLASSES.get(code.value.partition(".")[0])
         if kind is not None and code not in _NOT_OVER_HTTP:
-            problem = problem_of(kind(code, ""))
+            problem = api_error_of(kind(code, ""))
             rows.append((problem.status, problem.type, problem.code, code.value))
     return sorted(rows)
 

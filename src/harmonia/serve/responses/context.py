@@ -58,7 +58,7 @@ _CALLS: Final = ("function_call", "custom_tool_call", "mcp_call")
 _PREVIOUS: Final = "$.previous_response_id"
 
 
-class Followed(msgspec.Struct, frozen=True):
+class ReplayedTurn(msgspec.Struct, frozen=True):
     """A request and its answer as messages: the conversation as the run composed it, and what the model said and was
     told behind it. `begun` is the message that the model went on with; then the first of `said` is that, and more.
     `handed` has, by their identities, the calls that the client knows of; `items` has for messages of `said` which item
@@ -71,7 +71,7 @@ class Followed(msgspec.Struct, frozen=True):
     items: Mapping[int, int]
 
 
-class Asked:
+class PreparedRequest:
     """A request, read. `conversation` is what the run begins with; `inputs` is what the store keeps; `warnings` say
     what of it was left out."""
 
@@ -112,7 +112,9 @@ class Asked:
         self.inputs = _stored_inputs(given, fresh)
 
     @classmethod
-    async def read(cls, request: CreateResponse, caller: Caller, service: Service, stack: AsyncExitStack) -> Asked:
+    async def read(
+        cls, request: CreateResponse, caller: Caller, service: Service, stack: AsyncExitStack
+    ) -> PreparedRequest:
         """Everything about the request that can be wrong by itself shows here. The stack closes what was opened."""
         service.known_model(request.model)
         schemas = SchemaBudget(service.settings.limits)
@@ -184,7 +186,7 @@ class Asked:
             if server not in listed or any(tool.name not in listed[server] for tool in self.offer.of_server(server))
         ]
 
-    def follow(self, output: Sequence[Entry]) -> Followed:
+    def follow(self, output: Sequence[Entry]) -> ReplayedTurn:
         """What the model got and what it said, where this request was answered with these items. Nothing is run: what
         came of a call that was approved stands at the head of the output, after the lists of tools, and is part of the
         prompt."""
@@ -203,7 +205,7 @@ class Asked:
         said = whole.messages[len(prompt) :]
         places = {entry.path: at for at, entry in enumerate(output)}
         items = {id(each): places[path] for each in said if (path := after.paths.get(id(each))) in places}
-        return Followed(self._composed(self.fitted()), self.begun, said, handed, items)
+        return ReplayedTurn(self._composed(self.fitted()), self.begun, said, handed, items)
 
     def _begun_by(self, reading: Reading) -> Message:
         last = self._entries[-1] if self._entries else None

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Json
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.responses.context import Asked
+from harmonia.serve.responses.context import PreparedRequest
 from harmonia.serve.responses.item_visibility import visible_item
 from harmonia.serve.responses.request import read_request
 from harmonia.serve.responses.stream import StartedResponse
@@ -41,7 +41,7 @@ class Responses:
         request = read_request(value)
         stack = AsyncExitStack()
         try:
-            asked = await Asked.read(request, caller, self._service, stack)
+            asked = await PreparedRequest.read(request, caller, self._service, stack)
         except BaseException:
             await stack.aclose()
             raise
@@ -123,7 +123,7 @@ class Responses:
         """How many tokens the prompt of such a request has."""
         request = read_request(value)
         async with AsyncExitStack() as stack:
-            asked = await Asked.read(request, caller, self._service, stack)
+            asked = await PreparedRequest.read(request, caller, self._service, stack)
             count = await asyncio.to_thread(asked.count_tokens)  # a long prompt takes its time
             return encode({"object": "response.input_tokens", "input_tokens": count})
 

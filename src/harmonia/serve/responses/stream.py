@@ -28,7 +28,7 @@ from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
 from harmonia.serve.models.cached_tokens import cache_salt
-from harmonia.serve.responses.context import Asked
+from harmonia.serve.responses.context import PreparedRequest
 from harmonia.serve.responses.conversation import Waiting
 from harmonia.serve.responses.output_items import OutputItem
 from harmonia.serve.responses.request import LOGPROBS, SEALED_ITEMS
@@ -57,7 +57,9 @@ _SAMPLINGS_WITH_TOOLS: Final = 32
 class StartedResponse:
     """A response that was begun; see serve/http/protocols.py."""
 
-    def __init__(self, service: Service, asked: Asked, stack: AsyncExitStack, on_end: Callable[[str], None]) -> None:
+    def __init__(
+        self, service: Service, asked: PreparedRequest, stack: AsyncExitStack, on_end: Callable[[str], None]
+    ) -> None:
         request, caller, settings = asked.request, asked.caller, service.settings
         self.id = new_id("resp")
         self.owner = caller.owner

@@ -44,7 +44,7 @@ from harmonia.serve.responses.tool_choice import Chosen
 from harmonia.serve.responses.tools import Offer, OfferedTool
 from harmonia.serve.security.identity import Dialect
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
-from harmonia.serve.wire.error_responses import Problem, problem_of
+from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.json_out import encode, encode_text
 from harmonia.serve.wire.logprobs import write_logprob
@@ -206,7 +206,7 @@ class ResponseWriter:
     def fail(self, error: Exception) -> list[StreamEvent]:
         """It failed on the way. What came is kept."""
         self.failure = error
-        return self._failed(problem_of(error))
+        return self._failed(api_error_of(error))
 
     def fail_instead(self, told: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
         """It failed before these events were told. They stand, but for an end, which is taken back."""
@@ -533,7 +533,7 @@ class ResponseWriter:
     def _made_call(self) -> bool:
         return self._has_call or any(item.kind in _HOSTED_CALLS for item in self.items)
 
-    def _failed(self, problem: Problem) -> list[StreamEvent]:
+    def _failed(self, problem: ApiError) -> list[StreamEvent]:
         if self.is_over:
             return []
         self._note_reason(problem.code)

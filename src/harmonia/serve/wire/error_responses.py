@@ -31,7 +31,7 @@ _SERVER: Final = "server_error"
 _MODEL: Final = "model_error"
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ApiError(msgspec.Struct, frozen=True):
     """An error as a client sees it. `retry_after_s` is said in a header."""
 
     status: int
@@ -128,12 +128,14 @@ _PROMPT_SIZE: Final = re.compile(
 _CONTEXT_SIZE: Final = re.compile(r"context(?: length is| length of| size \(| size of| of| has) ?(\d{1,9})")
 
 
-def problem_of(error: BaseException) -> Problem:
+def api_error_of(error: BaseException) -> ApiError:
     """What a client is told of an error. One that is not ours is a bug, of which only that is said."""
     if not isinstance(error, HarmonyError):
-        return Problem(500, _SERVER, "server_error", "the server has a fault; its log has more under this request's id")
+        return ApiError(
+            500, _SERVER, "server_error", "the server has a fault; its log has more under this request's id"
+        )
     status, kind, code = _TABLE.get(error.code) or _of_class(error)
-    return Problem(
+    return ApiError(
         status,
         kind,
         code or error.code.value,
