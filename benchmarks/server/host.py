@@ -38,7 +38,7 @@ from harmonia.renderer import Renderer
 from harmonia.run.prompt import compose
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.http.server import KEEP_ALIVE_S, bind, loop_factory, serve
-from harmonia.serve.responses.context import Asked
+from harmonia.serve.responses.context import PreparedRequest
 from harmonia.serve.responses.request import read_request
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
@@ -134,7 +134,7 @@ class Ours(Host):
         tokens: list[int] = []
         for value in requests:
             async with AsyncExitStack() as stack:
-                asked = await Asked.read(read_request(value), Caller(), self._service, stack)
+                asked = await PreparedRequest.read(read_request(value), Caller(), self._service, stack)
                 conversation = compose(asked.conversation, asked.chosen.toolset)
             began = perf_counter()
             tokens = list(renderer.render(conversation).tokens)

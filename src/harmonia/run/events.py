@@ -95,9 +95,9 @@ class AsSampled(msgspec.Struct, frozen=True):
 class SamplingEnded(msgspec.Struct, frozen=True, tag_field="type", tag="sampling_ended"):
     """The model handed over. `messages` went into the conversation; `left_out` did not: messages of another role than
     the assistant's, which a completion may not have, and calls that were cut off. `notes` are for people, the engine's
-    among them. `as_sampled` is there for those who asked the run to keep it. `unassured` are those of the notes that
-    say what of a demand no grammar holds and no check could tell, and what of the request the model is not told; no
-    word of the model's is in them."""
+    among them. `as_sampled` is there if the run was asked to keep it. `unverified_constraints` are the notes about
+    constraints that were neither enforced nor verified, and about parts of the request that the model does not see;
+    they never contain model text."""
 
     reason: FinishReason | Literal["stopped", "limit"]
     usage: Usage
@@ -105,7 +105,7 @@ class SamplingEnded(msgspec.Struct, frozen=True, tag_field="type", tag="sampling
     left_out: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
     as_sampled: AsSampled | None = None
-    unassured: tuple[str, ...] = ()
+    unverified_constraints: tuple[str, ...] = ()
 
 
 class SamplingGivenUp(msgspec.Struct, frozen=True, tag_field="type", tag="sampling_given_up"):

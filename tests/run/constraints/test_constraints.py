@@ -207,8 +207,8 @@ def test_what_the_grammar_cannot_hold_is_said_and_checked() -> None:
     form = ResponseFormat("odd", {"type": "array", "items": {"enum": [1, 2]}, "minItems": 3, "uniqueItems": True})
     events = collect(run(MaskedEngine(1), "Hi", response_format=form))
     (ended,) = of_kind(events, SamplingEnded)
-    assert any("uniqueItems" in note for note in ended.unassured)
-    assert set(ended.unassured) <= set(ended.notes)
+    assert any("uniqueItems" in note for note in ended.unverified_constraints)
+    assert set(ended.unverified_constraints) <= set(ended.notes)
     assert last(events).reason == "unmet"
     unmet = last(events).unmet
     assert unmet is not None and unmet.kind == "format"
@@ -221,7 +221,7 @@ def test_an_answer_that_is_cut_off_is_not_checked_and_that_is_said() -> None:
     assert last(events).reason == "length"
     (ended,) = of_kind(events, SamplingEnded)
     assert "cut off" in ended.notes[-1]
-    assert ended.unassured == ()
+    assert ended.unverified_constraints == ()
 
 
 # ── an engine that takes none ───────────────────────────────────────────────────────────────────────────────────────
@@ -371,7 +371,7 @@ def test_a_form_that_takes_too_much_work_is_not_read_to_the_end(monkeypatch: pyt
     events = collect(run(ScriptedEngine(script), "Hi", tools=[count]))
     assert last(events).reason == "calls"
     (ended,) = of_kind(events, SamplingEnded)
-    assert "too much work" in ended.unassured[0]
+    assert "too much work" in ended.unverified_constraints[0]
 
 
 def test_second_attempts_keep_to_the_limits() -> None:

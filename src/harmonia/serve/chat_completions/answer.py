@@ -246,7 +246,7 @@ class Choice:
 
     def _end_sampling(self, event: SamplingEnded) -> None:
         names = self._terms.offer.names
-        self._warnings |= dict.fromkeys(in_clients_words(each, names) for each in event.unassured)
+        self._warnings |= dict.fromkeys(in_clients_words(each, names) for each in event.unverified_constraints)
         if self._open is not None:
             if event.reason not in _CUT_SHORT:
                 raise self._not_certain()

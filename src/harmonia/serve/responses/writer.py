@@ -397,7 +397,7 @@ class ResponseWriter:
             self.resource["warnings"] = [*known, *new][:_MOST_WARNINGS]
 
     def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
-        self._warn([in_clients_words(each, self._offer.names) for each in event.unassured])
+        self._warn([in_clients_words(each, self._offer.names) for each in event.unverified_constraints])
         first = self._count_messages() - len(event.messages)
         for at, message in enumerate(event.messages, first):
             if call_of(message) is not None:
