@@ -21,7 +21,7 @@ BROWSER := $(VENV)/.browser-looked-for
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page wheel demo test test-page test-page-logic test-page-browser screenshots test-exhaustive test-engines test-clients client-locks fuzz fuzz-server lint format bench bench-server docs clean
+.PHONY: help serve page wheel demo test test-page test-page-logic test-page-browser screenshots test-exhaustive test-engines test-clients client-locks fuzz fuzz-server lint format bench bench-server shape docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ bench: $(INSTALLED)  ## Compare with openai-harmony in one run (BENCH=--quick fo
 
 bench-server: $(INSTALLED)  ## Compare the server with its own stack sending prepared bytes (BENCH=--quick)
 	$(BIN)/python -m benchmarks.server $(BENCH)
+
+shape: $(INSTALLED)  ## Measure the house: lines, modules, and what one request passes through; fails where they grow
+	$(BIN)/python tools/shape.py
 
 docs: $(INSTALLED)  ## Write the pages that are made from code: the command line and the faults
 	$(BIN)/python tools/write_docs.py
