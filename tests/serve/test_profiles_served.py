@@ -23,7 +23,7 @@ from tests.support.engines.scripted_text import ScriptedTextEngine
 from tests.support.servers import chat_service
 from tests.support.servers.chat_service import FakeService, body
 from tests.support.servers.served import WEATHER, create, served, stream
-from tests.support.servers.wire_servers import PreparedRequest, Wire, serving
+from tests.support.servers.wire_servers import Asked, Wire, serving
 
 QUESTION = "What is the weather in Rome?"
 ANSWER = "It is 21 degrees."
@@ -82,7 +82,7 @@ def play_ollama(*script: str) -> tuple[Any, list[Any]]:
     """An Ollama with a Qwen3, and what it is asked."""
     said: list[Any] = []
 
-    async def handle(asked: PreparedRequest, wire: Wire) -> None:
+    async def handle(asked: Asked, wire: Wire) -> None:
         if asked.path == "/v1/models":
             await wire.answer(200, {"object": "list", "data": [{"id": "qwen3:8b", "owned_by": "library"}]})
         elif asked.path == "/api/tags":

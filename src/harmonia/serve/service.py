@@ -24,13 +24,13 @@ from harmonia.run.model_source import Model
 from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.default_paths import seal_key_path, store_address
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.inspector.bodies import SampledEntry
+from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn, render_turn
 from harmonia.serve.models.cached_tokens import SentPrompts
 from harmonia.serve.models.server_tools import ServerTool, describe_servers, server_tools
 from harmonia.serve.responses.service import Responses
 from harmonia.serve.responses.tools import RemoteServer, check_allowed
-from harmonia.serve.saved_chats.service import Chats
+from harmonia.serve.saved_chats.service import SavedChats
 from harmonia.serve.security.api_keys import ApiKeys
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.security.sealed_content import Seals
@@ -73,8 +73,8 @@ class Service:
         self.renderer = Renderer()
         self.sent_prompts = SentPrompts(self.renderer)
         self.responses = Responses(self)
-        self.chat = ChatCompletions(self, self.sent_prompts)
-        self.chats = Chats(self)
+        self.chat_completions = ChatCompletions(self, self.sent_prompts)
+        self.saved_chats = SavedChats(self)
 
     @classmethod
     @asynccontextmanager

@@ -519,7 +519,7 @@ def test_an_engine_that_refuses_is_an_error_before_the_stream() -> None:
     for error in (ErrorCode.ENGINE_OUT_OF_CONTEXT, ErrorCode.ENGINE_UNREACHABLE):
         engine = ScriptedEngine([EngineError(error, "no")])
         with pytest.raises(EngineError) as raised:
-            asyncio.run(FakeService(engine).chat.create(body(stream=True), CALLER))
+            asyncio.run(FakeService(engine).chat_completions.create(body(stream=True), CALLER))
         assert raised.value.code is error
 
 
@@ -528,7 +528,7 @@ def test_a_bug_ends_the_stream_with_an_error_that_says_nothing_of_it(choices: in
     async def scenario() -> None:
         script: list[Line] = [say("<|channel|>final<|message|>One"), KeyError("SECRET")]
         engine = ScriptedEngine(*[script] * choices)
-        started = await FakeService(engine).chat.create(body(stream=True, n=choices), CALLER)
+        started = await FakeService(engine).chat_completions.create(body(stream=True, n=choices), CALLER)
         *_, last = [event.data async for event in started.events()]
         assert json.loads(last)["error"]["code"] == "server_error"
         assert b"SECRET" not in last
@@ -540,7 +540,7 @@ def test_a_bug_ends_the_stream_with_an_error_that_says_nothing_of_it(choices: in
 def test_a_failure_is_known_to_whoever_carries_the_events() -> None:
     async def scenario() -> None:
         engine = ScriptedEngine([say("<|channel|>final<|message|>One"), EngineError(ErrorCode.ENGINE_DIED, "gone")])
-        started = await FakeService(engine).chat.create(body(stream=True), CALLER)
+        started = await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
         assert started.failure is None
         async for _ in started.events():
             pass
@@ -557,7 +557,7 @@ def test_closing_the_stream_stops_the_engine() -> None:
         events = events_of(FakeService(engine), body())
         await anext(events)
         await anext(events)
-        started = await FakeService(engine).chat.create(body(stream=True), CALLER)
+        started = await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
         stream = started.events()
         await anext(stream)
         assert engine.running == 2
@@ -581,7 +581,7 @@ def test_cancelling_who_waits_for_the_result_stops_the_engine(choices: int) -> N
                         yield piece
 
         engine = Waiting([say("<|channel|>final<|message|>One two"), asyncio.Event()])
-        started = await FakeService(engine).chat.create(body(n=choices), CALLER)
+        started = await FakeService(engine).chat_completions.create(body(n=choices), CALLER)
         task = asyncio.create_task(started.result())
         await reached.wait()
         task.cancel()
@@ -596,7 +596,7 @@ def test_cancelling_who_waits_for_the_result_stops_the_engine(choices: int) -> N
 def test_a_server_that_stops_ends_the_answer_with_what_there_is(choices: int) -> None:
     async def scenario() -> None:
         engine = ScriptedEngine([say("<|channel|>final<|message|>One two"), asyncio.Event()])
-        started = await FakeService(engine).chat.create(body(stream=True, n=choices), CALLER)
+        started = await FakeService(engine).chat_completions.create(body(stream=True, n=choices), CALLER)
         came: list[Json] = []
         async for event in started.events():
             came.append(json.loads(event.data))
@@ -640,7 +640,7 @@ def test_a_stream_begins_before_the_engine_has_read_the_prompt(choices: int) -> 
     async def run() -> None:
         said = asyncio.Event()
         service = FakeService(ScriptedEngine([said, final("Yes.")]))
-        started = await service.chat.create(body(stream=True, n=choices), CALLER)
+        started = await service.chat_completions.create(body(stream=True, n=choices), CALLER)
         async with aclosing(started.events()) as events:
             first = json.loads((await anext(events)).data)
             assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
@@ -656,7 +656,7 @@ def test_an_engine_that_fails_late_is_an_error_in_the_stream() -> None:
     async def run() -> None:
         said = asyncio.Event()
         service = FakeService(ScriptedEngine([said, EngineError(ErrorCode.ENGINE_DIED, "gone")]))
-        started = await service.chat.create(body(stream=True), CALLER)
+        started = await service.chat_completions.create(body(stream=True), CALLER)
         came: list[Json] = []
         async for event in started.events():
             came.append(json.loads(event.data))
@@ -670,7 +670,7 @@ def test_an_engine_that_fails_late_is_an_error_in_the_stream() -> None:
 def test_a_client_that_leaves_before_the_first_word_stops_the_engine() -> None:
     async def run() -> None:
         engine = ScriptedEngine([asyncio.Event()])
-        started = await FakeService(engine).chat.create(body(stream=True), CALLER)
+        started = await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
         events = started.events()
         await anext(events)
         assert engine.running == 1
@@ -697,7 +697,7 @@ def test_a_prompt_longer_than_the_context_is_a_status_however_slow_the_engine() 
         engine = ScriptedEngine([asyncio.Event()])
         engine.traits = Traits(context_tokens=10)
         with pytest.raises(EngineError) as caught:
-            await FakeService(engine).chat.create(body(stream=True), CALLER)
+            await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
         assert caught.value.code is ErrorCode.ENGINE_OUT_OF_CONTEXT
         assert engine.running == 0
 

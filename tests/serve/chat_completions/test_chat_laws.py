@@ -70,7 +70,7 @@ def cut_up(tokens: Sequence[int], sizes: list[int]) -> list[Line]:
 async def _outcome(service: FakeService, value: Json) -> Any:
     """The answer without its ids, or the code of its error."""
     try:
-        started = await service.chat.create(value, CALLER)
+        started = await service.chat_completions.create(value, CALLER)
         if started.wants_stream:
             came = [json.loads(event.data) async for event in started.events()]
             return came[-1]["error"]["code"] if "error" in came[-1] else fold(came)["choices"]
@@ -119,7 +119,7 @@ def test_nothing_of_what_is_hidden_comes_out(text: str, sizes: list[int], reason
     async def everything() -> bytes:
         engine = ScriptedEngine([*cut_up(say(text), sizes), Finish(reason)], final("Sorry."))
         try:
-            started = await FakeService(engine).chat.create(body(tools=[WEATHER], stream=streamed), CALLER)
+            started = await FakeService(engine).chat_completions.create(body(tools=[WEATHER], stream=streamed), CALLER)
             if streamed:
                 return b"".join([event.data async for event in started.events()])
             return await started.result()

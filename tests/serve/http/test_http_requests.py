@@ -59,7 +59,7 @@ def test_every_route_reaches_its_service(prefix: str) -> None:
             answer = await server.ask("POST", prefix + "/chat/completions", {"n": 2})
             assert answer.json == [{"n": 0}, {"n": 1}, {"n": 2}]
             assert [value for value, _ in server.service.responses.asked] == [{"n": 1}]
-            assert [value for value, _ in server.service.chat.asked] == [{"n": 2}]
+            assert [value for value, _ in server.service.chat_completions.asked] == [{"n": 2}]
 
     asyncio.run(play())
 
@@ -348,7 +348,7 @@ def test_ready_looks_at_the_store_and_the_engine_and_needs_no_key() -> None:
 
     async def play() -> None:
         service = FakeService(keys={"k": "alice"})
-        assert await ask(service) == (503, {"status": "not ready", "because": "there is no engine"})
+        assert await ask(service) == (503, {"status": "not ready", "because": "no engine is configured"})
         service.model = object()
         assert await ask(service) == (200, {"status": "ready"})
         service.store.problem = StoreError(ErrorCode.STORE_UNAVAILABLE, "disk full")

@@ -50,7 +50,7 @@ async def begin(server: Server, path: str = "/v1/responses", **headers: str) -> 
     await client.send("POST", path, {"stream": True}, **headers)
     status, _ = await client.read_head()
     assert status == 200
-    service = server.service.chat if path.endswith("completions") else server.service.responses
+    service = server.service.chat_completions if path.endswith("completions") else server.service.responses
     return client, await service.started.get()
 
 
@@ -81,7 +81,7 @@ def test_each_event_is_one_write_and_the_end_is_the_apis(
 def test_an_event_without_a_name_has_no_event_line(run: Run) -> None:
     async def play() -> None:
         async with running() as server:
-            server.service.chat.script = emit([StreamEvent(b"{}")])
+            server.service.chat_completions.script = emit([StreamEvent(b"{}")])
             client, _ = await begin(server, "/v1/chat/completions")
             assert [chunk async for chunk in client.chunks()] == [b"data: {}\n\n", b"data: [DONE]\n\n"]
             client.close()
@@ -303,7 +303,7 @@ def test_a_generation_that_does_not_end_when_asked_is_cancelled_and_the_client_t
 
     async def play() -> None:
         async with running(limits=Limits(request_s=0.01)) as server:
-            server.service.responses.script = server.service.chat.script = stubborn
+            server.service.responses.script = server.service.chat_completions.script = stubborn
             answer = await server.ask("POST", path, {"stream": stream})
             assert b'"code":"engine_stalled"' in answer.body
             if stream:
@@ -334,10 +334,10 @@ def test_when_the_server_stops_running_streams_get_their_terminal_event(run: Run
 def test_when_the_server_stops_what_runs_may_end_by_itself_and_nothing_new_begins(run: Run) -> None:
     async def play() -> None:
         async with running(limits=Limits(drain_s=600.0)) as server:
-            server.service.chat.script = hang_behind(numbered(1))
+            server.service.chat_completions.script = hang_behind(numbered(1))
             client, generated = await begin(server, "/v1/chat/completions")
             server.stop.set()
-            while (await server.ask("GET", "/ready")).json.get("because") != "the server is about to stop":
+            while (await server.ask("GET", "/ready")).json.get("because") != "the server is stopping":
                 await asyncio.sleep(0)
             refused = await server.ask("POST", "/v1/responses", {})
             assert (refused.status, refused.code) == (503, "server_stopping")
@@ -352,12 +352,12 @@ def test_when_the_server_stops_what_runs_may_end_by_itself_and_nothing_new_begin
 def test_an_answer_that_is_not_whole_when_the_server_stops_does_not_look_whole(run: Run) -> None:
     async def play() -> None:
         async with running(limits=Limits(drain_s=0.0)) as server:
-            server.service.chat.script = server.service.responses.script = hang_behind(numbered(1))
+            server.service.chat_completions.script = server.service.responses.script = hang_behind(numbered(1))
             streamed, _ = await begin(server, "/v1/chat/completions")
             plain = [await server.connect() for _ in range(2)]
             for client, path in zip(plain, ("/v1/chat/completions", "/v1/responses"), strict=True):
                 await client.send("POST", path, {})
-            begun = [await server.service.chat.started.get(), await server.service.responses.started.get()]
+            begun = [await server.service.chat_completions.started.get(), await server.service.responses.started.get()]
             server.stop.set()
             for client in plain:
                 answer = await client.read()
@@ -403,7 +403,7 @@ def test_a_bug_in_the_middle_of_a_stream_is_told_and_its_words_are_not(run: Run)
 
     async def play() -> None:
         async with running() as server:
-            server.service.responses.script = server.service.chat.script = break_down
+            server.service.responses.script = server.service.chat_completions.script = break_down
             for path in ("/v1/responses", "/v1/chat/completions"):
                 client, generated = await begin(server, path)
                 *before, last = [chunk async for chunk in client.chunks()]

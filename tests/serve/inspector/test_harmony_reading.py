@@ -16,7 +16,7 @@ from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.inspector.inspections import inspect, parse
 from harmonia.serve.inspector.rendering import detokenize, tokenize
-from harmonia.serve.inspector.work_limits import (
+from harmonia.serve.wire.work_limits import (
     MOST_CHARACTERS,
     MOST_DIAGNOSTICS,
     MOST_SPECIALS,

@@ -21,7 +21,7 @@ from harmonia.interchange import read_chat, read_responses, write_markdown
 from harmonia.messages import Conversation
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.inspector.rendering import render
-from harmonia.serve.inspector.work_limits import encode_answer
+from harmonia.serve.wire.work_limits import encode_answer
 from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID
 
 TODAY = date(2025, 6, 28)

@@ -14,11 +14,9 @@ from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.interchange import write_harmony_json
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.bodies import MOST_STEPS
-from harmonia.serve.inspector.diffs import diff
-from harmonia.serve.inspector.inspections import MOST_SPELLINGS, inspect, inspect_tokens
-from harmonia.serve.inspector.replays import replay
-from harmonia.serve.inspector.work_limits import MOST_CHARACTERS, MOST_TOKENS, encode_answer
+from harmonia.serve.inspector.inspections import MOST_SPELLINGS, diff, inspect, inspect_tokens, replay
+from harmonia.serve.inspector.request import MOST_STEPS
+from harmonia.serve.wire.work_limits import MOST_CHARACTERS, MOST_TOKENS, encode_answer
 from tests.support.engines.provider_streams import STREAMS
 from tests.support.paths import ROOT
 from tests.support.repeated import repeated

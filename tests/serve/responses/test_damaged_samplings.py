@@ -13,7 +13,7 @@ import pytest
 from harmonia import parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines import Chunk, Finish
-from harmonia.serve.inspector.bodies import SampledEntry
+from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn, render_turn
 from harmonia.serve.responses.malformed import MOST_FAULTS
 from harmonia.serve.security.identity import Caller

@@ -75,7 +75,7 @@ async def figures(service: Service, caller: Caller, guess: str) -> list[Any]:
         turn = await service.render_turn(caller, body, [])
         found += [turn.left_out, turn.left_out_tokens, turn.prompt_tokens]
     messages = [{"role": "user", "content": HI["content"]}, {"role": "assistant", "reasoning": guess, "content": "x"}]
-    started = await service.chat.create({"model": "script", "messages": messages}, caller)
+    started = await service.chat_completions.create({"model": "script", "messages": messages}, caller)
     found.append(json.loads(await started.result())["usage"])
     return found
 

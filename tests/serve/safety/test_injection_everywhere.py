@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from harmonia.serve.chat_completions import request as chat_request
 from harmonia.serve.chat_completions import tools as chat_tools
 from harmonia.serve.http.app import Application
-from harmonia.serve.inspector import bodies as harmony
+from harmonia.serve.inspector import request as harmony
 from harmonia.serve.responses import items as response_items
 from harmonia.serve.responses import request as response_request
 from harmonia.serve.responses import tool_choice as response_choice

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia.serve.saved_chats.markdown_titles import split_title, write_title
-from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title
+from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title, split_title, write_title
 from tests.support.strategies.stored_chats import answered, said
 
 HEADER = re.compile(r"attachment; filename=\"([A-Za-z0-9._ -]+)\"; filename\*=UTF-8''([A-Za-z0-9%._~-]+)")

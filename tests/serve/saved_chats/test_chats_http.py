@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from harmonia.serve.saved_chats import bodies as limits
+from harmonia.serve.saved_chats import request as limits
 from harmonia.serve.saved_chats import service as chats_service
 from harmonia.serve.security.api_keys import new_api_key
 from harmonia.serve.security.identity import new_id
@@ -319,7 +319,7 @@ def test_many_turns_written_at_once_are_all_there(tmp_path: Path) -> None:
 def test_too_many_searches_are_refused_and_not_queued_for_ever(tmp_path: Path) -> None:
     async def work(server: RealServer) -> None:
         await new_chat(server, a_turn("turn_0"))
-        turnstile: Any = server.service.chats._search_turn  # pyright: ignore[reportPrivateUsage] -- to hold it
+        turnstile: Any = server.service.saved_chats._search_turn  # pyright: ignore[reportPrivateUsage] -- to hold it
         async with turnstile.pass_():
             waiting = [asyncio.create_task(server.ask("GET", "/v1/chats?query=x")) for _ in range(15)]
             while turnstile._inside < 16:

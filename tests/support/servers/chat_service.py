@@ -45,7 +45,7 @@ class FakeService:
         self.renderer = renderer or Renderer()
         self.tools = tools
         self.clock: Callable[[], float] = lambda: NOW
-        self.chat = ChatCompletions(self)
+        self.chat_completions = ChatCompletions(self)
 
     def known_model(self, name: str) -> str:
         if name != "gpt-oss":
@@ -58,13 +58,13 @@ def body(messages: list[Any] | None = None, **fields: Any) -> Json:
 
 
 async def answer(service: FakeService, value: Json) -> Json:
-    started = await service.chat.create(value, CALLER)
+    started = await service.chat_completions.create(value, CALLER)
     assert not started.wants_stream
     return cast("Json", json.loads(await started.result()))
 
 
 async def chunks(service: FakeService, value: Json) -> list[Json]:
-    started = await service.chat.create({**value, "stream": True}, CALLER)
+    started = await service.chat_completions.create({**value, "stream": True}, CALLER)
     assert started.wants_stream
     return [json.loads(event.data) async for event in started.events()]
 
@@ -78,7 +78,7 @@ def stream(service: FakeService, value: Json) -> list[Json]:
 
 
 async def events_of(service: FakeService, value: Json) -> AsyncGenerator[Json, None]:
-    started = await service.chat.create({**value, "stream": True}, CALLER)
+    started = await service.chat_completions.create({**value, "stream": True}, CALLER)
     async with aclosing(started.events()) as events:
         async for event in events:
             yield json.loads(event.data)

@@ -126,8 +126,8 @@ class FakeService:
     def __init__(self, keys: dict[str, str] | None = None, settings: Settings | None = None) -> None:
         self.settings = settings or Settings(port=0)
         self.responses = Answers()
-        self.chat = Generates()
-        self.chats: Any = None
+        self.chat_completions = Generates()
+        self.saved_chats: Any = None
         self.keys = None if keys is None else Keys(keys)
         self.store = CheckedStore()
         self.model: Any = None

@@ -19,13 +19,13 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.serve.chat_completions.routes import chat_completion_routes
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.access import Gate, is_preflight
 from harmonia.serve.http.admission import Running
 from harmonia.serve.http.body import ClientGone
 from harmonia.serve.http.connections import Connection
 from harmonia.serve.http.documents import document_routes
-from harmonia.serve.http.endpoints import api_routes
 from harmonia.serve.http.logs import log_bug, log_request, logs_messages
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.models import model_routes
@@ -34,9 +34,9 @@ from harmonia.serve.http.page import page_routes
 from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.server_info import server_info_routes
-from harmonia.serve.inspector.routes import Workshop, harmony_routes
-from harmonia.serve.inspector.turn_trace_routes import turn_trace_routes
-from harmonia.serve.saved_chats.routes import chat_routes
+from harmonia.serve.inspector.routes import harmony_routes
+from harmonia.serve.responses.routes import response_routes
+from harmonia.serve.saved_chats.routes import saved_chat_routes
 from harmonia.serve.wire.error_responses import api_error_of
 
 # As h11 has it.
@@ -68,14 +68,13 @@ class Application:
         self._settings = settings
         self._running = Running(settings.limits)
         self._gate = Gate(settings, service.keys)
-        workshop = Workshop()
         self._routes: Sequence[Route] = (
-            *api_routes(service, settings, self._running, self.metrics),
-            *chat_routes(service, settings.limits, self._running),
+            *response_routes(service.responses, settings, self._running, self.metrics),
+            *chat_completion_routes(service.chat_completions, settings, self._running, self.metrics),
+            *saved_chat_routes(service.saved_chats, settings.limits, self._running),
             *model_routes(service),
             *server_info_routes(service, settings),
-            *turn_trace_routes(service, settings.limits, self._running, workshop),
-            *harmony_routes(settings.limits, self._running, workshop),
+            *harmony_routes(service.render_turn, settings.limits, self._running),
             *operation_routes(service, self._running, self.metrics),
             *document_routes(settings, service.model_names),
             *page_routes(settings),

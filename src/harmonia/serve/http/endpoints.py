@@ -1,5 +1,7 @@
-"""What the paths of the two APIs do: read, ask the service, send. Each endpoint is an ASGI app of its own, so that
-nothing stands between a stream and the server."""
+"""The endpoints that the APIs share: one that generates, one that answers at once.
+
+Each is an ASGI app of its own, so that nothing stands between a stream and the server.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError
@@ -16,13 +17,13 @@ from harmonia.serve.http.admission import Running
 from harmonia.serve.http.body import read_value
 from harmonia.serve.http.logs import log_bug, log_content
 from harmonia.serve.http.metrics import Metrics
-from harmonia.serve.http.protocols import Generating, HttpService, Started
+from harmonia.serve.http.protocols import Generating, Started
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
 from harmonia.serve.http.sse import Watch, out_of_time, send_fault, send_stream, send_whole, stopping
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
 
-# With and without the version: Open Responses puts its paths right behind the base.
+# With and without the version: Open Responses puts its paths directly under the base.
 PREFIXES: Final = ("/v1", "")
 
 
@@ -31,7 +32,7 @@ class Generation:
 
     def __init__(
         self,
-        service: Callable[[], Generating],
+        service: Generating,
         settings: Settings,
         running: Running,
         metrics: Metrics,
@@ -61,7 +62,7 @@ class Generation:
         started: Started | None = None
         try:
             async with watch:
-                started = await self._service().create(value, caller)
+                started = await self._service.create(value, caller)
                 watch.attach(started, tells_end=self._is_named and started.wants_stream)
                 if started.wants_stream:
                     events = started.events() if not self._logs_content else _logged(exchange, started.events())
@@ -149,46 +150,3 @@ class Question:
         caller = exchange.caller()
         data = await self._ask(exchange, scope["path_params"].get("id", ""), caller)
         await self._running.send(exchange, data)
-
-
-def api_routes(service: HttpService, settings: Settings, running: Running, metrics: Metrics) -> list[Route]:
-    """The routes of Responses and Chat Completions, with and without `/v1`."""
-    responses = Generation(
-        lambda: service.responses,
-        settings,
-        running,
-        metrics,
-        lambda caller: caller.dialect == "open-responses",
-        is_named=True,
-    )
-    chat = Generation(lambda: service.chat, settings, running, metrics, lambda _: True, is_named=False)
-
-    async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
-        with running.place(exchange):
-            return await service.responses.input_tokens(await read_value(exchange, settings.limits), caller)
-
-    async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.responses.retrieve(response_id, caller, exchange.query())
-
-    async def delete(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.responses.delete(response_id, caller)
-
-    async def cancel(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.responses.cancel(response_id, caller)
-
-    async def input_items(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.responses.input_items(response_id, caller, exchange.query())
-
-    routes: list[Route] = []
-    for prefix in PREFIXES:
-        one = prefix + "/responses/{id}"
-        routes += [
-            Route(prefix + "/responses", responses, methods=["POST"]),
-            Route(prefix + "/chat/completions", chat, methods=["POST"]),
-            Route(prefix + "/responses/input_tokens", Question(running, count_input), methods=["POST"]),
-            Route(one, Question(running, retrieve), methods=["GET"]),
-            Route(one, Question(running, delete), methods=["DELETE"]),
-            Route(one + "/cancel", Question(running, cancel), methods=["POST"]),
-            Route(one + "/input_items", Question(running, input_items), methods=["GET"]),
-        ]
-    return routes

@@ -23,8 +23,7 @@ from harmonia.serve.http.admission import Running
 from harmonia.serve.http.metrics import CONTENT_TYPE, Metrics
 from harmonia.serve.http.protocols import HttpService, ServedModel
 from harmonia.serve.http.request_state import EXCHANGE, JSON_HEADERS, Exchange
-from harmonia.serve.models.not_ready import ENGINE_AWAY, NO_ENGINE, STOPPING, STORE_FAILED
-from harmonia.serve.models.readiness import check_engine
+from harmonia.serve.models.readiness import ENGINE_AWAY, NO_ENGINE, STOPPING, STORE_FAILED, check_engine
 
 METRICS: Final = "/metrics"
 _STORE_FOR_S: Final = 1.0

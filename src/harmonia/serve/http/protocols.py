@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
 from harmonia.messages import Json
-from harmonia.serve.inspector.bodies import SampledEntry
+from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
@@ -58,7 +58,7 @@ class ResponsesService(Generating, Protocol):
 
 
 class ExportedFile(Protocol):
-    """A chat as a file; see serve/saved_chats/service.py."""
+    """A saved chat as a file; see serve/saved_chats/service.py."""
 
     @property
     def data(self) -> bytes: ...
@@ -70,7 +70,7 @@ class ExportedFile(Protocol):
     def left_out(self) -> int: ...
 
 
-class ChatsService(Protocol):
+class SavedChatsService(Protocol):
     async def list_(self, caller: Caller, query: Query) -> bytes: ...
     async def create(self, value: Any, caller: Caller) -> bytes: ...
     async def retrieve(self, chat_id: str, caller: Caller) -> bytes: ...
@@ -103,9 +103,9 @@ class HttpService(Protocol):
     @property
     def responses(self) -> ResponsesService: ...
     @property
-    def chat(self) -> Generating: ...
+    def chat_completions(self) -> Generating: ...
     @property
-    def chats(self) -> ChatsService: ...
+    def saved_chats(self) -> SavedChatsService: ...
     @property
     def keys(self) -> Keys | None: ...
     @property

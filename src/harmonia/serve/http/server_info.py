@@ -14,7 +14,7 @@ from harmonia.messages import Json
 from harmonia.run.engines.base import Traits
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.protocols import HttpService
-from harmonia.serve.inspector.work_limits import encode_answer
+from harmonia.serve.wire.work_limits import encode_answer
 
 
 def server_info_routes(service: HttpService, settings: Settings) -> list[Route]:

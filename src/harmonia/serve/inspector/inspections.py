@@ -8,13 +8,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from harmonia.errors import InputError
+from harmonia.history import align, compare
 from harmonia.inspection import (
     Input,
     OptionWords,
@@ -37,20 +39,25 @@ from harmonia.inspection import (
     recognise,
     trace,
 )
+from harmonia.inspection import replay as replay_input
 from harmonia.inspection.pasted import Pasted, describe_pasted, take
-from harmonia.messages import Conversation, Json
+from harmonia.messages import Conversation, Json, Message
 from harmonia.parser import Parsed, Tools
 from harmonia.parts import normalise, parts_of
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.bodies import (
+from harmonia.serve.inspector.request import (
+    DiffRequest,
     Includable,
     InspectInput,
     InspectRequest,
     ParseRequest,
+    ReplayRequest,
     RoleName,
     TextKind,
 )
-from harmonia.serve.inspector.work_limits import (
+from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.serve.wire.work_limits import (
     MOST_CHARACTERS,
     MOST_DIAGNOSTICS,
     MOST_SPECIALS,
@@ -62,8 +69,6 @@ from harmonia.serve.inspector.work_limits import (
     placed,
     too_large,
 )
-from harmonia.serve.wire.schema_limits import SchemaBudget
-from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary
 
 FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
@@ -207,6 +212,82 @@ def _describe_any_token(token: int, vocabulary: Vocabulary) -> Json:
         described = describe_token(token, vocabulary)
         return {name: said for name, said in described.items() if name != "id"}
     return {"bytes": None, "text": None, "special": False}
+
+
+# ── diff and replay ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def diff(value: object, limits: Limits) -> Json:
+    """Two prompts side by side: how much of the first can be used again, and what changed."""
+    request = read_struct(object_of(value), DiffRequest)
+    before, after = _read_side(request.before, limits, "$.before"), _read_side(request.after, limits, "$.after")
+    change = compare(before.tokens, after.tokens)
+    rows = align(before.messages, after.messages)
+    return {
+        "before": before.described,
+        "after": after.described,
+        "shared_prefix": change.shared_prefix,
+        "before_token": change.before_token,
+        "after_token": change.after_token,
+        "before_message": before.message_at(change.shared_prefix),
+        "after_message": after.message_at(change.shared_prefix),
+        "dropped_tokens": change.dropped_tokens,
+        "added_tokens": change.added_tokens,
+        "is_extension": change.is_extension,
+        "rows": [msgspec.structs.asdict(row) for row in rows],
+    }
+
+
+class _Side(NamedTuple):
+    """One of the two prompts: its tokens, those of a text as it encodes, and where its messages begin in them."""
+
+    described: Json
+    traced: Trace
+    tokens: list[int]
+    starts: list[int]
+
+    @property
+    def messages(self) -> list[Message]:
+        return [item.message for item in self.traced.messages]
+
+    def message_at(self, token: int) -> int | None:
+        """The message that has this token; None outside of messages and after the last."""
+        messages = self.traced.messages
+        found = bisect_right(self.starts, token) - 1
+        if found < 0 or token >= self.starts[found] + messages[found].tokens:
+            return None
+        return found
+
+
+def _read_side(given: InspectInput, limits: Limits, path: str) -> _Side:
+    taken = read_input(given, limits, path)
+    traced = taken.trace()
+    tokens: list[int] = []
+    starts: list[int] = []
+    for item in traced.items:
+        match item:
+            case TracedMessage():
+                starts.append(len(tokens))
+                tokens += item.header_ids
+                tokens += item.body_ids
+                tokens += item.stop_ids
+            case TracedText():
+                tokens += item.ids
+            case _:
+                pass
+    return _Side(describe(taken, traced, ()), traced, tokens, starts)
+
+
+def replay(value: object, limits: Limits) -> Json:
+    """A stretch of the input, token by token: the parser's state after each, and the events it emitted."""
+    request = read_struct(object_of(value), ReplayRequest)
+    taken = read_input(request, limits)
+    replayed = replay_input(
+        taken.input, request.start, request.count, taken.role, taken.tools, stop_swallowed=taken.stop_swallowed
+    )
+    answer = msgspec.structs.asdict(replayed)
+    answer["steps"] = [msgspec.structs.asdict(step) for step in replayed.steps]
+    return answer
 
 
 # ── what is read ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,10 +20,10 @@ from harmonia.messages import Json
 from harmonia.renderer import MessageSpan, Renderer
 from harmonia.serve.chat_completions.request import CreateCompletion
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.bodies import DetokenizeRequest, RenderFormat, RenderOptions, TokenizeRequest
-from harmonia.serve.inspector.work_limits import check_conversation, check_number, object_of, placed, too_large
+from harmonia.serve.inspector.request import DetokenizeRequest, RenderFormat, RenderOptions, TokenizeRequest
 from harmonia.serve.responses.request import CreateResponse
 from harmonia.serve.wire.validation import invalid, read_struct, unknown_field, unsupported
+from harmonia.serve.wire.work_limits import check_conversation, check_number, object_of, placed, too_large
 from harmonia.vocabulary import default_vocabulary
 
 _OPTIONS: Final = RenderOptions.__struct_fields__

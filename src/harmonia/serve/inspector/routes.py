@@ -1,17 +1,17 @@
-"""`/v1/harmony/…`: rendering, parsing, inspecting, comparing, replaying and tokenizing over HTTP.
+"""`/v1/harmony/…` over HTTP: render, parse, inspect, diff, replay, tokenize, and trace, which shows a turn as the model
+had it.
 
-What takes long is done in a thread of a small pool, so that streams beside it go on; when the pool is busy, such a
-request waits, and when too many wait, it is refused. Small ones are done at once, because a thread would cost more than
-they do.
+Slow requests run in a thread of a small pool, so that streams keep flowing; when the pool is busy, such a request
+waits, and when too many wait, it is refused. Small ones run at once, because a thread would cost more than they do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date as Date
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 from starlette.routing import Route
@@ -24,49 +24,65 @@ from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.admission import Running
 from harmonia.serve.http.body import read_value
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
-from harmonia.serve.inspector import diffs, inspections, replays
-from harmonia.serve.inspector import rendering as harmony_service
-from harmonia.serve.inspector.work_limits import MOST_BODY_BYTES, encode_answer
+from harmonia.serve.inspector import inspections, rendering
+from harmonia.serve.inspector.request import Includable, SampledEntry, TraceRequest
+from harmonia.serve.inspector.turn_trace import RenderedTurn
+from harmonia.serve.security.identity import Caller
+from harmonia.serve.wire.validation import read_struct
+from harmonia.serve.wire.work_limits import MOST_BODY_BYTES, check_number, encode_answer, object_of
 
 # Above this a request goes to a thread: about as much as takes a few milliseconds.
 LARGE: Final = 64 * 1024
 _WORKERS: Final = 2
 # Large requests that are worked on or wait: they must not take all the places of those that generate.
 MOST_LARGE: Final = 16
+# Above so many tokens an inspection goes to a thread.
+LARGE_TOKENS: Final = 2048
 _MALFORMED: Final = 422
 # What a value counts beside its characters.
 _VALUE_WEIGHT: Final = 8
 
 
-def harmony_routes(limits: Limits, running: Running, workshop: Workshop | None = None) -> list[Route]:
+class RenderTurn(Protocol):
+    """Renders a request and its answer as tokens; see turn_trace.py."""
+
+    async def __call__(
+        self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
+    ) -> RenderedTurn: ...
+
+
+def harmony_routes(render_turn: RenderTurn, limits: Limits, running: Running) -> list[Route]:
+    pool = WorkerThreads()
+    trace = _Trace(render_turn, limits, running, pool)
     limits = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
     work: dict[str, Callable[[Any], Json]] = {
-        "render": lambda value: harmony_service.render(value, limits, Date.today()),
+        "render": lambda value: rendering.render(value, limits, Date.today()),
         "parse": lambda value: inspections.parse(value, limits),
         "inspect": lambda value: inspections.inspect(value, limits),
-        "diff": lambda value: diffs.diff(value, limits),
-        "replay": lambda value: replays.replay(value, limits),
-        "tokenize": harmony_service.tokenize,
-        "detokenize": harmony_service.detokenize,
+        "diff": lambda value: inspections.diff(value, limits),
+        "replay": lambda value: inspections.replay(value, limits),
+        "tokenize": rendering.tokenize,
+        "detokenize": rendering.detokenize,
     }
-    workshop = workshop or Workshop()
+    endpoints = {name: _Work(do, limits, running, pool) for name, do in work.items()} | {"trace": trace}
     return [
-        Route(f"/v1/harmony/{name}", _Work(do, limits, running, workshop), methods=["POST"], name=f"harmony_{name}")
-        for name, do in work.items()
+        Route(f"/v1/harmony/{name}", endpoint, methods=["POST"], name=f"harmony_{name}")
+        for name, endpoint in endpoints.items()
     ]
 
 
-class Workshop:
-    """The threads, which start when they are needed and end when the routes are gone, and who waits for one."""
+class WorkerThreads:
+    """A small pool of threads, started when needed and ended with the routes, and how many requests wait for one."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="harmonia-harmony")
         self._inside = 0
 
-    async def do(self, work: Callable[[Any], tuple[int, bytes]], value: Any) -> tuple[int, bytes]:
+    async def run(self, work: Callable[[Any], tuple[int, bytes]], value: Any) -> tuple[int, bytes]:
         if self._inside >= MOST_LARGE:
             raise InputError(
-                ErrorCode.SERVE_BUSY, f"{MOST_LARGE} large requests are under way, which is the most at once"
+                ErrorCode.SERVE_BUSY,
+                f"{MOST_LARGE} large requests are running or waiting, which is the limit; send the request again later",
             )
         self._inside += 1
         try:
@@ -78,17 +94,17 @@ class Workshop:
 class _Work:
     """One endpoint."""
 
-    def __init__(self, do: Callable[[Any], Json], limits: Limits, running: Running, workshop: Workshop) -> None:
+    def __init__(self, do: Callable[[Any], Json], limits: Limits, running: Running, pool: WorkerThreads) -> None:
         self._do = do
         self._limits = limits
         self._running = running
-        self._workshop = workshop
+        self._threads = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         with self._running.place(exchange):
             value = await read_value(exchange, self._limits)
-            status, data = await self._workshop.do(self._answer, value) if is_large(value) else self._answer(value)
+            status, data = await self._threads.run(self._answer, value) if is_large(value) else self._answer(value)
             await self._running.send(exchange, data, status)
 
     def _answer(self, value: Any) -> tuple[int, bytes]:
@@ -96,6 +112,37 @@ class _Work:
             return 200, encode_answer(self._do(value))
         except StreamError as error:
             return _MALFORMED, encode_answer(_describe_fault(error, value))
+
+
+class _Trace:
+    """A turn of a saved chat: the prompt that the model got, and what it sampled after it, inspected."""
+
+    def __init__(self, render_turn: RenderTurn, limits: Limits, running: Running, pool: WorkerThreads) -> None:
+        self._render_turn = render_turn
+        self._limits = limits
+        self._running = running
+        self._threads = pool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        caller = exchange.caller()
+        with self._running.place(exchange):
+            value = await read_value(exchange, self._limits)
+            wanted = read_struct(object_of(value), TraceRequest)
+            turn = await self._render_turn(caller, wanted.request, wanted.output, wanted.sampled)
+            work = (turn, wanted.include)
+            is_large = len(turn.tokens) > LARGE_TOKENS
+            status, data = await self._threads.run(self._inspect, work) if is_large else self._inspect(work)
+            await self._running.send(exchange, data, status)
+
+    def _inspect(self, work: tuple[RenderedTurn, list[Includable]]) -> tuple[int, bytes]:
+        turn, include = work
+        check_number(len(turn.tokens), "$")
+        answer = inspections.inspect_tokens(turn.tokens, include, taken_for="a turn of a chat", notes=turn.notes)
+        answer["prompt_tokens"] = turn.prompt_tokens
+        answer["left_out"] = {"messages": turn.left_out, "tokens": turn.left_out_tokens} if turn.left_out else None
+        answer["faults"] = list(turn.faults)
+        return 200, encode_answer(answer)
 
 
 def is_large(value: Any) -> bool:

@@ -30,7 +30,7 @@ from harmonia.parts import is_visible
 from harmonia.renderer import Renderer
 from harmonia.renderer.rendered import text_of
 from harmonia.run.events import AsSampled
-from harmonia.serve.inspector.bodies import SampledEntry
+from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.responses.context import PreparedRequest, ReplayedTurn
 from harmonia.serve.responses.conversation import read_entries
 from harmonia.serve.responses.request import read_request

@@ -1,7 +1,8 @@
-"""Whether the engine still answers: one small question to it, where it is a server.
+"""Whether the server is ready: why it may not be, in the words of `/ready`, and whether the engine still answers.
 
-An engine in this process (demo, replay, transformers) is there for as long as the process is, and is not asked. Any
-answer will do but one that says "not now": a server may list its models to nobody, or only to those with a key.
+An engine in this process (demo, replay, transformers) lives as long as the process and is not asked. An engine that is
+a server gets one small request; any answer but "not now" will do, because it may list its models only to those with a
+key.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ import msgspec
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines.http import Server, ServerError
 
+NO_ENGINE: Final = "no engine is configured"
+ENGINE_AWAY: Final = "the engine cannot be reached"
+STORE_FAILED: Final = "the store cannot be written"
+STOPPING: Final = "the server is stopping"
+REASONS: Final = (NO_ENGINE, ENGINE_AWAY, STORE_FAILED, STOPPING)
+
 PATIENCE_S: Final = 3.0
-# From a proxy whose engine is gone, and from one that still loads its model.
+# Sent by a proxy whose engine is gone, and by an engine that is still loading its model.
 _AWAY: Final = frozenset({502, 503, 504})
 
 
 async def check_engine(model: object) -> None:
-    """Raises an EngineError where the engine cannot be reached."""
+    """Raise an EngineError if the engine cannot be reached."""
     server: object = getattr(model, "server", None)
     if not isinstance(server, Server):
         return

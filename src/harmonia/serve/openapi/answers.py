@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from harmonia.messages import Json
-from harmonia.serve.models.not_ready import REASONS
+from harmonia.serve.models.readiness import REASONS
 from harmonia.serve.openapi.shapes import (
     ANY_OBJECT,
     BOOLEAN,

@@ -14,7 +14,7 @@ import msgspec
 
 from harmonia.messages import Json
 from harmonia.serve.chat_completions import request as chat
-from harmonia.serve.inspector.bodies import (
+from harmonia.serve.inspector.request import (
     DetokenizeRequest,
     DiffRequest,
     InspectRequest,

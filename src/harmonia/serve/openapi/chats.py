@@ -20,7 +20,7 @@ from harmonia.serve.openapi.shapes import (
     record,
     ref,
 )
-from harmonia.serve.saved_chats.bodies import ChangeChat, CreateChat, ExportFormat, ImportChats, Turn
+from harmonia.serve.saved_chats.request import ChangeChat, CreateChat, ExportFormat, ImportChats, Turn
 
 _ID: Final = in_path("id", "The id of the chat.")
 _TURN: Final = in_path("turn", "The id of the turn: `turn_` and letters or digits.")

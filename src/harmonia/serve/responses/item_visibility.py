@@ -7,7 +7,7 @@ from typing import Final
 
 from harmonia.messages import Json
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.saved_chats.bodies import REASONING, is_reasoning
+from harmonia.serve.saved_chats.request import REASONING, is_reasoning
 from harmonia.serve.wire.json_out import encode
 
 _MARK: Final = f'{REASONING}"'.encode()

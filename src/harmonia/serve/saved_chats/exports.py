@@ -24,15 +24,15 @@ from harmonia.interchange import read_responses, write_markdown
 from harmonia.interchange.settings import leading_system
 from harmonia.messages import Conversation, Json, Message, SystemContent
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.work_limits import too_large
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.responses.item_visibility import without_reasoning_text
-from harmonia.serve.saved_chats.bodies import FORMAT, REASONING, VERSION, ExportFormat, is_reasoning
-from harmonia.serve.saved_chats.markdown_titles import write_title
+from harmonia.serve.saved_chats.request import FORMAT, REASONING, VERSION, ExportFormat, is_reasoning
+from harmonia.serve.saved_chats.titles import write_title
 from harmonia.serve.store import StoredChat, StoredChatTurn
 from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.json_in import MOST_VALUES
 from harmonia.serve.wire.json_out import encode
+from harmonia.serve.wire.work_limits import too_large
 
 ENDINGS: Final[dict[ExportFormat, str]] = {
     "json": ".json",

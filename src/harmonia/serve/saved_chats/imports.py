@@ -24,9 +24,8 @@ from harmonia.interchange import Imported, Lossy, format_named, recognise, recog
 from harmonia.interchange.settings import leading_system
 from harmonia.messages import Conversation, Json, SystemContent
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.work_limits import MOST_CHARACTERS, MOST_SPECIALS, count_specials, too_large
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.saved_chats.bodies import (
+from harmonia.serve.saved_chats.request import (
     FORMAT,
     MOST_CHAT_BYTES,
     MOST_IMPORTED,
@@ -41,13 +40,13 @@ from harmonia.serve.saved_chats.bodies import (
     check_size,
     read_turn,
 )
-from harmonia.serve.saved_chats.markdown_titles import split_title
-from harmonia.serve.saved_chats.titles import clean_title, made_title
+from harmonia.serve.saved_chats.titles import clean_title, made_title, split_title
 from harmonia.serve.security.identity import new_id
 from harmonia.serve.store import StoredChatTurn
 from harmonia.serve.wire.json_in import read_json
 from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.serve.wire.work_limits import MOST_CHARACTERS, MOST_SPECIALS, count_specials, too_large
 from harmonia.vocabulary import FIRST_SPECIAL
 
 _TEXT: Final = "$.text"

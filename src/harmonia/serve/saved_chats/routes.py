@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.admission import Running
 from harmonia.serve.http.body import read_value
-from harmonia.serve.http.protocols import HttpService
+from harmonia.serve.http.protocols import SavedChatsService
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
 from harmonia.serve.security.identity import Caller
 
@@ -21,35 +21,35 @@ LEFT_OUT_HEADER: Final = "harmonia-left-out"
 Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
 
 
-def chat_routes(service: HttpService, limits: Limits, running: Running) -> list[Route]:
+def saved_chat_routes(service: SavedChatsService, limits: Limits, running: Running) -> list[Route]:
     """The routes. `import` stands before the ids, which it is none of."""
 
     async def body_of(exchange: Exchange) -> Any:
         return await read_value(exchange, limits)
 
     async def list_(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.list_(caller, exchange.query())
+        return await service.list_(caller, exchange.query())
 
     async def create(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.create(await body_of(exchange), caller)
+        return await service.create(await body_of(exchange), caller)
 
     async def import_(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.import_(await body_of(exchange), caller)
+        return await service.import_(await body_of(exchange), caller)
 
     async def retrieve(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.retrieve(ids["id"], caller)
+        return await service.retrieve(ids["id"], caller)
 
     async def change(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.change(ids["id"], await body_of(exchange), caller)
+        return await service.change(ids["id"], await body_of(exchange), caller)
 
     async def delete(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.delete(ids["id"], caller)
+        return await service.delete(ids["id"], caller)
 
     async def put_turn(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.put_turn(ids["id"], ids["turn"], await body_of(exchange), caller)
+        return await service.put_turn(ids["id"], ids["turn"], await body_of(exchange), caller)
 
     async def delete_turn(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.chats.delete_turn(ids["id"], ids["turn"], caller)
+        return await service.delete_turn(ids["id"], ids["turn"], caller)
 
     def route(method: str, path: str, ask: Ask) -> Route:
         return Route(f"/v1/chats{path}", _Question(running, ask), methods=[method], name=f"chats_{ask.__name__}")
@@ -85,7 +85,7 @@ class _Question:
 class _Export:
     """A file. How many hidden messages it lacks is said in a header."""
 
-    def __init__(self, service: HttpService, running: Running) -> None:
+    def __init__(self, service: SavedChatsService, running: Running) -> None:
         self._service = service
         self._running = running
 
@@ -93,7 +93,7 @@ class _Export:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
         with self._running.place(exchange):
-            file = await self._service.chats.export(scope["path_params"]["id"], caller, exchange.query())
+            file = await self._service.export(scope["path_params"]["id"], caller, exchange.query())
             headers = [
                 (b"content-type", file.media_type.encode()),
                 (b"content-disposition", file.disposition.encode()),

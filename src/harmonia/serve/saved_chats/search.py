@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.messages import Json
-from harmonia.serve.saved_chats.bodies import is_reasoning
+from harmonia.serve.saved_chats.request import is_reasoning
 from harmonia.serve.store import Excerpt, Look, StoredChat, StoredChatTurn
 from harmonia.serve.wire.validation import invalid
 

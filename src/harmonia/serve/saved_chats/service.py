@@ -18,21 +18,6 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Json
-from harmonia.serve.inspector.work_limits import object_of, too_large
-from harmonia.serve.saved_chats.bodies import (
-    MOST_CHAT_BYTES,
-    MOST_CHATS,
-    MOST_SETTINGS_BYTES,
-    MOST_TITLE_CHARACTERS,
-    MOST_TURNS,
-    ChangeChat,
-    CreateChat,
-    ExportFormat,
-    ImportChats,
-    check_size,
-    is_turn_id,
-    read_turn,
-)
 from harmonia.serve.saved_chats.exports import (
     ENDINGS,
     MEDIA_TYPES,
@@ -47,6 +32,20 @@ from harmonia.serve.saved_chats.exports import (
     write_json,
 )
 from harmonia.serve.saved_chats.imports import read_file
+from harmonia.serve.saved_chats.request import (
+    MOST_CHAT_BYTES,
+    MOST_CHATS,
+    MOST_SETTINGS_BYTES,
+    MOST_TITLE_CHARACTERS,
+    MOST_TURNS,
+    ChangeChat,
+    CreateChat,
+    ExportFormat,
+    ImportChats,
+    check_size,
+    is_turn_id,
+    read_turn,
+)
 from harmonia.serve.saved_chats.search import look_for, words_of
 from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title
 from harmonia.serve.security.identity import Caller, new_id
@@ -54,6 +53,7 @@ from harmonia.serve.store import ChatChange, ChatLimits, ChatPage, Excerpt, Stor
 from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.serve.wire.work_limits import object_of, too_large
 from harmonia.vocabulary import END, RETURN
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ChatExport(NamedTuple):
     left_out: int
 
 
-class Chats:
+class SavedChats:
     """All chats of a server."""
 
     def __init__(self, service: Service) -> None:

@@ -1,8 +1,9 @@
-"""Titles of chats, and the names of files that are made of them. Pure.
+"""Titles of saved chats, the file names made from them, and the line of Markdown that holds one. Pure.
 
-1. A title is one line: no control characters, no line breaks, and nothing that turns the direction of the text around
-   it, so that it says in a list what it says alone.
-2. The name of a file is no path, whatever the title says, and neither name can end or extend its header.
+1. A title is one line: no control characters, no line breaks, and nothing that changes the direction of the text around
+   it, so it reads the same in a list as alone.
+2. A file name is never a path, whatever the title contains, and neither name can end or extend its header.
+3. In Markdown a title is shown as text, whatever it contains.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _FALLBACK: Final = "chat"
 _FILE: Final = re.compile(r"\s*+\[file: ([^\]\n,]*+)[^\]\n]*+\][ \t]*+(?:\n|$)")
 _MOST_FILES: Final = 20
 _FILE_END: Final = "\n[end of file]"
+_MARKDOWN_LINE: Final = re.compile(r"# (.*?)\n\s*\n?")
+_MARKDOWN_SYNTAX: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$-])")
+_MARKDOWN_ESCAPED: Final = re.compile(r"\\([\\`*_{}\[\]<>()#+!|~&$-])")
 # How much of a text is read for a title, as a multiple of it; what is cut out of it leaves room for more.
 _READ_TIMES: Final = 10
 
@@ -76,6 +80,18 @@ def disposition(title: str, ending: str) -> str:
     plain = _NOT_IN_ASCII_NAMES.sub("-", "".join(each for each in plain if not unicodedata.combining(each)))
     full = "".join(each for each in _NOT_IN_NAMES.sub("-", title) if unicodedata.category(each) not in ("Cc", "Cf"))
     return f"attachment; filename=\"{_name(plain, ending)}\"; filename*=UTF-8''{quote(_name(full, ending), safe='')}"
+
+
+def write_title(title: str) -> str:
+    """The title as the first line of Markdown, followed by an empty line; nothing if there is no title."""
+    shown = _MARKDOWN_SYNTAX.sub(r"\\\1", title)
+    return f"# {shown}\n\n" if title else ""
+
+
+def split_title(text: str) -> tuple[str, str]:
+    """The title at the head of a Markdown file, and the rest."""
+    found = _MARKDOWN_LINE.match(text)
+    return ("", text) if found is None else (_MARKDOWN_ESCAPED.sub(r"\1", found[1]), text[found.end() :])
 
 
 def _name(text: str, ending: str) -> str:

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Meta
 
 from harmonia.messages import Json
-from harmonia.serve.inspector.work_limits import too_large
 from harmonia.serve.responses.items import SLUG
 from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.serve.wire.work_limits import too_large
 
 MOST_TITLE_CHARACTERS: Final = 200
 MOST_TURN_BYTES: Final = 8 * 1024 * 1024

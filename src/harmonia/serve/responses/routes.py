@@ -1,0 +1,50 @@
+"""`/v1/responses` over HTTP, with and without `/v1`."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.admission import Running
+from harmonia.serve.http.body import read_value
+from harmonia.serve.http.endpoints import PREFIXES, Generation, Question
+from harmonia.serve.http.metrics import Metrics
+from harmonia.serve.http.protocols import ResponsesService
+from harmonia.serve.http.request_state import Exchange
+from harmonia.serve.security.identity import Caller
+
+
+def response_routes(service: ResponsesService, settings: Settings, running: Running, metrics: Metrics) -> list[Route]:
+    """The routes. `input_tokens` comes before the ids, because it is not one."""
+    create = Generation(
+        service, settings, running, metrics, lambda caller: caller.dialect == "open-responses", is_named=True
+    )
+
+    async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
+        with running.place(exchange):
+            return await service.input_tokens(await read_value(exchange, settings.limits), caller)
+
+    async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
+        return await service.retrieve(response_id, caller, exchange.query())
+
+    async def delete(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
+        return await service.delete(response_id, caller)
+
+    async def cancel(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
+        return await service.cancel(response_id, caller)
+
+    async def input_items(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
+        return await service.input_items(response_id, caller, exchange.query())
+
+    routes: list[Route] = []
+    for prefix in PREFIXES:
+        one = prefix + "/responses/{id}"
+        routes += [
+            Route(prefix + "/responses", create, methods=["POST"]),
+            Route(prefix + "/responses/input_tokens", Question(running, count_input), methods=["POST"]),
+            Route(one, Question(running, retrieve), methods=["GET"]),
+            Route(one, Question(running, delete), methods=["DELETE"]),
+            Route(one + "/cancel", Question(running, cancel), methods=["POST"]),
+            Route(one + "/input_items", Question(running, input_items), methods=["GET"]),
+        ]
+    return routes
