@@ -11,6 +11,7 @@ import ast
 import importlib
 import pkgutil
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -82,10 +83,10 @@ class Expression(NamedTuple):
         return self.name
 
 
-def _modules() -> Iterator[str]:
-    for found in pkgutil.walk_packages([str(_SOURCES)], "harmonia."):
-        if not found.name.endswith("__main__"):
-            yield found.name
+@cache
+def _modules() -> list[str]:
+    found = (module.name for module in pkgutil.walk_packages([str(_SOURCES)], "harmonia."))
+    return [name for name in found if not name.endswith("__main__")]
 
 
 @cache
@@ -106,20 +107,31 @@ def _patterns_in(value: object, name: str) -> Iterator[tuple[str, re.Pattern[Any
             yield from _patterns_in(each, f"{name}[{at}]")  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _use(name: str, module: str) -> tuple[bool, bool]:
-    """Whether all uses of a pattern are anchored, and whether all of them are for the whole text."""
-    kinds: set[str] = set()
-    for each in _modules():
-        if each != module and name.startswith("_"):
-            continue
-        tree = _tree(each)
-        calls = {node.func: len(node.args) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+class Use(NamedTuple):
+    module: str
+    kind: str
+
+
+@cache
+def _uses() -> dict[str, list[Use]]:
+    """By the name of a pattern, which of its methods each module calls."""
+    uses: dict[str, list[Use]] = defaultdict(list)
+    for module in _modules():
+        nodes = list(ast.walk(_tree(module)))
+        calls = {node.func: len(node.args) for node in nodes if isinstance(node, ast.Call)}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 if node.attr in ("pattern", "flags"):
                     continue
                 is_anchored = node.attr in ("match", "fullmatch") and calls.get(node, 1) <= 2
-                kinds.add(node.attr if is_anchored else "search")
+                uses[node.value.id].append(Use(module, node.attr if is_anchored else "search"))
+    return uses
+
+
+def _use(name: str, module: str) -> tuple[bool, bool]:
+    """Whether all uses of a pattern are anchored, and whether all of them are for the whole text."""
+    # A name that is imported is looked at where it is used: all modules.
+    kinds = {use.kind for use in _uses()[name] if use.module == module or not name.startswith("_")}
     if (module, name) in MATCHED:
         kinds.add("match")
     return bool(kinds) and kinds <= {"match", "fullmatch"}, kinds == {"fullmatch"}
@@ -133,7 +145,6 @@ def _expressions() -> Iterator[Expression]:
             for spelled, pattern in _patterns_in(value, name):
                 if id(pattern) not in seen:
                     seen.add(id(pattern))
-                    # A name that is imported is looked at where it is used: all modules.
                     anchored, whole = _use(name, module) if "[" not in spelled else (False, False)
                     yield Expression(f"{module}.{spelled}", pattern, anchored, whole)
         for node, entry, _ in _calls_of_re(module):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
@@ -39,7 +40,6 @@ class Counter:
         source: Any = pattern.pattern
         source = source.decode("latin-1") if isinstance(source, bytes) else source
         self._tree: Any = parsed(source, pattern.flags)
-        self._classes: dict[int, Callable[[str], bool]] = {}
         self._groups: dict[int, tuple[int, int]] = {}
 
     def search(self, *, anchored: bool, whole: bool) -> int:
@@ -73,7 +73,7 @@ class Counter:
     def _item(self, item: Any, then: Match) -> Match:
         kind, value = item
         if kind in (_NAMES.LITERAL, _NAMES.NOT_LITERAL, _NAMES.ANY, _NAMES.IN):
-            fits = self._fits(item)
+            fits = fits_of(item, self._flags)
 
             def one(at: int) -> int:
                 self._step()
@@ -153,7 +153,7 @@ class Counter:
         least = min(least, CUT_BOUND)
         is_one = len(inner) == 1 and inner[0][0] in (_NAMES.LITERAL, _NAMES.NOT_LITERAL, _NAMES.ANY, _NAMES.IN)
         if is_one:
-            return self._repeat_one(kind, least, most, self._fits(inner[0]), then)
+            return self._repeat_one(kind, least, most, fits_of(inner[0], self._flags), then)
         if kind is _NAMES.POSSESSIVE_REPEAT:
             once = self._sequence(inner, lambda at: at)
 
@@ -225,11 +225,6 @@ class Counter:
 
         return lazy if kind is _NAMES.MIN_REPEAT else greedy
 
-    def _fits(self, item: Any) -> Callable[[str], bool]:
-        if id(item) not in self._classes:
-            self._classes[id(item)] = fits_of(item, self._flags)
-        return self._classes[id(item)]
-
     def _is_at(self, where: Any, at: int) -> bool:
         text, size, lines = self._text, len(self._text), self._flags & re.MULTILINE
         name = str(where)
@@ -244,6 +239,7 @@ class Counter:
         return (before != behind) == (name == "AT_BOUNDARY")
 
 
+@cache
 def parsed(source: str, flags: int) -> Any:
     return parser.parse(source, flags & ~re.DEBUG)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
@@ -254,6 +250,17 @@ def parser_width(tree: Any) -> int:
 
 def fits_of(item: Any, flags: int) -> Callable[[str], bool]:
     """Whether one character is what a literal, a class or a dot takes: asked of `re`, and remembered."""
+    at = (id(item), flags)
+    if at not in _FITS:
+        _FITS[at] = (item, _asks_re(item, flags))
+    return _FITS[at][1]
+
+
+# The item is kept with its answer, so that no other one gets its id.
+_FITS: dict[tuple[int, int], tuple[Any, Callable[[str], bool]]] = {}
+
+
+def _asks_re(item: Any, flags: int) -> Callable[[str], bool]:
     tree: Any = parser.SubPattern(parser.State(), [item])  # pyright: ignore
     compiled = _compiled(tree, flags & (re.IGNORECASE | re.DOTALL | re.ASCII | re.UNICODE))
     known: dict[str, bool] = {}
