@@ -8,18 +8,17 @@ key.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Literal, get_args
 
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines.http import Server, ServerError
 
-NO_ENGINE: Final = "no engine is configured"
-ENGINE_AWAY: Final = "the engine cannot be reached"
-STORE_FAILED: Final = "the store cannot be written"
-STOPPING: Final = "the server is stopping"
-REASONS: Final = (NO_ENGINE, ENGINE_AWAY, STORE_FAILED, STOPPING)
+Reason = Literal[
+    "no engine is configured", "the engine cannot be reached", "the store cannot be written", "the server is stopping"
+]
+NO_ENGINE, ENGINE_AWAY, STORE_FAILED, STOPPING = get_args(Reason)
 
 PATIENCE_S: Final = 3.0
 # Sent by a proxy whose engine is gone, and by an engine that is still loading its model.

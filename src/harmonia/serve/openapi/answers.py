@@ -1,500 +1,481 @@
-"""The schemas of what the server answers. They name what a client may rely on; there may be more fields than these."""
+"""The bodies that the server sends, as structs: the OpenAPI document is generated from them.
+
+They name the fields a client may rely on; a body may have more. A field with a default may be absent. Nothing is
+encoded from these structs: the tests compare them with what the server really sends.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Any, Literal
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from harmonia.errors import Position
+from harmonia.history.alignment import Aligned
+from harmonia.inspection.schema_costs import SchemaCost
+from harmonia.inspection.spellings import TypedSpelling
+from harmonia.inspection.trace import ChannelCount, TracedTurn
+from harmonia.interchange import Lossy
 from harmonia.messages import Json
-from harmonia.serve.models.readiness import REASONS
-from harmonia.serve.openapi.shapes import (
-    ANY_OBJECT,
-    BOOLEAN,
-    COUNT,
-    INTEGER,
-    NUMBER,
-    STRING,
-    described,
-    listed,
-    one_of,
-    or_null,
-    record,
-    ref,
-)
+from harmonia.renderer import MessageSpan
+from harmonia.serve.inspector.request import SampledEntry
+from harmonia.serve.models.readiness import Reason
+from harmonia.serve.saved_chats.request import Turn
 
-_USAGE_OF_RESPONSES: Final = record(
-    {
-        "input_tokens": COUNT,
-        "input_tokens_details": record({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
-        "output_tokens": COUNT,
-        "output_tokens_details": record({"reasoning_tokens": COUNT}),
-        "total_tokens": COUNT,
-        "harmonia_channels": {
-            "type": "object",
-            "additionalProperties": COUNT,
-            "description": "What each channel cost, headers and stops included: analysis, commentary, final, "
-            "other; calls are `calls`. Not in the dialect open-responses.",
-        },
-    },
-    ("harmonia_channels",),
-)
-_TEXT_SPAN: Final = record(
-    {"start_token": or_null(COUNT), "end_token": or_null(COUNT), "start_char": COUNT, "end_char": COUNT}
-)
 
-ANSWERS: Final[dict[str, Json]] = {
-    # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    "Error": record(
-        {
-            "error": record(
-                {
-                    "message": described(STRING, "For people. It may change."),
-                    "type": described(STRING, "The kind of error."),
-                    "param": described(or_null(STRING), "The place in the body, such as `input[2].content`."),
-                    "code": described(or_null(STRING), "What went wrong, for programs."),
-                }
-            )
-        },
-        said="The one shape of all errors.",
-    ),
-    "MalformedHarmony": record(
-        {
-            "error": record(
-                {
-                    "message": STRING,
-                    "type": one_of("malformed_harmony"),
-                    "param": or_null(STRING),
-                    "code": described(STRING, "The fault; docs/reference/faults.md explains each."),
-                    "at": ref("Position"),
-                }
-            ),
-            "events": listed(ref("Event"), "What was found before the fault, where events were asked for."),
-        },
-        ("events",),
-        said="The first fault, at which a strict parse stops.",
-    ),
-    "Position": record(
-        {"token": COUNT, "character": COUNT, "message": COUNT, "path": STRING},
-        ("token", "character", "message", "path"),
-        said="Where it is: offsets into the input, an index of a message, a JSON path. Those that are known are set.",
-    ),
-    # ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────
-    "Response": record(
-        {
-            "id": STRING,
-            "object": one_of("response"),
-            "created_at": INTEGER,
-            "completed_at": or_null(INTEGER),
-            "status": one_of("in_progress", "completed", "incomplete", "failed", "cancelled"),
-            "model": STRING,
-            "output": listed(ref("OutputItem"), "What the model said and called, in order."),
-            "error": or_null(record({"code": STRING, "message": STRING})),
-            "incomplete_details": or_null(record({"reason": STRING})),
-            "previous_response_id": or_null(STRING),
-            "usage": or_null(_USAGE_OF_RESPONSES),
-            "store": BOOLEAN,
-            "metadata": or_null(ANY_OBJECT),
-            "warnings": listed(
-                STRING,
-                "What was left out of the request, where that is harmless, and what it demands and nothing assures.",
-            ),
-            "harmonia_reason": described(
-                STRING,
-                "Why the response failed or is incomplete, more exactly than error.code and incomplete_details.reason, "
-                "which have the values that OpenAI's clients know. Not in the dialect open-responses.",
-            ),
-            "harmonia_sampled": listed(
-                ref("SampledEntry"),
-                "The samplings whose output was damaged and mended, or given up, for `/v1/harmony/trace`; where "
-                "`include` has harmonia.encrypted_content. Not in the dialect open-responses.",
-            ),
-        },
-        ("warnings", "harmonia_reason", "harmonia_sampled"),
-        said="A response. It says the settings of its request again.",
-    ),
-    "OutputItem": record(
-        {"type": STRING, "id": STRING, "status": STRING},
-        ("status",),
-        said="A message, reasoning, a call, or the list of an MCP server's tools. Its other fields depend on its type.",
-    ),
-    "DeletedResponse": record({"id": STRING, "object": one_of("response"), "deleted": one_of(True)}),
-    "InputItems": record(
-        {
-            "object": one_of("list"),
-            "data": listed(record({"type": STRING, "id": STRING}, ("type", "id"))),
-            "first_id": or_null(STRING),
-            "last_id": or_null(STRING),
-            "has_more": BOOLEAN,
-        }
-    ),
-    "InputTokens": record({"object": one_of("response.input_tokens"), "input_tokens": COUNT}),
-    # ── Chat Completions ────────────────────────────────────────────────────────────────────────────────────────────
-    "ChatCompletion": record(
-        {
-            "id": STRING,
-            "object": one_of("chat.completion"),
-            "created": INTEGER,
-            "model": STRING,
-            "choices": listed(
-                record(
-                    {
-                        "index": COUNT,
-                        "message": record(
-                            {
-                                "role": one_of("assistant"),
-                                "content": or_null(STRING),
-                                "reasoning": described(or_null(STRING), "Where the operator shows reasoning."),
-                                "tool_calls": listed(ANY_OBJECT),
-                            },
-                            ("reasoning", "tool_calls"),
-                        ),
-                        "finish_reason": STRING,
-                        "logprobs": or_null(ANY_OBJECT),
-                    },
-                    ("logprobs",),
-                )
-            ),
-            "usage": or_null(
-                record({"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT}),
-            ),
-        },
-        ("usage",),
-    ),
-    # ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    "Model": record(
-        {
-            "id": STRING,
-            "object": one_of("model"),
-            "created": INTEGER,
-            "owned_by": STRING,
-            "harmonia": record(
-                {
-                    "engine": described(STRING, "The kind of engine or provider behind the server."),
-                    "speaks_tokens": described(BOOLEAN, "Whether prompts and answers are token ids, not text."),
-                    "takes_tokens": BOOLEAN,
-                    "gives_tokens": BOOLEAN,
-                    "gives_logprobs": BOOLEAN,
-                    "context_tokens": or_null(COUNT),
-                },
-                said="What is not in OpenAI's shape.",
-            ),
-        }
-    ),
-    "ModelList": record({"object": one_of("list"), "data": listed(ref("Model"))}),
-    # ── Harmony ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    "Rendered": record(
-        {
-            "tokens": listed(COUNT),
-            "text": described(or_null(STRING), "The prompt as text; null where somebody typed a special token."),
-            "text_error": described(ANY_OBJECT, "Why there is no text."),
-            "spans": listed(
-                record(
-                    {
-                        "message": COUNT,
-                        "start_token": COUNT,
-                        "body_token": COUNT,
-                        "stop_token": COUNT,
-                        "end_token": COUNT,
-                    }
-                ),
-                "Where each message lies: header, body and stop token, each from one offset to the next.",
-            ),
-            "losses": listed(ANY_OBJECT, "What the schemas of tools say that the prompt does not."),
-            "mask": listed(one_of(0, 1), "For training: which tokens the model is to learn."),
-            "format": described(STRING, "What the conversation was taken for."),
-            "conversion_losses": listed(
-                record({"path": STRING, "what": STRING, "why": STRING}), "What of the body has no place in a prompt."
-            ),
-            "counts": record(
-                {
-                    "messages": COUNT,
-                    "tokens": COUNT,
-                    "header": COUNT,
-                    "body": COUNT,
-                    "stop": COUNT,
-                    "next_header": COUNT,
-                }
-            ),
-        },
-        ("text_error", "mask"),
-    ),
-    "ParsedMessage": record(
-        {
-            "role": STRING,
-            "name": or_null(STRING),
-            "channel": or_null(STRING),
-            "recipient": or_null(STRING),
-            "content_type": or_null(STRING),
-            "content": STRING,
-            "stop": described(or_null(STRING), "What ended it; null where it was cut off."),
-            "source": one_of("tokens", "text", "stripped"),
-            "trust": described(STRING, "How certain the header is: certain, repaired or guessed."),
-            "forged": described(BOOLEAN, "Whether the model wrote it in the name of another role."),
-            "faults": listed(STRING, "The codes of what is wrong with it."),
-            "spans": record({"header": _TEXT_SPAN, "body": _TEXT_SPAN}),
-        }
-    ),
-    "Diagnostic": record(
-        {
-            "code": STRING,
-            "message": STRING,
-            "found": STRING,
-            "at": ref("Position"),
-            "repair": described(STRING, "What a tolerant parse does about it."),
-            "strict": described(STRING, "What a strict parse does."),
-        },
-        said="A fault. docs/reference/faults.md explains each code.",
-    ),
-    "Event": record({"type": STRING}, said="What happened, in order; docs/concepts/parsing.md lists the types."),
-    "Parsed": record(
-        {
-            "input": one_of("tokens", "text", "stripped", "sse"),
-            "notes": listed(STRING, "What is odd about the input."),
-            "messages": listed(ref("ParsedMessage")),
-            "parts": listed(ANY_OBJECT, "think, tool_call and text, for a user interface."),
-            "events": listed(ref("Event")),
-            "normalized": listed(ANY_OBJECT),
-            "diagnostics": listed(ref("Diagnostic"), "The first faults."),
-            "diagnostics_total": described(COUNT, "How many there are."),
-        },
-        ("messages", "parts", "events", "normalized"),
-        said="One of messages, parts, events and normalized, as the request says.",
-    ),
-    "Inspected": record(
-        {
-            "input": one_of("tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"),
-            "taken_for": described(STRING, "What the input was taken for, in words."),
-            "documents": described(
-                record({"count": COUNT, "at": COUNT, "titles": listed(STRING, "Those of the first thousand.")}),
-                "Where the input has several conversations: how many, and which one this is.",
-            ),
-            "conversion_losses": listed(STRING, "What had no place when a conversation was read."),
-            "notes": listed(STRING, "What is odd about the input."),
-            "characters": COUNT,
-            "tokens": COUNT,
-            "counts_are_exact": described(BOOLEAN, "False for text, whose tokens are those it would be encoded to."),
-            "messages": listed(
-                {
-                    "allOf": [
-                        ref("ParsedMessage"),
-                        record(
-                            {
-                                "index": COUNT,
-                                "flags": listed(STRING, "What there is to say about it, in words."),
-                                "skipped": listed(STRING, "Input that is inside it and no part of its text."),
-                                "tokens": record({"header": COUNT, "body": COUNT, "stop": COUNT}),
-                                "ids": record(
-                                    {"header": listed(INTEGER), "body": listed(INTEGER), "stop": listed(INTEGER)}
-                                ),
-                            },
-                            ("ids",),
-                        ),
-                    ]
-                }
-            ),
-            "outside": listed(
-                record({"text": STRING, "start_char": COUNT, "tokens": COUNT, "ids": listed(INTEGER)}, ("ids",)),
-                "Part of no message.",
-            ),
-            "turns": listed(
-                record(
-                    {"stop": or_null(STRING), "hidden_because": or_null(STRING), "messages": COUNT, "outside": COUNT}
-                ),
-                "The ends of turns, each with how many messages and pieces outside of messages stand before it.",
-            ),
-            "channels": listed(
-                record(
-                    {
-                        "channel": STRING,
-                        "messages": COUNT,
-                        "tokens": COUNT,
-                        "header": COUNT,
-                        "body": COUNT,
-                        "stop": COUNT,
-                        "share": NUMBER,
-                    }
-                ),
-                "What each channel cost.",
-            ),
-            "diagnostics": listed(
-                {
-                    "allOf": [
-                        ref("Diagnostic"),
-                        record(
-                            {
-                                "explanation": described(STRING, "What is wrong about it."),
-                                "excerpt": or_null(record({"line": STRING, "marker": STRING})),
-                                "hint": or_null(STRING),
-                            }
-                        ),
-                    ]
-                },
-                "The first faults.",
-            ),
-            "diagnostics_total": described(COUNT, "How many there are."),
-            "strict": described(
-                or_null(record({"code": STRING, "message": STRING, "at": ref("Position")})),
-                "What a strict parse would stop at; null where it would not stop.",
-            ),
-            "token_table": {
-                "type": "object",
-                "additionalProperties": record(
-                    {
-                        "bytes": described(or_null(STRING), "In hexadecimal; null where the id is no token."),
-                        "text": or_null(STRING),
-                        "special": BOOLEAN,
-                    }
-                ),
-                "description": "Every id that occurs in a message.",
-            },
-            "text": described(STRING, "The whole input, special tokens spelled out: what characters are counted in."),
-            "spellings": listed(
-                record(
-                    {
-                        "message": COUNT,
-                        "role": STRING,
-                        "where": described(STRING, "body, or the field of the header."),
-                        "text": STRING,
-                        "start_char": COUNT,
-                        "end_char": COUNT,
-                        "start_token": or_null(COUNT),
-                        "ids": listed(INTEGER),
-                        "became": one_of("text", "special"),
-                        "near": described(BOOLEAN, "Whether it only resembles a spelling."),
-                    }
-                ),
-                "Spellings of control tokens in text that somebody typed, and what they were encoded as.",
-            ),
-            "spellings_note": described(
-                or_null(STRING), "What cannot be told of them: in a text, which control tokens were typed."
-            ),
-            "schemas": listed(
-                record({"tool": STRING, "tokens": COUNT, "share": NUMBER}), "What the declaration of each tool costs."
-            ),
-        },
-        ("documents", "conversion_losses", "token_table", "text", "spellings", "spellings_note", "schemas"),
-    ),
-    "PromptDiff": record(
-        {
-            "before": ref("Inspected"),
-            "after": ref("Inspected"),
-            "shared_prefix": described(COUNT, "How many tokens both begin with."),
-            "before_token": described(or_null(INTEGER), "The first token that differs; null where the prompt ended."),
-            "after_token": or_null(INTEGER),
-            "before_message": described(or_null(COUNT), "The message in which it lies."),
-            "after_message": or_null(COUNT),
-            "dropped_tokens": described(COUNT, "Tokens of the first prompt that cannot be used again."),
-            "added_tokens": described(COUNT, "Tokens of the second prompt that are new."),
-            "is_extension": described(BOOLEAN, "Whether the second only goes on where the first ended."),
-            "rows": listed(
-                record(
-                    {
-                        "kind": one_of("same", "changed", "dropped", "added"),
-                        "before": or_null(COUNT),
-                        "after": or_null(COUNT),
-                        "reason": described(or_null(STRING), "Why history's rule drops the message, where it does."),
-                    }
-                ),
-                "The messages of both, side by side.",
-            ),
-        }
-    ),
-    "Replay": record(
-        {
-            "total": described(COUNT, "How many tokens or characters there are."),
-            "unit": one_of("tokens", "characters"),
-            "start": COUNT,
-            "steps": listed(
-                record(
-                    {
-                        "at": COUNT,
-                        "id": or_null(INTEGER),
-                        "text": STRING,
-                        "state": described(one_of("wait", "header", "body"), "Where the parser is behind it."),
-                        "message": described(or_null(COUNT), "The message that is being read."),
-                        "channel": or_null(STRING),
-                        "recipient": or_null(STRING),
-                        "pending": described(STRING, "The end of what the parser holds back."),
-                        "events": listed(ref("Event")),
-                    }
-                )
-            ),
-            "closing": described(
-                or_null(listed(ref("Event"))), "What the end of the stream says; null where the steps do not reach it."
-            ),
-        }
-    ),
-    "TurnTrace": described(
-        {
-            "allOf": [
-                ref("Inspected"),
-                record(
-                    {
-                        "prompt_tokens": described(COUNT, "How many of the tokens are the prompt."),
-                        "left_out": described(
-                            or_null(record({"messages": COUNT, "tokens": COUNT})), "Reasoning that is hidden here."
-                        ),
-                        "faults": listed(STRING, "The codes of the faults that the samplings had, as `sampled` says."),
-                    }
-                ),
-            ]
-        },
-        "An inspection of a turn: the prompt, and what was sampled behind it.",
-    ),
-    "ServerInfo": record(
-        {
-            "object": one_of("harmonia.server"),
-            "version": STRING,
-            "models": listed(STRING, "The names of the model; the first is the one that answers have."),
-            "engine": described(or_null(STRING), "The kind of engine or provider behind the server."),
-            "context_tokens": or_null(COUNT),
-            "speaks_tokens": described(BOOLEAN, "Whether prompts and answers are token ids, not text."),
-            "analysis": described(one_of("hidden", "shown"), "Whether reasoning is part of answers."),
-            "guessed": described(one_of("hidden", "shown"), "Whether text without a known channel is."),
-            "calls": described(one_of("certain", "unverified"), "Whether calls that were read from text are run."),
-            "mcp_servers": listed(
-                record(
-                    {
-                        "label": STRING,
-                        "tools": listed(
-                            record(
-                                {
-                                    "name": STRING,
-                                    "description": or_null(STRING),
-                                    "parameters": described({}, "A JSON Schema of the arguments."),
-                                    "approval": described(one_of("run", "ask"), "Whether the client is asked first."),
-                                }
-                            )
-                        ),
-                        "error": described(or_null(STRING), "Why the server is not there; null where it is."),
-                    }
-                ),
-                "The MCP servers of the operator.",
-            ),
-        }
-    ),
-    "Tokenized": record(
-        {
-            "count": COUNT,
-            "tokens": listed(COUNT),
-            "pieces": listed(
-                record(
-                    {
-                        "id": COUNT,
-                        "bytes": described(STRING, "In hexadecimal."),
-                        "text": STRING,
-                        "special": BOOLEAN,
-                    }
-                )
-            ),
-        },
-        ("tokens", "pieces"),
-    ),
-    "Detokenized": record({"text": STRING, "bytes": described(STRING, "In hexadecimal.")}),
-    # ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────
-    "Server": record(
-        {"server": one_of("harmonia"), "docs": STRING, "openapi": STRING, "api": STRING, "page": or_null(STRING)}
-    ),
-    "Health": record({"status": one_of("ok"), "server": one_of("harmonia")}),
-    "Ready": record({"status": one_of("ready")}),
-    "NotReady": record({"status": one_of("not ready"), "because": one_of(*REASONS)}),
-}
+class Answer(msgspec.Struct):
+    pass
+
+
+def doc(text: str) -> Meta:
+    return Meta(description=text)
+
+
+Count = Annotated[int, Meta(ge=0)]
+MaybeCount = Count | None
+Text = str | None
+TrueOnly = Annotated[bool, Meta(extra_json_schema={"const": True})]
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ErrorDetails(Answer):
+    message: Annotated[str, doc("For people. The wording may change.")]
+    type: Annotated[str, doc("The kind of error.")]
+    param: Annotated[Text, doc("The place in the body, such as `input[2].content`.")]
+    code: Annotated[Text, doc("What went wrong, for programs.")]
+
+
+class Error(Answer):
+    """The shape of every error."""
+
+    error: ErrorDetails
+
+
+class Event(Answer):
+    """A parser event; docs/concepts/parsing.md lists the types."""
+
+    type: str
+
+
+class Fault(Answer):
+    code: Annotated[str, doc("The fault; docs/reference/faults.md explains each code.")]
+    message: str
+    at: Position
+
+
+class FaultDetails(Fault):
+    type: Literal["malformed_harmony"]
+    param: Text
+
+
+class MalformedHarmony(Answer):
+    """The first fault, at which a strict parse stops."""
+
+    error: FaultDetails
+    events: Annotated[list[Event], doc("The events before the fault, if events were requested.")] = []
+
+
+# ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ResponseUsage(Answer):
+    input_tokens: Count
+    input_tokens_details: Annotated[dict[str, Count], doc("cached_tokens, cache_write_tokens")]
+    output_tokens: Count
+    output_tokens_details: Annotated[dict[str, Count], doc("reasoning_tokens")]
+    total_tokens: Count
+    harmonia_channels: Annotated[
+        dict[str, Count],
+        doc(
+            "Tokens of each channel, headers and stop tokens included: analysis, commentary, final, other, and `calls` "
+            "for tool calls. Absent in the dialect open-responses."
+        ),
+    ] = {}
+
+
+class OutputItem(Answer):
+    """A message, reasoning, a tool call, or the list of an MCP server's tools. Other fields depend on the type."""
+
+    type: str
+    id: str
+    status: str = ""
+
+
+class ResponseError(Answer):
+    code: str
+    message: str
+
+
+class IncompleteDetails(Answer):
+    reason: str
+
+
+class Response(Answer):
+    """A response. It also repeats the settings of its request."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    completed_at: int | None
+    status: Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+    model: str
+    output: Annotated[list[OutputItem], doc("The output of the model and of server tools, in order.")]
+    error: ResponseError | None
+    incomplete_details: IncompleteDetails | None
+    previous_response_id: Text
+    usage: ResponseUsage | None
+    store: bool
+    metadata: Json | None
+    warnings: Annotated[
+        list[str], doc("Parts of the request that were ignored harmlessly, and constraints that nothing enforces.")
+    ] = []
+    harmonia_reason: Annotated[
+        str,
+        doc(
+            "Why the response failed or is incomplete, more exactly than error.code and incomplete_details.reason, "
+            "which use the values that OpenAI's clients know. Absent in the dialect open-responses."
+        ),
+    ] = ""
+    harmonia_sampled: Annotated[
+        list[SampledEntry],
+        doc(
+            "Samplings whose output was repaired or discarded, for `/v1/harmony/trace`; present if `include` has "
+            "harmonia.encrypted_content. Absent in the dialect open-responses."
+        ),
+    ] = []
+
+
+class DeletedResponse(Answer):
+    id: str
+    object: Literal["response"]
+    deleted: TrueOnly
+
+
+class ListedItem(Answer):
+    type: str = ""
+    id: str = ""
+
+
+class InputItems(Answer):
+    object: Literal["list"]
+    data: list[ListedItem]
+    first_id: Text
+    last_id: Text
+    has_more: bool
+
+
+class InputTokens(Answer):
+    object: Literal["response.input_tokens"]
+    input_tokens: Count
+
+
+# ── Chat Completions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class CompletionMessage(Answer):
+    role: Literal["assistant"]
+    content: Text
+    reasoning: Annotated[Text, doc("Present if the operator shows reasoning.")] = None
+    tool_calls: list[Json] = []
+
+
+class CompletionChoice(Answer):
+    index: Count
+    message: CompletionMessage
+    finish_reason: str
+    logprobs: Json | None = None
+
+
+class CompletionUsage(Answer):
+    prompt_tokens: Count
+    completion_tokens: Count
+    total_tokens: Count
+
+
+class ChatCompletion(Answer):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: CompletionUsage | None = None
+
+
+# ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ModelCapabilities(Answer):
+    """Fields that OpenAI's model object does not have."""
+
+    engine: Annotated[str, doc("The kind of engine or provider.")]
+    speaks_tokens: Annotated[bool, doc("Whether prompts and completions are token ids, not text.")]
+    takes_tokens: bool
+    gives_tokens: bool
+    gives_logprobs: bool
+    context_tokens: MaybeCount
+
+
+class Model(Answer):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    harmonia: ModelCapabilities
+
+
+class ModelList(Answer):
+    object: Literal["list"]
+    data: list[Model]
+
+
+# ── Harmony ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rendered(Answer):
+    tokens: list[Count]
+    text: Annotated[Text, doc("The prompt as text; null if a typed text spells a special token.")]
+    spans: Annotated[list[MessageSpan], doc("Where each message's header, body and stop token begin and end.")]
+    losses: Annotated[list[Json], doc("Parts of tool schemas that the prompt does not express.")]
+    format: Annotated[str, doc("The detected format of the conversation.")]
+    conversion_losses: Annotated[list[Lossy], doc("Parts of the body that a prompt cannot express.")]
+    counts: dict[str, Count]
+    text_error: Annotated[Json, doc("Why there is no text.")] = {}
+    mask: Annotated[list[Literal[0, 1]], doc("For training: which tokens the model should learn.")] = []
+
+
+class ParsedMessage(Answer):
+    role: str
+    name: Text
+    channel: Text
+    recipient: Text
+    content_type: Text
+    content: str
+    stop: Annotated[Text, doc("The token that ended it; null if it was cut off.")]
+    source: Literal["tokens", "text", "stripped"]
+    trust: Annotated[str, doc("How certain the header is: certain, repaired or guessed.")]
+    forged: Annotated[bool, doc("Whether the model wrote it in the name of another role.")]
+    faults: Annotated[list[str], doc("Codes of the faults in this message.")]
+    spans: Annotated[
+        dict[str, dict[str, MaybeCount]], doc("`header` and `body`: start and end, tokens and characters.")
+    ]
+
+
+class Diagnostic(Fault):
+    found: str
+    repair: Annotated[str, doc("What a tolerant parse does about it.")]
+    strict: Annotated[str, doc("What a strict parse does about it.")]
+
+
+class Parsed(Answer):
+    """Has one of messages, parts, events and normalized, as requested."""
+
+    input: Literal["tokens", "text", "stripped", "sse"]
+    notes: Annotated[list[str], doc("Remarks about the input.")]
+    diagnostics: Annotated[list[Diagnostic], doc("The first faults.")]
+    diagnostics_total: Annotated[Count, doc("The number of all faults.")]
+    messages: list[ParsedMessage] = []
+    parts: Annotated[list[Json], doc("think, tool_call and text, for a user interface.")] = []
+    events: list[Event] = []
+    normalized: list[Json] = []
+
+
+class InspectedMessage(ParsedMessage):
+    index: Count
+    flags: Annotated[list[str], doc("Remarks about the message.")]
+    skipped: Annotated[list[str], doc("Input inside the message that is not part of its text.")]
+    tokens: Annotated[dict[str, Count], doc("Of `header`, `body` and `stop`.")]
+    ids: dict[str, list[int]] = {}
+
+
+class OutsideText(Answer):
+    text: str
+    start_char: Count
+    tokens: Count
+    ids: list[int] = []
+
+
+class TurnEnd(TracedTurn, frozen=True):
+    messages: Count
+    outside: Count
+
+
+class ExplainedDiagnostic(Diagnostic):
+    explanation: Annotated[str, doc("What is wrong.")]
+    excerpt: dict[str, str] | None
+    hint: Text
+
+
+class TableToken(Answer):
+    bytes: Annotated[Text, doc("Hexadecimal; null if the id is not a token.")]
+    text: Text
+    special: bool
+
+
+class Inspected(Answer):
+    input: Literal["tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
+    taken_for: Annotated[str, doc("The detected kind of input, in words.")]
+    notes: Annotated[list[str], doc("Remarks about the input.")]
+    characters: Count
+    tokens: Count
+    counts_are_exact: Annotated[bool, doc("False for text: its tokens are those it would be encoded to.")]
+    messages: list[InspectedMessage]
+    outside: Annotated[list[OutsideText], doc("Text outside of messages.")]
+    turns: Annotated[list[TurnEnd], doc("Ends of turns, with how many messages and texts outside come before each.")]
+    channels: Annotated[list[ChannelCount], doc("The cost of each channel.")]
+    diagnostics: Annotated[list[ExplainedDiagnostic], doc("The first faults.")]
+    diagnostics_total: Annotated[Count, doc("The number of all faults.")]
+    strict: Annotated[Fault | None, doc("The fault at which a strict parse would stop, if any.")]
+    documents: Annotated[
+        Json, doc("If the input has several conversations: `count`, which one this is (`at`), and the first `titles`.")
+    ] = {}
+    conversion_losses: Annotated[list[str], doc("Parts that could not be converted.")] = []
+    token_table: Annotated[dict[str, TableToken], doc("Every token id that occurs in a message.")] = {}
+    text: Annotated[str, doc("The whole input with special tokens spelled out; character offsets refer to it.")] = ""
+    spellings: Annotated[
+        list[TypedSpelling], doc("Control tokens spelled in typed text, and how each spelling was encoded.")
+    ] = []
+    spellings_note: Annotated[Text, doc("What is unknown about the spellings.")] = None
+    schemas: Annotated[list[SchemaCost], doc("The cost of each tool declaration.")] = []
+
+
+class PromptDiff(Answer):
+    before: Inspected
+    after: Inspected
+    shared_prefix: Annotated[Count, doc("The number of tokens that both begin with.")]
+    before_token: Annotated[int | None, doc("The first token that differs; null if the prompt ended.")]
+    after_token: int | None
+    before_message: Annotated[MaybeCount, doc("The message that contains it.")]
+    after_message: MaybeCount
+    dropped_tokens: Annotated[Count, doc("Tokens of the first prompt that cannot be reused.")]
+    added_tokens: Annotated[Count, doc("Tokens of the second prompt that are new.")]
+    is_extension: Annotated[bool, doc("Whether the second prompt only continues the first.")]
+    rows: Annotated[list[Aligned], doc("The messages of both prompts, side by side.")]
+
+
+class TurnTrace(Inspected, kw_only=True):
+    """An inspection of a turn: the prompt, then what was sampled after it."""
+
+    prompt_tokens: Annotated[Count, doc("How many of the tokens are the prompt.")]
+    left_out: Annotated[dict[str, Count] | None, doc("Reasoning that is hidden here.")]
+    faults: Annotated[list[str], doc("Codes of the faults of the samplings, from `sampled`.")]
+
+
+class ServerTool(Answer):
+    name: str
+    description: Text
+    parameters: Annotated[Any, doc("A JSON Schema of the arguments.")]
+    approval: Annotated[Literal["run", "ask"], doc("Whether the client is asked first.")]
+
+
+class McpServer(Answer):
+    label: str
+    tools: list[ServerTool]
+    error: Annotated[Text, doc("Why the MCP server is unavailable; null if it is available.")]
+
+
+class ServerInfo(Answer):
+    object: Literal["harmonia.server"]
+    version: str
+    models: Annotated[list[str], doc("Names of the model; responses have the first.")]
+    engine: Annotated[Text, doc("The kind of engine or provider.")]
+    context_tokens: MaybeCount
+    speaks_tokens: Annotated[bool, doc("Whether prompts and completions are token ids, not text.")]
+    analysis: Annotated[Literal["hidden", "shown"], doc("Whether responses contain reasoning.")]
+    guessed: Annotated[Literal["hidden", "shown"], doc("Whether responses contain text without a known channel.")]
+    calls: Annotated[Literal["certain", "unverified"], doc("Whether calls that were read from text are run.")]
+    mcp_servers: Annotated[list[McpServer], doc("The MCP servers that the operator configured.")]
+
+
+class TokenPiece(Answer):
+    id: Count
+    bytes: Annotated[str, doc("Hexadecimal.")]
+    text: str
+    special: bool
+
+
+class Tokenized(Answer):
+    count: Count
+    tokens: list[Count] = []
+    pieces: list[TokenPiece] = []
+
+
+class Detokenized(Answer):
+    text: str
+    bytes: Annotated[str, doc("Hexadecimal.")]
+
+
+# ── saved chats ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ChatHead(Answer):
+    id: str
+    object: Literal["chat"]
+    title: Annotated[str, doc("Empty if there is neither a title nor a user message to make one from.")]
+    created_at: int
+    updated_at: int
+    leaf: Annotated[Text, doc("The last turn of the branch that is shown.")]
+
+
+class Chat(ChatHead):
+    settings: Annotated[Json, doc("Request settings, as they were sent.")]
+
+
+class WholeChat(Chat):
+    turns: Annotated[list[Turn], doc("In the order they were written.")]
+
+
+class ChatExcerpt(Answer):
+    turn: Text
+    text: str
+
+
+class ListedChat(ChatHead):
+    turns: Annotated[Count, doc("The number of turns.")]
+    excerpt: Annotated[ChatExcerpt | UnsetType, doc("Where the query was found; a null turn is the title.")] = UNSET
+
+
+class ChatList(Answer):
+    object: Literal["list"]
+    data: list[ListedChat]
+    has_more: bool
+    next: Annotated[str, doc("Send it as `after` to continue, even if nothing was found so far.")] = ""
+
+
+class DeletedChat(Answer):
+    id: str
+    object: Literal["chat"]
+    deleted: TrueOnly
+
+
+class ImportedChats(Answer):
+    chats: list[ListedChat]
+    format: Annotated[str, doc("The detected format of the file.")]
+    losses: Annotated[list[str], doc("Parts that could not be imported.")]
+
+
+# ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Server(Answer):
+    server: Literal["harmonia"]
+    docs: str
+    openapi: str
+    api: str
+    page: Text
+
+
+class Health(Answer):
+    status: Literal["ok"]
+    server: Literal["harmonia"]
+
+
+class Ready(Answer):
+    status: Literal["ready"]
+
+
+class NotReady(Answer):
+    status: Literal["not ready"]
+    because: Reason

@@ -1,10 +1,11 @@
-"""The OpenAPI document of the whole server, made of the operations, the structs that read bodies, and the settings.
+"""The OpenAPI document of the server, made from the operations, the structs and the settings.
 
-Pure: the same settings give the same document. It names no engine, no file and no address of the operator's.
+Pure: the same settings give the same document. It names no engine, file or address of the operator's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, Final, cast
@@ -12,42 +13,37 @@ from typing import Any, Final, cast
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, StoreError
 from harmonia.messages import Json
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.openapi.answers import ANSWERS
-from harmonia.serve.openapi.bodies import request_schemas
-from harmonia.serve.openapi.chats import CHAT_ANSWERS, CHAT_OPERATIONS, chat_schemas
+from harmonia.serve.openapi import answers
+from harmonia.serve.openapi.bodies import STRING, components_of, one_of, ref, request_schemas
 from harmonia.serve.openapi.operations import OPERATIONS, Operation
-from harmonia.serve.openapi.shapes import STRING, one_of, ref
 from harmonia.serve.wire.error_responses import api_error_of
 
 _ABOUT: Final = """\
-An OpenAI-compatible server for gpt-oss, which does all of Harmony itself in front of any engine.
+An OpenAI-compatible server for gpt-oss that does all of Harmony itself, in front of any engine.
 
-Every error has one shape, `{"error": {"message", "type", "param", "code"}}`, and every answer the header \
-`x-request-id`, under which the log has more. A request may bring an id of its own in that header."""
+Every error has the shape `{"error": {"message", "type", "param", "code"}}`. Every response has the header \
+`x-request-id`, which the log has too; a request may bring its own id in that header."""
 
-_TAGS: Final = {
-    "Responses": "OpenAI's Responses API, and Open Responses.",
-    "Chat Completions": "OpenAI's Chat Completions API.",
-    "Chats": "The conversations of people, as the page keeps them.",
-    "Models": "What is served.",
-    "Harmony": "The format itself: nothing here asks the model, and nothing is stored.",
-    "Operation": "For whoever runs the server.",
-}
 _STATUSES: Final = {
-    400: "The request is wrong. `param` says where.",
-    401: "An API key is needed, or the one that came is not known.",
-    403: "That is not allowed.",
-    404: "There is no such thing.",
-    408: "The body came too slowly.",
-    413: "There is too much of something.",
-    429: "There is too much to do. Try again.",
+    400: "The request is invalid. `param` says where.",
+    401: "The API key is missing or unknown.",
+    403: "The host, the origin or the operation is not allowed.",
+    404: "Not found.",
+    408: "The body arrived too slowly.",
+    413: "The request exceeds a limit.",
+    429: "The server is busy. Try again.",
     500: "The server, the model or a tool failed. It is not the request's fault.",
     502: "The engine failed.",
-    503: "The engine or the store cannot be reached. Try again.",
-    504: "The engine stopped answering.",
+    503: "The engine or the store is unavailable. Try again.",
+    504: "The engine stopped responding.",
+}
+_PATH_PARAMETERS: Final = {
+    "id": "The id of the response or chat.",
+    "turn": "The id of the turn: `turn_` and letters or digits.",
+    "model": "A name of the model. It may contain slashes.",
 }
 _CLASSES: Final[dict[str, type[HarmonyError]]] = {"serve": InputError, "engine": EngineError, "store": StoreError}
-# Faults of a set-up, which nobody meets over HTTP.
+# Faults of a configuration, which no client meets.
 _NOT_OVER_HTTP: Final = frozenset(
     (
         ErrorCode.SERVE_INVALID_OPTION,
@@ -62,12 +58,17 @@ _SCHEMAS: Final = "#/components/schemas/"
 
 
 def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
-    """The document. `model_names` are the models that there are, if they are known."""
+    """The document. `model_names` are the models, if they are known."""
     paths: dict[str, Json] = {}
-    for operation in (*OPERATIONS, *CHAT_OPERATIONS):
-        paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
+    kinds: list[Any] = [answers.Error]
+    for (tag, _), operations in OPERATIONS.items():
+        for each in operations:
+            paths.setdefault(each.path, {})[each.method] = _operation(each, tag)
+            kinds += [kind for kind in (each.answer, each.other_answer and each.other_answer[1]) if kind is not None]
+    schemas = {**components_of(kinds, defaults=False), **request_schemas(model_names)}
     needs_key = settings.api_key_file is not None
-    document: Json = {
+    about_key = "An API key from `harmonia keys`." if needs_key else "This server needs no key and ignores one."
+    return {
         "openapi": "3.1.0",
         "info": {
             "title": "Harmonia",
@@ -76,14 +77,14 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
             "description": f"{_ABOUT}\n\n{_limits(settings)}",
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": said} for name, said in _TAGS.items()],
+        "tags": [{"name": name, "description": about} for name, about in OPERATIONS],
         "security": [{_KEY: []}] if needs_key else [{}, {_KEY: []}],
         "paths": paths,
         "components": {
-            "schemas": _used({**request_schemas(model_names), **chat_schemas(), **ANSWERS, **CHAT_ANSWERS}, paths),
-            "responses": {_status_name(status): _error(status, said) for status, said in _STATUSES.items()},
+            "schemas": _used(schemas, paths),
+            "responses": {f"Error{status}": _error(status, about) for status, about in _STATUSES.items()},
             "headers": {
-                "RequestId": {"description": "The id of the request, which the log has too.", "schema": STRING},
+                "RequestId": {"description": "The id of the request, also in the log.", "schema": STRING},
                 "RetryAfter": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 0}},
                 "Challenge": {"description": "How to authenticate.", "schema": STRING},
             },
@@ -93,32 +94,22 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
                     "in": "header",
                     "required": False,
                     "schema": {**one_of("openai", "open-responses"), "default": settings.dialect},
-                    "description": "How Responses are written: as OpenAI has it, or as Open Responses has it.",
+                    "description": "How Responses are written: OpenAI's way, or that of Open Responses.",
                 }
             },
-            "securitySchemes": {
-                _KEY: {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "An API key, made by `harmonia keys`."
-                    if needs_key
-                    else "This server asks for no key, and ignores one that is sent.",
-                }
-            },
+            "securitySchemes": {_KEY: {"type": "http", "scheme": "bearer", "description": about_key}},
         },
     }
-    return document
 
 
 def error_codes() -> list[tuple[int, str, str, str]]:
-    """What may go wrong: the status, the type, the code that clients see, and our own, which has a paragraph in
-    docs/reference/errors.md."""
+    """All errors: status, type, the code that clients see, and our code, which docs/reference/errors.md explains."""
     rows: list[tuple[int, str, str, str]] = []
     for code in ErrorCode:
         kind = _CLASSES.get(code.value.partition(".")[0])
         if kind is not None and code not in _NOT_OVER_HTTP:
-            problem = api_error_of(kind(code, ""))
-            rows.append((problem.status, problem.type, problem.code, code.value))
+            error = api_error_of(kind(code, ""))
+            rows.append((error.status, error.type, error.code, code.value))
     return sorted(rows)
 
 
@@ -130,23 +121,19 @@ def _limits(settings: Settings) -> str:
     )
 
 
-def _operation(operation: Operation) -> Json:
-    described: Json = {
-        "operationId": operation.id,
-        "tags": [operation.tag],
-        "summary": operation.summary,
-    }
-    if operation.said:
-        described["description"] = operation.said
-    parameters = list(operation.parameters)
+def _operation(operation: Operation, tag: str) -> Json:
+    described: Json = {"operationId": operation.id, "tags": [tag], "summary": operation.summary}
+    if operation.about:
+        described["description"] = operation.about
+    names: list[str] = re.findall(r"{(\w+)}", operation.path)
+    parameters = [_parameter(name, "path", STRING, _PATH_PARAMETERS[name]) for name in names]
+    parameters += [_parameter(name, "query", schema, about) for name, schema, about in operation.query]
     if operation.has_dialect:
         parameters.append({"$ref": "#/components/parameters/Dialect"})
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        content: Json = {"schema": ref(operation.body)}
-        if operation.example is not None:
-            content["example"] = operation.example
+        content = {"schema": ref(operation.body), "example": operation.example}
         described["requestBody"] = {"required": True, "content": {"application/json": content}}
     described["responses"] = _responses(operation)
     if operation.is_open:
@@ -154,46 +141,42 @@ def _operation(operation: Operation) -> Json:
     return described
 
 
+def _parameter(name: str, place: str, schema: Json, about: str) -> Json:
+    return {"name": name, "in": place, "required": place == "path", "schema": schema, "description": about}
+
+
 def _responses(operation: Operation) -> Json:
     schema = STRING if operation.media_type != "application/json" else {"type": "object"}
-    content: Json = {operation.media_type: {"schema": ref(operation.answer) if operation.answer else schema}}
+    content: Json = {operation.media_type: {"schema": ref(operation.answer.__name__) if operation.answer else schema}}
     if operation.streams:
         content["text/event-stream"] = {"schema": STRING}
-    responses: dict[int, Json] = {200: _answer(operation.answer_said, content)}
+    responses: dict[int, Json] = {200: _answer(operation.answer_about, content)}
     for status in operation.statuses:
-        responses[status] = {"$ref": f"#/components/responses/{_status_name(status)}"}
-    for status, name, said in operation.further:
-        responses[status] = _answer(said, {"application/json": {"schema": ref(name)}})
+        responses[status] = {"$ref": f"#/components/responses/Error{status}"}
+    if operation.other_answer is not None:
+        status, kind, about = operation.other_answer
+        responses[status] = _answer(about, {"application/json": {"schema": ref(kind.__name__)}})
     return {str(status): responses[status] for status in sorted(responses)}
 
 
-def _answer(said: str, content: Json, **headers: str) -> Json:
-    return {"description": said, "headers": _headers(**headers), "content": content}
+def _answer(about: str, content: Json, **headers: str) -> Json:
+    named = {"x-request-id": "RequestId", **headers}
+    references = {name: {"$ref": f"#/components/headers/{component}"} for name, component in named.items()}
+    return {"description": about, "headers": references, "content": content}
 
 
-def _error(status: int, said: str) -> Json:
+def _error(status: int, about: str) -> Json:
     headers: dict[str, str] = {}
     if status in (429, 503):
         headers["retry-after"] = "RetryAfter"
     if status == 401:
         headers["www-authenticate"] = "Challenge"
-    return _answer(said, {"application/json": {"schema": ref("Error")}}, **headers)
-
-
-def _headers(**further: str) -> Json:
-    return {
-        name: {"$ref": f"#/components/headers/{component}"}
-        for name, component in {"x-request-id": "RequestId", **further}.items()
-    }
-
-
-def _status_name(status: int) -> str:
-    return f"Error{status}"
+    return _answer(about, {"application/json": {"schema": ref("Error")}}, **headers)
 
 
 def _used(schemas: dict[str, Json], *roots: Any) -> dict[str, Json]:
-    """Those that something refers to."""
-    wanted = {"Error"}
+    """The schemas that something refers to."""
+    wanted = {"Error", "ErrorDetails"}
     todo: list[Any] = list(roots)
     while todo:
         for name in _references(todo.pop()):
@@ -204,14 +187,13 @@ def _used(schemas: dict[str, Json], *roots: Any) -> dict[str, Json]:
 
 
 def _references(value: Any) -> Iterator[str]:
-    todo: list[Any] = [value]
-    while todo:
-        found = todo.pop()
-        if isinstance(found, dict):
-            entries = cast(Json, found)
-            target = entries.get("$ref")
-            if isinstance(target, str) and target.startswith(_SCHEMAS):
-                yield target.removeprefix(_SCHEMAS)
-            todo += entries.values()
-        elif isinstance(found, list):
-            todo += cast("list[Any]", found)
+    if isinstance(value, dict):
+        entries = cast(Json, value)
+        target = entries.get("$ref")
+        if isinstance(target, str) and target.startswith(_SCHEMAS):
+            yield target.removeprefix(_SCHEMAS)
+        for each in entries.values():
+            yield from _references(each)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _references(each)
