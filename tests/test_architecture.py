@@ -17,6 +17,7 @@ PACKAGE = Path(harmonia.__file__).parent
 # The order of the corridor. A room may import the rooms before it, and everybody may import `errors`.
 ROOMS = (
     "errors",
+    "json_codec",
     "vocabulary",
     "provenance",
     "messages",

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from harmonia import Conversation, DeveloperContent, Message, Renderer, ToolDescription, render
-from harmonia.messages import Content
 from harmonia.renderer import freeze, packing
 
 
@@ -58,9 +57,9 @@ def test_a_frozen_message_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     packed: list[object] = []
     pack = packing.pack
 
-    def counted(contents: tuple[Content, ...], *, has_functions: bool) -> bytes:
+    def counted(contents: object) -> bytes:
         packed.append(contents)
-        return pack(contents, has_functions=has_functions)
+        return pack(contents)
 
     monkeypatch.setattr(packing, "pack", counted)
     for index in range(5):

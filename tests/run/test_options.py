@@ -121,7 +121,7 @@ def test_a_response_format_is_taken_as_openai_writes_it(given: Any) -> None:
     ("schema", "path"),
     [
         ({"type": "objekt"}, "$.type"),
-        ({"properties": {"a": {"$ref": "https://example.com/a.json"}}}, "$.properties.a.$ref"),
+        ({"properties": {"a": {"$ref": "https://example.com/a.json"}}}, '$.properties.a["$ref"]'),
         ({"type": "string", "minLength": 3, "maxLength": 2}, "$"),
         (False, "$"),
     ],
@@ -215,6 +215,6 @@ def test_a_strict_tool_whose_reference_leads_nowhere_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         run(ScriptedEngine(final("Hi.")), "Hello", tools=[Tool("count", "Counts.", lost, str, strict=True)])
     assert caught.value.code is ErrorCode.TOOL_INVALID_DEFINITION
-    assert caught.value.at.path == "$.parameters.properties.id.$ref"
+    assert caught.value.at.path == '$.parameters.properties.id["$ref"]'
     found = {**lost, "$defs": {"city": {"type": "string"}}}
     run(ScriptedEngine(final("Hi.")), "Hello", tools=[Tool("count", "Counts.", found, str, strict=True)])

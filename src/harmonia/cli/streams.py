@@ -14,6 +14,7 @@ import msgspec
 from harmonia.cli.options import file_argument, vocabulary_option
 from harmonia.inspection import As, Input, parse_input, read_declared, recognise
 from harmonia.inspection.pasted import AsPasted, Pasted, take
+from harmonia.json_codec import encode_any
 from harmonia.messages import Role
 from harmonia.parser import Mode, Parsed, Tools
 from harmonia.parser.tools import DeclaredTool
@@ -152,12 +153,7 @@ def run_parser(taken: Input, reading: Reading | PastedReading, mode: Mode = "tol
 
 def echo_json_line(value: Any) -> None:
     """A value as JSON on one line, whatever a model wrote: numbers of any size, halves of surrogate pairs."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value, separators=(",", ":"))
-    click.echo(text)
+    click.echo(encode_any(value))
 
 
 def _begins_in_a_header(taken: Input) -> bool:

@@ -21,6 +21,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.families.tool_format import ToolFormat
+from harmonia.json_codec import split_validation_error
 
 # Of a longer name the end is looked at: names may come from requests, and patterns from anybody.
 MAX_NAME_CHARS: Final = 1000
@@ -183,11 +184,10 @@ def _read_profile(table: object, path: str) -> ModelProfile:
     except InputError as error:
         raise InputError(error.code, error.message, Position(path=path)) from None
     except msgspec.ValidationError as error:
-        # msgspec says what is wrong, and where in the table.
-        what, _, inner = str(error).partition(" - at `$")
-        if inner.startswith(".format"):
+        what, inner = split_validation_error(error)
+        if inner.startswith("$.format"):
             what += f"; there are: {', '.join(ToolFormat)}"
-        raise _invalid(name, what, path + inner.rstrip("`")) from None
+        raise _invalid(name, what, path + inner.removeprefix("$")) from None
 
 
 def _no_profiles(given: object) -> InputError:

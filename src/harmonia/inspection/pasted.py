@@ -34,7 +34,8 @@ from harmonia.inspection.saved_streams import Dump, count, looks_like_a_dump, re
 from harmonia.interchange.documents import Object
 from harmonia.interchange.formats import format_named, recognise_value
 from harmonia.interchange.markdown import looks_like_markdown
-from harmonia.interchange.values import Lossy, encode_json
+from harmonia.interchange.values import Lossy
+from harmonia.json_codec import encode_json
 from harmonia.messages import Conversation
 from harmonia.parser.stripped import looks_stripped
 from harmonia.renderer import Renderer

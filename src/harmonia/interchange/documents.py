@@ -7,7 +7,8 @@ from typing import Any, NoReturn, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.canonical import Texts
-from harmonia.interchange.values import Lossy, encode_json
+from harmonia.interchange.values import Lossy
+from harmonia.json_codec import encode_json
 from harmonia.parser.arguments import read_json
 
 Object = Mapping[str, Any]

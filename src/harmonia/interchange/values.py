@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.json_codec import encode_json
 from harmonia.messages import Conversation
 
 # Message indices of calls, and the ids that the calls had where they were read.
@@ -76,23 +75,3 @@ class Format:
     read: Callable[[Any], Imported]
     write: Write
     keeps_call_ids: bool = False
-
-
-def encode_json(value: object, *, indent: int | None = None) -> str:
-    """A JSON value as text: numbers of any size, and nothing that JSON or UTF-8 cannot say."""
-    try:
-        # Not msgspec's encoder: it has no integers of more than 64 bits, and writes null for infinity.
-        separators = (",", ": ") if indent else (",", ":")
-        text = json.dumps(value, ensure_ascii=False, separators=separators, allow_nan=False, indent=indent)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
-    return refuse_surrogates(text)
-
-
-def refuse_surrogates(text: str) -> str:
-    """The text, if it can be written at all."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "a text has half of a surrogate pair") from error
-    return text

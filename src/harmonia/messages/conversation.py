@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Self, cast, overload
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.json_codec import encode_json
 from harmonia.messages.contents import Json, Role
 from harmonia.messages.exchanges import CallName, is_forged, results_as_messages
 from harmonia.messages.message import Message, from_wire
-from harmonia.messages.wire import JSON_DECODER, WireConversation, WireMessage, convert, decode, encode_json
+from harmonia.messages.wire import JSON_DECODER, WireConversation, WireMessage, convert, decode
 
 
 @dataclass(frozen=True, slots=True, init=False)

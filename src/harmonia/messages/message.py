@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.json_codec import encode_json
 from harmonia.messages.contents import (
     CONTENT_KINDS,
     Author,
@@ -28,7 +29,6 @@ from harmonia.messages.wire import (
     content_to_dict,
     convert,
     decode,
-    encode_json,
 )
 from harmonia.provenance import Origin, Sampled, Span
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TypeVar
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import split_validation_error
 from harmonia.messages.contents import Content, DeveloperContent, Json, Role, SystemContent
 
 
@@ -50,18 +50,6 @@ def _to_builtins(value: object) -> Any:
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
 
 
-def encode_json(value: Json) -> str:
-    try:
-        # Not msgspec's encoder: it has no integers of more than 64 bits, and writes null for infinity.
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "a text has half of a surrogate pair") from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
-    return text
-
-
 def convert(value: object, type_: type[T]) -> T:
     try:
         return msgspec.convert(value, type_)
@@ -81,9 +69,8 @@ def decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _invalid_value(error: msgspec.ValidationError) -> InputError:
-    # msgspec ends its sentence with " - at `$.messages[0].role`".
-    sentence, _, path = str(error).partition(" - at `")
-    return InputError(ErrorCode.MESSAGES_INVALID_VALUE, sentence, Position(path=path.rstrip("`") or "$"))
+    message, path = split_validation_error(error)
+    return InputError(ErrorCode.MESSAGES_INVALID_VALUE, message, Position(path=path))
 
 
 def _position_of(error: Exception, text: str | bytes) -> Position:

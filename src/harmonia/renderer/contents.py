@@ -8,10 +8,10 @@ A content is a list of sections with a blank line between them. The reference ha
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import encode_json
 from harmonia.messages import DeveloperContent, Namespaces, ResponseFormat, SystemContent
 from harmonia.schema import Loss, declare_namespace
 from harmonia.schema.documents import as_json
@@ -99,15 +99,7 @@ def _response_format(response_format: ResponseFormat, path: str) -> str:
         raise InputError(
             ErrorCode.MESSAGES_INVALID_VALUE, f"the name {name!r} has more than one line", Position(path=f"{path}.name")
         )
-    try:
-        # Not msgspec's encoder, which has no integers of more than 64 bits.
-        document = as_json(response_format.schema, f"{path}.schema")
-        schema = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError as error:  # NaN and infinity
-        raise InputError(
-            ErrorCode.SCHEMA_INVALID,
-            f"the schema of response format {name!r} is not JSON: {error}",
-            Position(path=f"{path}.schema"),
-        ) from error
+    at = Position(path=f"{path}.schema")
+    schema = encode_json(as_json(response_format.schema, f"{path}.schema"), code=ErrorCode.SCHEMA_INVALID, at=at)
     description = "".join(f"// {line}\n" for line in lines_of(response_format.description or "") if line)
     return f"## {name}\n\n{description}{schema}"

@@ -9,23 +9,19 @@ What is printed depends on nothing that the packed form does not say (see schema
 
 from __future__ import annotations
 
-import json
 import weakref
 from typing import Any, Final
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import pack, split_validation_error, unpack
 from harmonia.messages import Content, DeveloperContent, Message, SystemContent
 
-_BINARY, _JSON = b"b", b"j"
-_WITH_FUNCTIONS, _WITHOUT = b"+", b"-"
-_CONTENTS = list[str | SystemContent | DeveloperContent]
-_DECODER: Final = msgspec.msgpack.Decoder(_CONTENTS)
+_DECODER: Final = msgspec.msgpack.Decoder(list[str | SystemContent | DeveloperContent])
 
-# By the identity of a frozen content: something that lives as long as it does, and its packed forms without functions
-# and with them. A content that is gone takes its entry along.
-_FROZEN: Final[dict[int, tuple[weakref.ref[Any], bytes, bytes]]] = {}
+# By the identity of a frozen content: a weak reference to it, which removes the entry with it, and its packed form.
+_FROZEN: Final[dict[int, tuple[weakref.ref[Any], bytes]]] = {}
 
 
 def freeze(message: Message) -> Message:
@@ -37,47 +33,37 @@ def freeze(message: Message) -> Message:
     content = message.content
     if not isinstance(content, SystemContent | DeveloperContent) or id(content) in _FROZEN:
         return message
-    packed = pack((content,), has_functions=False)
-    (copy,) = unpack(packed)
+    packed = _pack_contents((content,))
+    (copy,) = unpack_contents(packed)
     key = id(copy)
-    reference = weakref.ref(copy, lambda _gone: _FROZEN.pop(key, None))
-    _FROZEN[key] = (reference, packed, pack((copy,), has_functions=True))
+    _FROZEN[key] = (weakref.ref(copy, lambda _gone: _FROZEN.pop(key, None)), packed)
     return message.replace(content=copy)
 
 
-def packed_contents(message: Message, *, has_functions: bool) -> bytes:
-    """All that the text of a message's contents depends on."""
+def packed_contents(message: Message) -> bytes:
+    """Everything that the text of a message's contents depends on, except whether functions are declared."""
     frozen = _FROZEN.get(id(message.content))
-    if frozen is not None:
-        return frozen[2] if has_functions else frozen[1]
-    return pack(message.contents, has_functions=has_functions)
+    return frozen[1] if frozen is not None else _pack_contents(message.contents)
 
 
-def pack(contents: tuple[Content, ...], *, has_functions: bool) -> bytes:
-    flag = _WITH_FUNCTIONS if has_functions else _WITHOUT
+def _pack_contents(contents: tuple[Content, ...]) -> bytes:
     try:
-        try:
-            return _BINARY + flag + msgspec.msgpack.encode(contents)
-        except OverflowError:  # an integer of more than 64 bits
-            return _JSON + flag + json.dumps(msgspec.to_builtins(contents)).encode()
+        return pack(contents)
     except UnicodeEncodeError as error:
         raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "the content has half of a surrogate pair") from error
     except RecursionError as error:
-        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema of the message nests too deep") from error
+        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema in the message is nested too deeply") from error
     except (TypeError, ValueError) as error:
-        raise InputError(ErrorCode.SCHEMA_INVALID, f"a schema of the message is not JSON: {error}") from error
+        raise InputError(ErrorCode.SCHEMA_INVALID, f"a schema in the message is not JSON: {error}") from error
 
 
-def unpack(packed: bytes) -> list[Any]:
-    """The contents again, as values of their own; a value of the wrong type is found, and its path named."""
+def unpack_contents(packed: bytes) -> list[Any]:
+    """The contents again, as new values. A value of the wrong type is an InputError with its path."""
     try:
-        if packed.startswith(_JSON):
-            return msgspec.convert(json.loads(packed[2:]), _CONTENTS)
-        return _DECODER.decode(packed[2:])
+        return unpack(packed, _DECODER)
     except RecursionError as error:
-        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema of the message nests too deep") from error
+        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema in the message is nested too deeply") from error
     except msgspec.ValidationError as error:
-        # msgspec ends its sentence with " - at `$[0].model_identity`".
-        sentence, _, path = str(error).partition(" - at `$")
-        at = Position(path="$.content" + path.rstrip("`"))
+        sentence, path = split_validation_error(error)
+        at = Position(path=f"$.content{path.removeprefix('$')}")
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, sentence, at) from error

@@ -19,7 +19,7 @@ from harmonia.provenance import Sampled
 from harmonia.renderer.contents import declares_functions
 from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.memory import Memory
-from harmonia.renderer.packing import packed_contents, unpack
+from harmonia.renderer.packing import packed_contents, unpack_contents
 from harmonia.renderer.rendered import Piece, Rendered
 from harmonia.renderer.segments import KNOWN_FORMS, CallStop, Form, RecipientSection, segment, stop_token
 from harmonia.vocabulary import CALL, END, RETURN, START, Vocabulary, default_vocabulary
@@ -118,8 +118,11 @@ class Renderer:
         if message.sampled is not None and not form.exact_reference:
             return _piece_as_sampled(message, message.sampled, form)
         content, author = message.content, message.author
-        said = content if isinstance(content, str) else packed_contents(message, has_functions=has_functions)
-        key = (said, author.role, author.name, message.channel, message.recipient, message.content_type, form)
+        # Only contents that are not text read differently where the conversation declares functions.
+        is_text = isinstance(content, str)
+        said = content if is_text else packed_contents(message)
+        declared = has_functions and not is_text
+        key = (said, declared, author.role, author.name, message.channel, message.recipient, message.content_type, form)
         piece = self._memory.get(key)
         if piece is None:
             piece = self._render_new(message, said, form, has_functions=has_functions)
@@ -134,7 +137,7 @@ class Renderer:
                 raise
             # Contents take what callers put in, and a value of the wrong type shows only here. Reading them as JSON
             # finds it and names its path.
-            message = message.replace(content=unpack(said))
+            message = message.replace(content=unpack_contents(said))
             return self._render_message(message, form, has_functions=has_functions)
 
     def _render_message(self, message: Message, form: Form, *, has_functions: bool) -> Piece:

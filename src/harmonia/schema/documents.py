@@ -6,22 +6,21 @@ depends on nothing else; and what JSON cannot say is refused.
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import pack, unpack
 from harmonia.schema.values import Json
+
+_DECODER: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder()
 
 
 def as_json(schema: object, path: str = "$") -> Json:
     """The schema made of dictionaries, lists, texts, numbers, booleans and None only."""
     try:
-        try:
-            document: Any = msgspec.msgpack.decode(msgspec.msgpack.encode(schema))
-        except OverflowError:  # an integer of more than 64 bits
-            document = json.loads(json.dumps(msgspec.to_builtins(schema)))
+        document: Any = unpack(pack(schema), _DECODER)
     except UnicodeEncodeError:
         return schema  # pyright: ignore[reportReturnType] -- half of a surrogate pair is the vocabulary's to refuse
     except RecursionError as error:

@@ -6,15 +6,11 @@ to be told, which is rare; a step is made for every property.
 
 from __future__ import annotations
 
-import re
 from typing import TypeAlias
 
-from harmonia.schema.literals import string_literal
+from harmonia.json_codec import json_path
 
 Place: TypeAlias = "tuple[Place, str | int] | None"
-
-# The names that may follow a dot in a JSON path (RFC 9535, member-name-shorthand); `$defs` is not one of them.
-_SHORTHAND = re.compile(r"[^\W\d]\w*")
 
 
 def steps_to(place: Place) -> tuple[str | int, ...]:
@@ -33,13 +29,4 @@ def place_of(steps: tuple[str | int, ...]) -> Place:
 
 
 def path_text(place: Place, root: str = "$") -> str:
-    """A JSON path such as `$.properties.tags.items` or `$["$defs"].Node`."""
-    text = [root]
-    for step in steps_to(place):
-        if isinstance(step, int):
-            text.append(f"[{step}]")
-        elif _SHORTHAND.fullmatch(step):
-            text.append(f".{step}")
-        else:
-            text.append(f"[{string_literal(step)}]")
-    return "".join(text)
+    return json_path(steps_to(place), root)

@@ -109,7 +109,7 @@ def test_definitions_under_their_new_name_are_checked_in_old_drafts_too() -> Non
         schema: Json = {"$schema": draft, "$ref": "#/%24defs/A~1b", "$defs": definitions}
         with pytest.raises(InputError) as caught:
             compile_schema("t", schema)
-        assert caught.value.at.path == '$.parameters.$defs["A/b"].type'
+        assert caught.value.at.path == '$.parameters["$defs"]["A/b"].type'
 
 
 def test_the_third_drafts_required_is_a_boolean() -> None:

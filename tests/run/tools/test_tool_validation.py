@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from harmonia import ErrorCode, InputError, Position, ToolError
+from harmonia.json_codec import json_path
 from harmonia.run.tools.arguments import compile_schema
-from harmonia.run.tools.schema_errors import json_path, nearest
+from harmonia.run.tools.schema_errors import nearest
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -127,10 +128,10 @@ def test_older_drafts_are_understood(schema: Any, fits: Any, does_not: Any) -> N
         ({"properties": {"a": {"const": {1, 2}}}}, "$.parameters"),
         ({"const": float("nan")}, "$.parameters"),
         (cyclic(), "$.parameters"),
-        ({"$ref": 5}, "$.parameters.$ref"),
-        ({"properties": {"a": {"$ref": ["x"]}}}, "$.parameters.properties.a.$ref"),
-        ({"$schema": "http://["}, "$.parameters.$schema"),
-        ({"items": {"$schema": "http://["}}, "$.parameters.items.$schema"),
+        ({"$ref": 5}, '$.parameters["$ref"]'),
+        ({"properties": {"a": {"$ref": ["x"]}}}, '$.parameters.properties.a["$ref"]'),
+        ({"$schema": "http://["}, '$.parameters["$schema"]'),
+        ({"items": {"$schema": "http://["}}, '$.parameters.items["$schema"]'),
     ],
 )
 def test_what_is_no_schema_is_the_callers_fault(schema: Any, path: str) -> None:

@@ -7,7 +7,6 @@ else; its grammar is written once for each demand and kept, since a server gets 
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections import OrderedDict
 from functools import partial
@@ -17,6 +16,7 @@ import msgspec
 
 from harmonia.events import Header
 from harmonia.grammar import Begun, Demand, GrammarKind, WrittenGrammar, grammar_for
+from harmonia.json_codec import encode_any
 from harmonia.messages import ResponseFormat
 from harmonia.run.constraints.event_buffer import Holds, is_damaged
 from harmonia.run.engines.base import ToolChoice
@@ -100,8 +100,7 @@ _KEPT: Final = _Kept()
 
 async def written_grammar(demand: Demand, kind: GrammarKind, begun: Begun | None = None) -> WrittenGrammar:
     """The grammar of a demand for this kind of engine."""
-    # Not msgspec's encoder: it has no integers of more than 64 bits, and schemas may.
-    document = json.dumps([kind, msgspec.to_builtins(demand), msgspec.to_builtins(begun)])
+    document = encode_any([kind, msgspec.to_builtins(demand), msgspec.to_builtins(begun)])
     key = hashlib.sha256(document.encode()).digest()
     found = _KEPT.find(key)
     if found is None:

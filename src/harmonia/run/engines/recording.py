@@ -31,6 +31,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, Position, StreamError, ToolError
+from harmonia.json_codec import encode_any
 from harmonia.run.engines.base import (
     Alternative,
     Chunk,
@@ -161,15 +162,7 @@ class RecordingEngine:
         await self._engine.close()
 
     def _write(self, line: Json) -> None:
-        self._file.write(_encode(line))
-
-
-def _encode(line: Json) -> bytes:
-    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        self._file.write(encode_any(line).encode() + b"\n")
 
 
 def _describe_request(request: Request) -> Json:

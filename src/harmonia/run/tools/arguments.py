@@ -20,8 +20,9 @@ from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import json_path
 from harmonia.messages import Json
-from harmonia.run.tools.schema_errors import json_path, misfit, nearest_fault, shorten
+from harmonia.run.tools.schema_errors import misfit, nearest_fault, shorten
 from harmonia.schema.work_budget import WorkCancelled, check_cancelled
 
 # Raises a ToolError with TOOL_INVALID_ARGUMENTS where the arguments do not fit, and an InputError where the schema

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, Position, ToolError
+from harmonia.json_codec import json_path
 
 _SHOWN_FAULTS: Final = 3
 _SHOWN_CHARS: Final = 120
 _SHOWN_NAMES: Final = 20
-_WORD: Final = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 class MisfitError(ToolError):
@@ -114,14 +114,6 @@ def _type_of(value: Any) -> str:
 
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def json_path(steps: Iterable[str | int]) -> str:
-    """A JSON path: `$.items[0].name`."""
-    return "$" + "".join(
-        f"[{step}]" if isinstance(step, int) else f".{step}" if _WORD.fullmatch(step) else f"[{json.dumps(step)}]"
-        for step in steps
-    )
 
 
 def nearest(word: str, names: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 
 import msgspec
 
+from harmonia.json_codec import json_path, split_validation_error
 from harmonia.messages import Json
 
 _DATE_TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
@@ -71,8 +72,7 @@ def _msgspec_reader(annotation: Any) -> Reader:
             try:
                 return convert(_with_integers(value))
             except msgspec.ValidationError:
-                reason, _, path = str(error).partition(" - at `")
-                raise Unfit(reason, path.rstrip("`") or "$") from error
+                raise Unfit(*split_validation_error(error)) from error
 
     return Reader(_tidy(schema, orders), {name: _tidy(each, orders) for name, each in definitions.items()}, read)
 
@@ -104,8 +104,7 @@ def _pydantic_reader(annotation: Any) -> Reader:
             return adapter.validate_python(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-            raise Unfit(first["msg"], f"${steps}") from error
+            raise Unfit(first["msg"], json_path(first["loc"])) from error
 
     return Reader(_tidy(schema), {name: _tidy(each) for name, each in definitions.items()}, read)
 

@@ -19,6 +19,7 @@ from typing import Final, Protocol, cast
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
 from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Traits
@@ -41,7 +42,6 @@ from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.wire.custom_formats import check_forms
 from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.schema_errors import locate
 from harmonia.serve.wire.schema_limits import SchemaBudget
@@ -311,7 +311,7 @@ class StartedCompletion:
             for sink in sinks:  # what was said before it
                 for chunk in sink.take():
                     yield StreamEvent(chunk)
-            yield StreamEvent(encode({"error": api_error_of(error).to_dict()}))
+            yield StreamEvent(encode_bytes({"error": api_error_of(error).to_dict()}))
         finally:
             await self._close()
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from harmonia.json_codec import encode_bytes, encode_string
 from harmonia.messages import Json
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.serve.chat_completions.answer import Finished, Logprobs
 from harmonia.serve.chat_completions.tools import CallKind
-from harmonia.serve.wire.json_out import encode, encode_text
 from harmonia.serve.wire.logprobs import write_logprob
 
 
@@ -60,7 +60,7 @@ class ChunkSink:
         if logprobs:
             self._put({"content": text}, logprobs=write_logprobs(logprobs))
         else:
-            self.chunks.append(self._before_content + encode_text(text) + self._behind_content)
+            self.chunks.append(self._before_content + encode_string(text) + self._behind_content)
 
     def take_back_content(self) -> bool:
         return False
@@ -98,12 +98,12 @@ class ChunkSink:
             rest = {"logprobs": None, **_ending(finished, is_older=self._is_older)}
             if finished.unfinished_call is not None:
                 rest["unfinished_call"] = finished.unfinished_call
-        self.chunks.append(self._head + encode(delta) + b"," + encode(rest)[1:-1] + self._tail)
+        self.chunks.append(self._head + encode_bytes(delta) + b"," + encode_bytes(rest)[1:-1] + self._tail)
 
 
 def usage_chunk(envelope: Envelope, endings: Sequence[Finished]) -> bytes:
     """The last chunk, where the client asked for the usage."""
-    return _chunk_head(envelope) + b'"choices":[],"usage":' + encode(write_usage(endings)) + b"}"
+    return _chunk_head(envelope) + b'"choices":[],"usage":' + encode_bytes(write_usage(endings)) + b"}"
 
 
 def _chunk_head(envelope: Envelope) -> bytes:
@@ -115,7 +115,7 @@ def _chunk_head(envelope: Envelope) -> bytes:
     }
     if envelope.service_tier is not None:
         head["service_tier"] = envelope.service_tier
-    return encode(head)[:-1] + b","
+    return encode_bytes(head)[:-1] + b","
 
 
 # ── the completion ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +192,7 @@ def write_completion(envelope: Envelope, choices: Iterable[Json], endings: Seque
         answer["service_tier"] = envelope.service_tier
     if envelope.metadata is not None:
         answer["metadata"] = envelope.metadata
-    return encode(answer)
+    return encode_bytes(answer)
 
 
 def _write_call(id_: str, kind: CallKind, name: str, parts: list[str]) -> Json:

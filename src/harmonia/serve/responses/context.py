@@ -19,6 +19,7 @@ import msgspec
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.history import DOCUMENTED, fit
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message, Role, SystemContent
 from harmonia.run.families.engine import ProfiledEngine
 from harmonia.run.prompt import build, compose
@@ -43,7 +44,6 @@ from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.security.sealed_content import UNBOUND, expires_at, is_unbound
 from harmonia.serve.store import StoredItem
 from harmonia.serve.wire.custom_formats import check_forms
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.schema_limits import SchemaBudget
 from harmonia.serve.wire.trusted_messages import read_messages, write_messages
@@ -360,7 +360,7 @@ def _stored_inputs(given: list[Json], entries: list[Entry]) -> list[StoredItem]:
         if entry.messages is None:
             kept.pop("encrypted_content", None)  # the item says something else, so it is of no use
         sampled = None if entry.messages is None else write_messages(entry.messages)
-        stored.append(StoredItem(id_, encode(kept), sampled))
+        stored.append(StoredItem(id_, encode_bytes(kept), sampled))
     return stored
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.saved_chats.request import REASONING, is_reasoning
-from harmonia.serve.wire.json_out import encode
 
 _MARK: Final = f'{REASONING}"'.encode()
 _WITHOUT_TEXT: Final = ("type", "id", "status", "harmonia_continues", "encrypted_content")
@@ -20,7 +20,7 @@ def visible_item(wire: bytes, settings: Settings) -> bytes:
     if settings.analysis == "shown" or _MARK not in wire:
         return wire
     item: Json = json.loads(wire)  # with integers of any size
-    return encode(without_reasoning_text(item)) if is_reasoning(item) else wire
+    return encode_bytes(without_reasoning_text(item)) if is_reasoning(item) else wire
 
 
 def without_reasoning_text(item: Json) -> Json:

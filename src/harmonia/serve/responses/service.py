@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.responses.context import PreparedRequest
@@ -17,7 +18,6 @@ from harmonia.serve.responses.request import read_request
 from harmonia.serve.responses.stream import StartedResponse
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.store import StoredTurn
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.wire.validation import invalid, unsupported
 
@@ -78,7 +78,7 @@ class Responses:
             await running.stop_and_wait()
         if not await self._service.store.delete(caller.owner, response_id):
             raise _no_response(response_id)
-        return encode({"id": response_id, "object": "response", "deleted": True})
+        return encode_bytes({"id": response_id, "object": "response", "deleted": True})
 
     async def cancel(self, response_id: str, caller: Caller) -> bytes:
         """End a response that is running, and say what it came to. One that has ended stays as it is."""
@@ -109,7 +109,7 @@ class Responses:
             raise _no_response(response_id)
         items = [visible_item(item.wire, self._service.settings) for item in page.items]
         ids = [item.id for item in page.items]
-        head = encode(
+        head = encode_bytes(
             {
                 "object": "list",
                 "first_id": ids[0] if ids else None,
@@ -125,7 +125,7 @@ class Responses:
         async with AsyncExitStack() as stack:
             asked = await PreparedRequest.read(request, caller, self._service, stack)
             count = await asyncio.to_thread(asked.count_tokens)  # a long prompt takes its time
-            return encode({"object": "response.input_tokens", "input_tokens": count})
+            return encode_bytes({"object": "response.input_tokens", "input_tokens": count})
 
     def _owned(self, response_id: str, caller: Caller) -> StartedResponse | None:
         running = self._running.get(response_id)
@@ -140,7 +140,7 @@ class Responses:
 def _encode_turn(turn: StoredTurn, settings: Settings) -> bytes:
     body: Json = json.loads(turn.response.body)
     body["output"] = [json.loads(visible_item(item.wire, settings)) for item in turn.outputs]
-    return encode(body)
+    return encode_bytes(body)
 
 
 def _no_response(response_id: str) -> InputError:

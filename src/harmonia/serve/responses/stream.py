@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
 from harmonia.events import TextDelta
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Message
 from harmonia.parts import call_of
 from harmonia.run.engines.base import Sampling
@@ -37,7 +38,6 @@ from harmonia.serve.responses.writer import ResponseWriter
 from harmonia.serve.security.identity import new_id
 from harmonia.serve.store import Decision, StoredItem, StoredResponse
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.logprobs import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.schema_errors import locate
 from harmonia.serve.wire.trusted_messages import write_messages
@@ -387,7 +387,7 @@ class StartedResponse:
             await store.add_output(self.id, item.index, _stored(item))
             del writer.finished[0]
         if writer.is_over and not self._end_is_stored:
-            await store.finish(self.id, writer.resource["status"], encode({**writer.resource, "output": []}))
+            await store.finish(self.id, writer.resource["status"], encode_bytes({**writer.resource, "output": []}))
             self._end_is_stored = True
 
     def _fail(self, error: Exception) -> list[StreamEvent]:
@@ -438,7 +438,7 @@ class StartedResponse:
 
 
 def _stored(item: OutputItem) -> StoredItem:
-    return StoredItem(item.id, encode(item.wire), write_messages(item.messages) if item.messages else None)
+    return StoredItem(item.id, encode_bytes(item.wire), write_messages(item.messages) if item.messages else None)
 
 
 async def _run_one(waiting: Waiting, tools: ToolSet, *, allow_unverified: bool) -> ToolResult:

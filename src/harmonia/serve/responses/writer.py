@@ -19,6 +19,7 @@ from typing import Final, Literal, cast
 from harmonia.errors import EngineError, ErrorCode, Position, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
 from harmonia.history import call_id
+from harmonia.json_codec import encode_bytes, encode_string
 from harmonia.messages import Json, Message
 from harmonia.parts import call_of, is_visible
 from harmonia.parts.message_parts import ended_as_thought
@@ -46,7 +47,6 @@ from harmonia.serve.security.identity import Dialect
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.json_out import encode, encode_text
 from harmonia.serve.wire.logprobs import write_logprob
 from harmonia.serve.wire.token_usage import Tally
 
@@ -255,7 +255,7 @@ class ResponseWriter:
 
     @property
     def encoded(self) -> bytes:
-        return encode(self.resource)
+        return encode_bytes(self.resource)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -329,11 +329,11 @@ class ResponseWriter:
         if self._shows_logprobs and item.kind == "message" and isinstance(event, TextDelta):
             logprobs = [write_logprob(each) for each in self._tally.logprobs_of(event)]
             item.logprobs += logprobs
-            tail = b',"logprobs":%b}' % encode(logprobs)
+            tail = b',"logprobs":%b}' % encode_bytes(logprobs)
         else:
             tail = item.delta_tail
         # One format, and nothing encoded but the text.
-        data = b'%b%d,"delta":%b%b' % (item.delta_head, sequence, encode_text(text), tail)
+        data = b'%b%d,"delta":%b%b' % (item.delta_head, sequence, encode_string(text), tail)
         return StreamEvent(data, item.delta_type)
 
     def _message_ended(self, message: Message) -> Sequence[StreamEvent]:
@@ -614,11 +614,11 @@ class ResponseWriter:
         if content_index:
             fields["content_index"] = 0
         item.delta_type = name
-        item.delta_head = encode(fields)[:-1] + b',"sequence_number":'
+        item.delta_head = encode_bytes(fields)[:-1] + b',"sequence_number":'
         item.delta_tail = b',"logprobs":[]}' if item.kind == "message" else b"}"
 
     def _event(self, name: str, fields: Json) -> StreamEvent:
-        data = encode({"type": name, "sequence_number": self._sequence, **fields})
+        data = encode_bytes({"type": name, "sequence_number": self._sequence, **fields})
         self._sequence += 1
         return StreamEvent(data, name)
 

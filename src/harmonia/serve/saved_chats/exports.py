@@ -22,6 +22,7 @@ import msgspec
 
 from harmonia.interchange import read_responses, write_markdown
 from harmonia.interchange.settings import leading_system
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message, SystemContent
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.models.server_tools import ServerTool
@@ -31,7 +32,6 @@ from harmonia.serve.saved_chats.titles import write_title
 from harmonia.serve.store import StoredChat, StoredChatTurn
 from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.json_in import MOST_VALUES
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.work_limits import too_large
 
 ENDINGS: Final[dict[ExportFormat, str]] = {
@@ -103,14 +103,14 @@ def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn
             texts = sum(item != before for item, before in zip(bare, said["items"], strict=True))
             if texts:
                 hidden += texts
-                turn = msgspec.structs.replace(turn, body=encode({**said, "items": bare}))
+                turn = msgspec.structs.replace(turn, body=encode_bytes({**said, "items": bare}))
         shown.append(turn)
     return shown, hidden
 
 
 def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:
     """All of it. The turns are written as they are given."""
-    head = encode(
+    head = encode_bytes(
         {
             "format": FORMAT,
             "version": VERSION,

@@ -22,6 +22,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.inspection.pasted import json_fault
 from harmonia.interchange import Imported, Lossy, format_named, recognise, recognise_value, to_responses_body
 from harmonia.interchange.settings import leading_system
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, SystemContent
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.models.server_tools import ServerTool
@@ -44,7 +45,6 @@ from harmonia.serve.saved_chats.titles import clean_title, made_title, split_tit
 from harmonia.serve.security.identity import new_id
 from harmonia.serve.store import StoredChatTurn
 from harmonia.serve.wire.json_in import read_json
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.serve.wire.work_limits import MOST_CHARACTERS, MOST_SPECIALS, count_specials, too_large
 from harmonia.vocabulary import FIRST_SPECIAL
@@ -280,7 +280,7 @@ def _read_own(value: Json) -> Draft:
 
 
 def _stored(turn: Json) -> StoredChatTurn:
-    return StoredChatTurn(turn["id"], turn["parent"], encode(turn))
+    return StoredChatTurn(turn["id"], turn["parent"], encode_bytes(turn))
 
 
 # ── others ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import Meta
 
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.serve.responses.items import SLUG
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.serve.wire.work_limits import too_large
 
@@ -113,7 +113,7 @@ def read_turn(value: Any, path: str = "$") -> tuple[Turn, bytes]:
             invalid("an item needs a type", f"{path}.items[{at}].type")
     check_size(turn.details, MOST_DETAILS_BYTES, f"{path}.details")
     # Not the struct: a number of an item may be larger than its encoder writes.
-    data = encode({**value, "details": turn.details})
+    data = encode_bytes({**value, "details": turn.details})
     if len(data) > MOST_TURN_BYTES:
         too_large(f"the turn has {len(data)} bytes, and {MOST_TURN_BYTES} are allowed", path)
     return turn, data
@@ -126,7 +126,7 @@ def is_reasoning(item: Json) -> bool:
 
 def check_size(value: Json, most: int, path: str) -> bytes:
     """The value as JSON, if it is not too large."""
-    data = encode(value)
+    data = encode_bytes(value)
     if len(data) > most:
         too_large(f"it has {len(data)} bytes, and {most} are allowed", path)
     return data

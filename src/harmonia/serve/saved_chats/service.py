@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast, get_ar
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.serve.saved_chats.exports import (
     ENDINGS,
@@ -50,7 +51,6 @@ from harmonia.serve.saved_chats.search import look_for, words_of
 from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title
 from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.store import ChatChange, ChatLimits, ChatPage, Excerpt, StoredChat, StoredChatTurn, TurnRefusal
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.serve.wire.work_limits import object_of, too_large
@@ -109,7 +109,7 @@ class SavedChats:
         }
         if page.last_id is not None:
             listed["next"] = page.last_id
-        return encode(listed)
+        return encode_bytes(listed)
 
     async def create(self, value: Any, caller: Caller) -> bytes:
         """A new chat without turns."""
@@ -150,7 +150,7 @@ class SavedChats:
         """Delete a chat and everything in it."""
         if not await self._service.store.delete_chat(caller.owner, chat_id):
             raise _no_chat(chat_id)
-        return encode({"id": chat_id, "object": "chat", "deleted": True})
+        return encode_bytes({"id": chat_id, "object": "chat", "deleted": True})
 
     async def put_turn(self, chat_id: str, turn_id: str, value: Any, caller: Caller) -> bytes:
         """Write a turn, or write it anew."""
@@ -163,7 +163,7 @@ class SavedChats:
         written = await self._service.store.put_turn(caller.owner, chat_id, stored, title, now, _LIMITS)
         if written is None:
             raise _no_chat(chat_id)
-        return encode(_listed(written)) if isinstance(written, StoredChat) else _refuse(written)
+        return encode_bytes(_listed(written)) if isinstance(written, StoredChat) else _refuse(written)
 
     async def delete_turn(self, chat_id: str, turn_id: str, caller: Caller) -> bytes:
         """Delete a turn and all that follow it."""
@@ -171,7 +171,7 @@ class SavedChats:
         chat = await self._service.store.delete_turn(caller.owner, chat_id, turn_id, now)
         if chat is None:
             raise InputError(ErrorCode.SERVE_NOT_FOUND, f"there is no turn {turn_id[:100]!r} in such a chat")
-        return encode(_listed(chat))
+        return encode_bytes(_listed(chat))
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,7 +234,7 @@ class SavedChats:
             rendered = replace(rendered, tokens=[*rendered.tokens[:-1], RETURN])
 
         def write() -> bytes:
-            return rendered.text.encode() if format_ == "harmony" else encode(rendered.tokens)
+            return rendered.text.encode() if format_ == "harmony" else encode_bytes(rendered.tokens)
 
         return Exported(await asyncio.to_thread(write), rendered.left_out + lost)
 
@@ -264,7 +264,7 @@ class SavedChats:
         ]
         await self._add(chats)
         listed = [_listed(chat) for chat, _ in chats]
-        return encode({"chats": listed, "format": file.format, "losses": file.losses})
+        return encode_bytes({"chats": listed, "format": file.format, "losses": file.losses})
 
     # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -341,7 +341,7 @@ def _listed(chat: StoredChat, excerpt: Excerpt | None = None) -> Json:
 def _whole(chat: StoredChat) -> bytes:
     listed = _listed(chat)
     del listed["turns"]
-    return encode(listed)[:-1] + b',"settings":' + chat.settings + b"}"
+    return encode_bytes(listed)[:-1] + b',"settings":' + chat.settings + b"}"
 
 
 def _title_from(turns: Sequence[StoredChatTurn]) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from harmonia.errors import NOWHERE, ErrorCode, InputError, Position
+from harmonia.json_codec import json_path
 
 # A value takes some 60 bytes of memory where its text may take two; without this limit a body of `[],[],…` becomes
 # thirty times its size.
@@ -32,7 +33,6 @@ _STRUCTURE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{},]', re.DOTALL)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _INFINITY: Final = float("inf")
 _HOLDERS: Final = frozenset((dict, list))
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Wrong:
@@ -195,16 +195,11 @@ def _refuse_surrogates(text: str, path: Any) -> None:
 
 
 def _written(path: Any) -> str:
-    steps: list[str] = []
+    steps: list[str | int] = []
     while path is not None:
         path, step = path
-        if isinstance(step, int):
-            steps.append(f"[{step}]")
-        elif _PLAIN_KEY.fullmatch(step):
-            steps.append(f".{step}")
-        else:
-            steps.append(f"[{json.dumps(step)}]")  # which escapes what cannot be written
-    return "$" + "".join(reversed(steps))
+        steps.append(step)
+    return json_path(reversed(steps))
 
 
 def _refusal(message: str, character: int | None = None, path: str | None = None) -> InputError:

@@ -7,10 +7,10 @@ from typing import Final
 
 from harmonia.errors import InputError, Position
 from harmonia.grammar.json_schema.emptiness import fits_nothing
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.run.tools.arguments import schema_fault
 from harmonia.schema import to_typescript
-from harmonia.serve.wire.json_out import encode
 from harmonia.serve.wire.validation import invalid
 
 # Checking a larger one takes seconds. What is wrong with it is a warning, where an answer is checked.
@@ -19,7 +19,7 @@ _AT_ONCE_BYTES: Final = 32_768
 
 def check_demanded(schema: Json | bool, path: str) -> None:
     """Raises the client's error for a schema of the answer, or of a strict tool, to which nothing can be held."""
-    fault = schema_fault(schema) if len(encode(schema)) <= _AT_ONCE_BYTES else None
+    fault = schema_fault(schema) if len(encode_bytes(schema)) <= _AT_ONCE_BYTES else None
     if fault is not None:
         reason, inner = fault
         invalid(f"it is no JSON Schema: {reason}", f"{path}{inner.removeprefix('$')}")

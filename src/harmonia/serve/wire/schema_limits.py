@@ -9,12 +9,12 @@ endless in a prompt. What is written stays within a multiple of what was sent: w
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.schema import to_typescript
 from harmonia.schema.values import DEFAULT_LIMITS
@@ -39,8 +39,7 @@ class SchemaBudget:
         to be held to it, where nothing can be. It may take a second: not for an event loop."""
         if schema is None:
             return
-        # Not msgspec's encoder: it has no integers of more than 64 bits.
-        encoded = json.dumps(schema, default=str).encode()
+        encoded = encode_bytes(schema)
         if len(encoded) > self._most_bytes:
             said = f"the schema has {len(encoded)} bytes; at most {self._most_bytes} are taken"
             raise InputError(ErrorCode.SERVE_TOO_LARGE, said, Position(path=path))

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import split_validation_error
 
 T = TypeVar("T")
 
@@ -44,10 +45,7 @@ def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[st
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        # msgspec ends its sentence with " - at `$.tools[0].name`".
-        sentence, _, tail = str(error).rpartition(" - at `")
-        inner = tail.rstrip("`") if sentence else "$"
-        sentence = sentence or str(error)
+        sentence, inner = split_validation_error(error)
         where = path + inner.removeprefix("$")
         unknown = _UNKNOWN.match(sentence)
         if unknown is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, DeveloperContent, Json
 from harmonia.parser.stripped import count_headers
 from harmonia.serve.config.settings import Limits
@@ -32,9 +32,7 @@ MOST_DIAGNOSTICS: Final = 1000
 def encode_answer(answer: Json) -> bytes:
     """The JSON of an answer, whatever a model wrote: numbers of any size, halves of surrogate pairs."""
     try:
-        return msgspec.json.encode(answer)
-    except (OverflowError, UnicodeEncodeError):
-        return json.dumps(answer, default=msgspec.to_builtins, separators=(",", ":")).encode()
+        return encode_bytes(answer)
     except RecursionError as error:
         raise InputError(
             ErrorCode.PARSE_INVALID_INPUT, "what was sent to a tool is nested too deep to be answered as JSON"

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import json_path, split_validation_error
 
 T = TypeVar("T")
 
@@ -160,8 +161,7 @@ def read_servers(
     variables = os.environ if environment is None else environment
     servers: list[McpServer] = []
     for name, entry in document.mcp_servers.items():
-        path = f"$.mcpServers.{name}" if name.isidentifier() else f"$.mcpServers[{msgspec.json.encode(name).decode()}]"
-        server = _server_of(name, entry, path, variables)
+        server = _server_of(name, entry, json_path(("mcpServers", name)), variables)
         if server is not None:
             servers.append(server)
     return tuple(servers)
@@ -273,10 +273,8 @@ def _convert(value: object, type_: type[T], path: str) -> T:
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
-        # msgspec ends its sentence with " - at `$.args[0]`".
-        sentence, _, place = str(error).partition(" - at `")
-        inner = place.rstrip("`").removeprefix("$").replace("[...]", ".*")
-        raise _invalid(sentence, path + inner) from error
+        sentence, inner = split_validation_error(error)
+        raise _invalid(sentence, path + inner.removeprefix("$").replace("[...]", ".*")) from error
 
 
 def _invalid(message: str, path: str) -> InputError:
