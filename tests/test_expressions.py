@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import harmonia
-from harmonia.grammar.json_rules import json_rules
+from harmonia.grammar.json_schema.json_rules import json_rules
 from harmonia.grammar.regex_search import is_found
 from harmonia.messages import Json
 from harmonia.run.engines.demo.fitting import Fitting
@@ -38,7 +38,7 @@ MADE_LATER: dict[tuple[str, str], str] = {
     ("harmonia.families.profiles", "ModelProfile.__post_init__"): "the operator's own; only compiled",
     ("harmonia.families.profiles", "resolve_profile"): "the operator's own, against the name of a model",
     ("harmonia.families.python_calls", "_with_python_names"): "names, and texts in quotes that end on their line",
-    ("harmonia.families.spellings", "ControlSpellings.__init__"): "fixed spellings of a model family",
+    ("harmonia.families.control_spellings", "ControlSpellings.__init__"): "fixed spellings of a model family",
     ("harmonia.grammar.llguidance_schemas", "_Reader._keep_pattern"): "one set, against one character",
     ("harmonia.grammar.llguidance_schemas", "_is_plain"): "only compiled",
     ("harmonia.openai_harmony.encoding", "_any_of"): "the spellings of special tokens",
@@ -68,7 +68,7 @@ BOUNDED = {
 }
 # Handed on, and then only matched.
 MATCHED = (
-    ("harmonia.families.hermes", "WITH_JSON"),
+    ("harmonia.families.llama", "WITH_JSON"),
     *(("harmonia.schema.declaration_reader", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
 )
 

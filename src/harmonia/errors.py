@@ -126,7 +126,7 @@ class ErrorCode(StrEnum):
     STORE_DAMAGED = "store.damaged"
     STORE_NEWER = "store.newer"
 
-    # The faults of models that do not speak Harmony; see harmonia/families/faults.py.
+    # The faults of models that do not speak Harmony; see harmonia/families/reader.py.
     FAMILY_UNCLOSED = "family.unclosed"
     FAMILY_STRAY_MARK = "family.stray_mark"
     FAMILY_UNREADABLE_CALL = "family.unreadable_call"

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from harmonia.families.family import ReadingOptions
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import ReadingOptions, ToolFormat
 from harmonia.messages import ToolDescription
 from harmonia.parser import Tools
 

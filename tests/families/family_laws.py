@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harmonia.events import ArgumentsDelta, Event, MessageEnded, Repaired, Skipped, SpannedEvent, TextDelta, TurnEnded
-from harmonia.families.family import DEFAULT_READING, Family, ReadingOptions
-from harmonia.families.faults import FAULTS
+from harmonia.families.reader import FAULTS
+from harmonia.families.registry import DEFAULT_READING, Family, ReadingOptions
 from harmonia.parts import call_of, parts_of
 from harmonia.provenance import Trust
 from tests.support.laws import assert_grammar, comparable

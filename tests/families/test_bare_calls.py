@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harmonia.families.bare_calls import BareCalls, call_in, calls_in
 from harmonia.families.call_bodies import Arguments, Ended, Named, Piece, Plain, Unread
+from harmonia.families.json_calls import BareCalls, call_in, calls_in
 from harmonia.parser.tools import UNDECLARED, Tools
 
 CALL = '{"name": "f", "parameters": {"a": 1}}'

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from harmonia.families.dialects import dialect_of, write_calls
-from harmonia.families.family import Family
-from harmonia.families.gemini import FUNCTION_GEMMA, GEMMA_4
+from harmonia.families.gemma import FUNCTION_GEMMA, GEMMA_4
 from harmonia.families.granite import GRANITE, GRANITE_3
-from harmonia.families.openai import LLAMA, MISTRAL, OPENAI
-from harmonia.families.registry import FAMILY_FORMATS, family_of
+from harmonia.families.json_calls import OPENAI
+from harmonia.families.llama import LLAMA
+from harmonia.families.mistral import MISTRAL
+from harmonia.families.registry import (
+    FAMILY_FORMATS,
+    CallWriter,
+    ToolFormat,
+    dialect_of,
+    family_of,
+    write_calls,
+)
 from harmonia.families.templates import template_names
-from harmonia.families.tool_format import ToolFormat
 
 
 @pytest.mark.parametrize(
@@ -26,7 +32,7 @@ from harmonia.families.tool_format import ToolFormat
         (ToolFormat.GRANITE, "granite", GRANITE),
     ],
 )
-def test_the_template_chooses(tool_format: ToolFormat, template: str, dialect: Family) -> None:
+def test_the_template_chooses(tool_format: ToolFormat, template: str, dialect: CallWriter) -> None:
     assert dialect_of(family_of(tool_format), template) is dialect
 
 

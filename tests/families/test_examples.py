@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from harmonia.families.reader import read_answer
-from harmonia.families.registry import FAMILY_FORMATS, family_of
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import FAMILY_FORMATS, ToolFormat, family_of
 from harmonia.parts import Part, PartStream, Text, Think, ToolCall, parts_of
 from tests.families.family_examples import Example, examples_of
 

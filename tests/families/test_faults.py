@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harmonia.errors import ErrorCode
-from harmonia.families.faults import FAULTS
 from harmonia.families.hermes import HERMES
-from harmonia.families.reader import read_answer
+from harmonia.families.reader import FAULTS, read_answer
 from harmonia.inspection import describe_diagnostic, is_malformed
 from harmonia.parser.family_faults import ALL_FAULTS, FAMILY_FAULTS
 from harmonia.parser.faults import Fault

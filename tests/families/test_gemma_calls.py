@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harmonia.families.gemma_calls import ESCAPE, QUOTE, read_braces, read_gemma_call, write_braces
+from harmonia.families.gemma import ESCAPE, QUOTE, read_braces, read_gemma_call, write_braces
 
 TEXTS = st.text(max_size=8).filter(lambda text: "<" not in text)
 NAMES = st.text("abc_", min_size=1, max_size=4)

@@ -9,9 +9,9 @@ import pytest
 
 from harmonia.errors import ErrorCode, StreamError
 from harmonia.events import ArgumentsDelta, HeaderCompleted, MessageEnded, Repaired, Skipped, TurnEnded
-from harmonia.families.family import DEFAULT_READING, ReadingOptions
 from harmonia.families.hermes import HERMES
 from harmonia.families.reader import read_answer
+from harmonia.families.registry import DEFAULT_READING, ReadingOptions
 from harmonia.messages import Message, ToolDescription, ToolNamespace
 from harmonia.parser import Tools
 from harmonia.parts import Text, Think, ToolCall, call_of, parts_of, visible_text

@@ -21,8 +21,8 @@ from harmonia.families.profiles import (
     read_profiles,
     resolve_profile,
 )
+from harmonia.families.registry import ToolFormat
 from harmonia.families.templates import template_names
-from harmonia.families.tool_format import ToolFormat
 from harmonia.run.families.profiles import default_profiles_file, user_profiles
 
 TAGS = Thinking("<think>", "</think>")
@@ -296,7 +296,7 @@ def test_the_packages_file_is_read_when_first_needed() -> None:
         "import harmonia.run, harmonia.cli.parse\n"
         "assert not [name for name in sys.modules if name.startswith('harmonia.families')]\n"
         "import harmonia.families.profiles as profiles\n"
-        "assert 'tomllib' not in sys.modules and 'harmonia.families.gemini' not in sys.modules\n"
+        "assert 'tomllib' not in sys.modules and 'harmonia.families.gemma' not in sys.modules\n"
         "assert profiles._package_profiles.cache_info().misses == 0\n"
         "profiles.resolve_profile('a'), profiles.resolve_profile('b')\n"
         "assert profiles._package_profiles.cache_info().misses == 1\n"

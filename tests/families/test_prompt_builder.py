@@ -12,7 +12,6 @@ from harmonia import Conversation, Message, Role, render
 from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.described_tools import ToolLike, described_tools
-from harmonia.families.dialects import dialect_of
 from harmonia.families.profiles import all_profiles, resolve_profile
 from harmonia.families.prompt_builder import (
     DEFAULT_PROMPT,
@@ -23,8 +22,7 @@ from harmonia.families.prompt_builder import (
     describe_tool,
     tool_system_prompt,
 )
-from harmonia.families.registry import family_of
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import ToolFormat, dialect_of, family_of
 from harmonia.messages import DeveloperContent, ToolDescription, ToolNamespace
 
 OTHERS = [tool_format for tool_format in ToolFormat if tool_format is not ToolFormat.HARMONY]

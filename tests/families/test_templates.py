@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.profiles import ModelProfile, profile_named, resolve_profile
 from harmonia.families.reader import read_answer
-from harmonia.families.registry import FAMILY_FORMATS, family_of
+from harmonia.families.registry import FAMILY_FORMATS, ToolFormat, family_of
 from harmonia.families.templates import (
     ChatTemplate,
     PromptText,
@@ -18,7 +18,6 @@ from harmonia.families.templates import (
     template_names,
     write_prompt,
 )
-from harmonia.families.tool_format import ToolFormat
 from harmonia.messages import Conversation, Message, ResponseFormat, SystemContent, ToolDescription, ToolNamespace
 
 WEATHER = ToolDescription("get_weather", "The weather.", {"type": "object", "properties": {"city": {"type": "string"}}})

@@ -6,10 +6,8 @@ import pytest
 
 from harmonia.errors import ErrorCode
 from harmonia.events import HeaderCompleted, MessageEnded, Repaired, TextDelta
-from harmonia.families.family import ReadingLimits, ReadingOptions
 from harmonia.families.reader import read_answer
-from harmonia.families.registry import FAMILY_FORMATS, family_of
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import FAMILY_FORMATS, ReadingLimits, ReadingOptions, ToolFormat, family_of
 from harmonia.parts import PartEnded, PartStream, Text, Think, ToolCall, call_of, parts_of, visible_text
 from harmonia.provenance import Trust
 from tests.families.family_laws import check_family_laws

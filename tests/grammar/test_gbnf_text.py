@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar.completion import completion_grammar
+from harmonia.grammar.completion_rules import completion_grammar
 from harmonia.grammar.demand import Demand, TextForm
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.repetitions import without_empty_repetitions
@@ -28,7 +28,7 @@ from harmonia.grammar.rules import (
     Text,
     sequence,
 )
-from harmonia.grammar.unspelled import MAX_COUNTED, unspelled
+from harmonia.grammar.spelling_exclusion import MAX_COUNTED, unspelled
 from harmonia.grammar.written import Loss
 from harmonia.messages import ResponseFormat
 from harmonia.vocabulary import CALL, CHANNEL, RETURN

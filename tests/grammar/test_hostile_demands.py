@@ -11,7 +11,7 @@ import pytest
 from harmonia import parse
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.grammar import GRAMMAR_KINDS, Demand, GrammarKind, TextForm
-from harmonia.grammar.writing import grammar_for
+from harmonia.grammar.writer import grammar_for
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.run.engines.grammar_mask import Matcher
 from tests.grammar.damages import sampled

@@ -15,7 +15,7 @@ from harmonia import (
     ToolDescription,
     ToolNamespace,
 )
-from harmonia.interchange import canonical
+from harmonia.interchange import message_defaults
 
 texts = wild.texts
 said = texts.filter(bool)
@@ -30,24 +30,24 @@ def calls_with_results(draw: st.DrawFn) -> list[Message]:
     """A step of a turn: reasoning, a preamble, calls to different tools, and their results in any order."""
     step: list[Message] = []
     if draw(st.booleans()):
-        step.append(canonical.assistant(draw(said), "analysis"))
+        step.append(message_defaults.assistant(draw(said), "analysis"))
     if draw(st.booleans()):
-        step.append(canonical.assistant(draw(said), "commentary"))
+        step.append(message_defaults.assistant(draw(said), "commentary"))
     called = draw(st.lists(recipients, min_size=1, max_size=3, unique=True))
-    step += [canonical.call(recipient, draw(texts)) for recipient in called]
+    step += [message_defaults.call(recipient, draw(texts)) for recipient in called]
     answered = draw(st.permutations(called))[: draw(st.integers(0, len(called)))]
-    return step + [canonical.result(recipient, draw(texts | several)) for recipient in answered]
+    return step + [message_defaults.result(recipient, draw(texts | several)) for recipient in answered]
 
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    turn = [canonical.user(draw(texts | several))]
+    turn = [message_defaults.user(draw(texts | several))]
     for _ in range(draw(st.integers(0, 2))):
         turn += draw(calls_with_results())
     if draw(st.booleans()):
-        turn.append(canonical.assistant(draw(said), "analysis"))
+        turn.append(message_defaults.assistant(draw(said), "analysis"))
     if draw(st.booleans()):
-        turn.append(canonical.assistant(draw(said | several.filter(any)), "final"))
+        turn.append(message_defaults.assistant(draw(said | several.filter(any)), "final"))
     return turn
 
 

@@ -66,7 +66,7 @@ def other_profile(
     if not model.strip():
         raise click.UsageError("--model is empty; it takes the name of the model")
     from harmonia.families.models import profile_of
-    from harmonia.families.tool_format import ToolFormat
+    from harmonia.families.registry import ToolFormat
     from harmonia.run.families.profiles import user_profiles
 
     profile = profile_of(model, user_profiles(profiles_file))
@@ -104,8 +104,9 @@ def read_taken(
     taken: Input, profile: ModelProfile, reading: Reading | PastedReading, mode: Mode = "tolerant"
 ) -> Parsed:
     """Read the answer as it was chunked. A StreamError has all the events before it."""
+    from harmonia.families.profiles import reading_options
     from harmonia.families.reader import read_answer
-    from harmonia.families.registry import family_of, reading_options
+    from harmonia.families.registry import family_of
 
     described = [tool for tool in declared_tools() if isinstance(tool, ToolDescription)]
     options = reading_options(profile, tools=reading.tools or UNDECLARED, descriptions=described)

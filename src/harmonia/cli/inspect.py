@@ -14,7 +14,7 @@ from harmonia.cli.family_answers import model_options, other_profile, read_taken
 from harmonia.cli.streams import PastedReading, echo_json_line, pasting_options, read_pasted, run_parser
 from harmonia.cli.trace_view import View
 from harmonia.inspection import describe_trace, hint_for, is_malformed, trace
-from harmonia.inspection.pasted import AsPasted, Pasted, describe_pasted
+from harmonia.inspection.pasted_text import AsPasted, Pasted, describe_pasted
 from harmonia.parser import Tools
 from harmonia.vocabulary import Vocabulary
 

@@ -13,7 +13,7 @@ import msgspec
 
 from harmonia.cli.options import file_argument, vocabulary_option
 from harmonia.inspection import As, Input, parse_input, read_declared, recognise
-from harmonia.inspection.pasted import AsPasted, Pasted, take
+from harmonia.inspection.pasted_text import AsPasted, Pasted, take
 from harmonia.json_codec import encode_any
 from harmonia.messages import Role
 from harmonia.parser import Mode, Parsed, Tools

@@ -1,14 +1,19 @@
 """The tool formats of other model families, as the same events, messages and parts."""
 
 from harmonia.families.code_mode import code_functions, code_mode_tool
-from harmonia.families.family import Family, Reader, ReadingLimits, ReadingOptions
 from harmonia.families.models import answer_reader, parse_answer, profile_of, prompt_for
-from harmonia.families.profiles import ModelProfile, Thinking, profile_named, read_profiles, resolve_profile
+from harmonia.families.profiles import (
+    ModelProfile,
+    Thinking,
+    profile_named,
+    read_profiles,
+    reading_options,
+    resolve_profile,
+)
 from harmonia.families.prompt_builder import ModelInput, PromptOptions, build_prompt, tool_system_prompt
 from harmonia.families.reader import read_answer
-from harmonia.families.registry import family_of, reading_options
+from harmonia.families.registry import Family, Reader, ReadingLimits, ReadingOptions, ToolFormat, family_of
 from harmonia.families.templates import PromptText, write_prompt
-from harmonia.families.tool_format import ToolFormat
 
 __all__ = [
     "Family",

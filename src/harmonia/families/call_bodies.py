@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from harmonia.errors import ErrorCode
+from harmonia.parser.tools import Tools
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -164,6 +165,39 @@ class HeldBody:
         text = "".join(self._held)
         calls = self._read(text)
         return [Plain(text)] if self._may_be_text and not calls else pieces_of(text, calls)
+
+
+class ChosenBody:
+    """Waits for a character that is no white space; `choose` makes the body of it that reads all."""
+
+    def __init__(self, choose: Callable[[str], Body]) -> None:
+        self._choose = choose
+        self._blank: list[str] = []
+        self._body: Body | None = None
+
+    @property
+    def is_quoting(self) -> bool:
+        return self._body is not None and self._body.is_quoting
+
+    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+        if self._body is not None:
+            return self._body.take(text)
+        first = text.lstrip()[:1]
+        if not first:
+            self._blank.append(text)
+            return len(text), ()
+        self._body = self._choose(first)
+        blank = "".join(self._blank)
+        taken, pieces = self._body.take(blank + text)
+        return taken - len(blank), pieces
+
+    def close(self) -> Sequence[Piece]:
+        return [Unread("".join(self._blank))] if self._body is None else self._body.close()
+
+
+def faults_of(name: str, tools: Tools) -> tuple[ErrorCode, ...]:
+    """What is wrong with a call by this name that no mark announced."""
+    return (ErrorCode.FAMILY_UNKNOWN_TOOL,) if tools.is_known and not tools.declares(name) else ()
 
 
 # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,19 +23,15 @@ from functools import cache
 from typing import Final
 
 from harmonia.families.call_bodies import Body, JsonCalls
-from harmonia.families.example_calls import example_call
-from harmonia.families.family import DEFAULT_READING, Reader, ReadingOptions
 from harmonia.families.marks import Mark, literal
-from harmonia.families.passages import Kind, Layout, Passage
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage
 from harmonia.families.reader import TextReader
-from harmonia.families.tool_format import ToolFormat
-from harmonia.families.written import described_as_openai, json_arguments
+from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_json import described_as_openai, example_call, json_arguments
 from harmonia.messages import ToolDescription
 
 _THINKING: Final = ("<think>", "</think>")
 _SPOKEN_THINKING: Final = ("Here is my thought process:", "Here is my response:")
-_TEXT_AND_CALLS: Final[frozenset[Kind]] = frozenset(["text", "call"])
-_ANYWHERE: Final[frozenset[Kind]] = frozenset(["text", "thought", "call"])
 _ENDS: Final = ("<|end_of_text|>", "<|endoftext|>", "<|start_of_role|>")
 
 
@@ -65,19 +61,19 @@ def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
     return Layout(
         [
             *thoughts,
-            Passage("call", literal("<|tool_call|>"), inside=_ANYWHERE, body=_body),
+            Passage("call", literal("<|tool_call|>"), inside=ANYWHERE, body=_body),
             Passage(
                 "call",
                 literal("<tool_call>"),
                 (literal("</tool_call>"),),
-                _TEXT_AND_CALLS,
+                TEXT_AND_CALLS,
                 body=_body,
                 may_stay_open=True,
             ),
-            Passage("call", literal("<function_call>"), inside=_TEXT_AND_CALLS, body=_body),
-            Passage("forged", literal("<tool_response>"), inside=_TEXT_AND_CALLS),
-            Passage("forged", literal("<function_response>"), inside=_TEXT_AND_CALLS),
-            *(Passage("end", literal(mark), inside=_ANYWHERE) for mark in _ENDS),
+            Passage("call", literal("<function_call>"), inside=TEXT_AND_CALLS, body=_body),
+            Passage("forged", literal("<tool_response>"), inside=TEXT_AND_CALLS),
+            Passage("forged", literal("<function_response>"), inside=TEXT_AND_CALLS),
+            *(Passage("end", literal(mark), inside=ANYWHERE) for mark in _ENDS),
         ]
     )
 

@@ -25,31 +25,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from harmonia.families.call_bodies import Body, HeldBody, JsonCalls, ReadCall, read_json_calls
-from harmonia.families.chosen_body import ChosenBody
-from harmonia.families.example_calls import example_call
-from harmonia.families.family import DEFAULT_READING, Reader, ReadingOptions
+from harmonia.families.call_bodies import Body, ChosenBody, JsonCalls
 from harmonia.families.marks import literal
-from harmonia.families.passages import Kind, Layout, Passage
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Kind, Layout, Passage
 from harmonia.families.reader import TextReader
-from harmonia.families.tool_format import ToolFormat
-from harmonia.families.written import described_as_openai, json_arguments
-from harmonia.families.xml_calls import WITH_JSON, read_xml_calls
+from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_json import described_as_openai, example_call, json_arguments
+from harmonia.families.xml_calls import tagged_body
 from harmonia.messages import ToolDescription
 
 _THINKING: Final = ("<think>", "</think>")
-_TEXT_AND_CALLS: Final[frozenset[Kind]] = frozenset(["text", "call"])
-_ANYWHERE: Final[frozenset[Kind]] = frozenset(["text", "thought", "call"])
 _IN_THOUGHTS: Final[frozenset[Kind]] = frozenset(["thought"])
-
-
-def tagged_body(options: ReadingOptions) -> Body:
-    """Calls in Qwen3-Coder's tags. Quotation marks mean nothing in them, unless it is Llama's JSON that they hold."""
-
-    def read(text: str) -> list[ReadCall]:
-        return read_xml_calls(text, options.descriptions) or read_json_calls(text)
-
-    return HeldBody(read, has_strings=WITH_JSON)
 
 
 def _call_body(options: ReadingOptions, _mark: str) -> Body:
@@ -57,28 +43,24 @@ def _call_body(options: ReadingOptions, _mark: str) -> Body:
     return ChosenBody(lambda first: tagged_body(options) if first == "<" else JsonCalls())
 
 
-def _tagged_body(options: ReadingOptions, _mark: str) -> Body:
-    return tagged_body(options)
-
-
 @cache
 def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
     call_closing = (literal("</tool_call>"),)
     passages = [
-        Passage("call", literal("<tool_call>"), call_closing, _TEXT_AND_CALLS, body=_call_body),
+        Passage("call", literal("<tool_call>"), call_closing, TEXT_AND_CALLS, body=_call_body),
         # Qwen3 forgets `</think>` before a call at times. Inside of a line it only speaks of the tag.
         Passage("call", literal("<tool_call>", at="line"), call_closing, _IN_THOUGHTS, body=_call_body),
         Passage(
             "call",
             literal("<function=", at="line"),
             (literal("</function>"),),
-            body=_tagged_body,
+            body=tagged_body,
             keeps_mark=True,
             is_foreign=True,
         ),
         Passage("call", literal("<tools>", at="line"), (literal("</tools>"),), body=_call_body, is_foreign=True),
-        Passage("forged", literal("<tool_response>"), inside=_TEXT_AND_CALLS),
-        *(Passage("end", literal(mark), inside=_ANYWHERE) for mark in ("<|im_end|>", "<|im_start|>", "<|endoftext|>")),
+        Passage("forged", literal("<tool_response>"), inside=TEXT_AND_CALLS),
+        *(Passage("end", literal(mark), inside=ANYWHERE) for mark in ("<|im_end|>", "<|im_start|>", "<|endoftext|>")),
     ]
     if thinking:
         opens, closes = thinking

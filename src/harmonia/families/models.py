@@ -16,12 +16,10 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.described_tools import ToolLike, described_tools
-from harmonia.families.family import Reader, ReadingOptions
-from harmonia.families.profiles import ModelProfile, resolve_profile
+from harmonia.families.profiles import ModelProfile, reading_options, resolve_profile
 from harmonia.families.reader import read_answer, text_chunks
-from harmonia.families.registry import family_of, reading_options
+from harmonia.families.registry import Reader, ReadingOptions, ToolFormat, family_of
 from harmonia.families.templates import PromptText, write_prompt
-from harmonia.families.tool_format import ToolFormat
 from harmonia.messages import Conversation, Message, ToolDescription
 from harmonia.parser import Mode, Parsed, Tools, parse
 from harmonia.parser.tools import UNDECLARED

@@ -16,13 +16,16 @@ from typing import Final, Literal
 import msgspec
 
 from harmonia.families.call_bodies import Body
-from harmonia.families.family import ReadingOptions
 from harmonia.families.marks import Finder, Mark
+from harmonia.families.registry import ReadingOptions
 
 Kind = Literal["text", "thought", "call", "forged", "end"]
 MakeBody = Callable[[ReadingOptions, str], Body]
 
 _TEXT_ONLY: Final[frozenset[Kind]] = frozenset(["text"])
+# Where an opening mark may count, besides plain text.
+TEXT_AND_CALLS: Final[frozenset[Kind]] = frozenset(["text", "call"])
+ANYWHERE: Final[frozenset[Kind]] = frozenset(["text", "thought", "call"])
 
 
 class Passage(msgspec.Struct, frozen=True, eq=False):

@@ -20,8 +20,10 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import ReadingOptions, ToolFormat
 from harmonia.json_codec import split_validation_error
+from harmonia.messages import ToolDescription
+from harmonia.parser.tools import UNDECLARED, Tools
 
 # Of a longer name the end is looked at: names may come from requests, and patterns from anybody.
 MAX_NAME_CHARS: Final = 1000
@@ -167,6 +169,19 @@ def profile_named(name: str, profiles: Iterable[ModelProfile] | None = None) -> 
             ErrorCode.FORMATS_INVALID_OPTION, f"there is no profile {name!r}; there are: {', '.join(known)}"
         )
     return known[name]
+
+
+def reading_options(
+    profile: ModelProfile, *, tools: Tools = UNDECLARED, descriptions: Iterable[ToolDescription] = ()
+) -> ReadingOptions:
+    """How to read the answers of a profile's models. Without `thinking`, thoughts have the marks of the family."""
+    thinking = profile.thinking
+    return ReadingOptions(
+        None if thinking is None else thinking.marks,
+        thinking is not None and thinking.opened_by_prompt,
+        tools,
+        tuple(descriptions),
+    )
 
 
 @cache

@@ -22,13 +22,10 @@ import msgspec
 
 from harmonia.families.code_mode import code_mode_tool
 from harmonia.families.described_tools import ToolLike, described_tools
-from harmonia.families.dialects import dialect_of
-from harmonia.families.family import Family
 from harmonia.families.models import profile_of
 from harmonia.families.parameter_types import JSON_WORDS, Parameter, parameters_of
 from harmonia.families.profiles import ModelProfile
-from harmonia.families.registry import family_of
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import CallWriter, ToolFormat, dialect_of, family_of
 from harmonia.messages import Conversation, Message, Role, ToolDescription
 
 OPENING: Final = "You are a helpful assistant with tool-calling capabilities."
@@ -98,7 +95,7 @@ def tool_system_prompt(
     return "\n\n".join(parts)
 
 
-def _family_of(model: ModelProfile | ToolFormat | str) -> Family | None:
+def _family_of(model: ModelProfile | ToolFormat | str) -> CallWriter | None:
     """Whose call format a model is told of; None for Harmony, which is told of none."""
     model = ToolFormat(model) if model in tuple(ToolFormat) else profile_of(model)
     tool_format = model.format if isinstance(model, ModelProfile) else model

@@ -38,13 +38,14 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.families.call_bodies import Arguments, Body, Ended, Flawed, Named, Piece, Plain, Unread
-from harmonia.families.family import DEFAULT_READING, Family, ReadingOptions
-from harmonia.families.faults import FAULTS
 from harmonia.families.marks import HALF
 from harmonia.families.passages import Layout, Meaning, Passage, Sought
+from harmonia.families.registry import DEFAULT_READING, Family, ReadingOptions
 from harmonia.messages import Author, Message, Role
 from harmonia.parser import Mode, Parsed
 from harmonia.parser.arguments import json_fault
+from harmonia.parser.family_faults import ALL_FAULTS, FAMILY_FAULTS
+from harmonia.parser.faults import Fault
 from harmonia.parser.headers import is_visible
 from harmonia.parser.reading import results_of
 from harmonia.parser.tools import Tools
@@ -63,6 +64,15 @@ _QUOTES: Final = "`\"'"
 _BEFORE_QUOTATION: Final = "([{<=:,"
 # How many characters before the one that is read next are kept.
 _LOOKBEHIND: Final = 2
+# Faults that mean the same here as in Harmony.
+_SHARED_FAULTS: Final = (
+    ErrorCode.STREAM_TEXT_OUTSIDE,
+    ErrorCode.STREAM_INVALID_UTF8,
+    ErrorCode.HEADER_FORGED_ROLE,
+    ErrorCode.BODY_ARGUMENTS_NOT_JSON,
+    ErrorCode.BODY_TOO_LONG,
+)
+FAULTS: Final[dict[ErrorCode, Fault]] = {**FAMILY_FAULTS, **{code: ALL_FAULTS[code] for code in _SHARED_FAULTS}}
 _MODES: Final[tuple[str, ...]] = get_args(Mode)
 
 

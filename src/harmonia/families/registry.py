@@ -1,45 +1,186 @@
-"""The families by the names of their formats. A family is loaded when it is asked for."""
+"""The model families other than gpt-oss: what a family provides, and the table of all families.
+
+To add a family, write its module, name its tool format in `ToolFormat`, and give it a row in `FAMILIES`; a profile in
+profiles.toml leads to it from a model's name. A family is imported when it is first used.
+
+Whatever the family, its reader produces the events of harmonia/events.py and messages like those of the Harmony parser:
+
+    a thought    the assistant on `analysis`
+    text         the assistant on `final`
+    a call       the assistant on `commentary`, to `functions.NAME`, as `json`; its text is the arguments
+
+1. Any chunking gives the same events once adjacent deltas are joined.
+2. Every character lies in the span of exactly one event. A delta has the text of its span, with one exception: where
+   arguments are not written as JSON, or are JSON inside a JSON string, it has the JSON they mean.
+3. Reading never raises, whatever the text. Each repair is a diagnostic.
+4. A call read from text is never certain (law 5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from importlib import import_module
-from typing import Final, cast
+from typing import Final, Protocol, cast, runtime_checkable
+
+import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.families.family import Family, ReadingOptions
-from harmonia.families.profiles import ModelProfile
-from harmonia.families.tool_format import ToolFormat
+from harmonia.events import Event
 from harmonia.messages import ToolDescription
 from harmonia.parser.tools import UNDECLARED, Tools
 
-# Harmony is none of them: it has a renderer and a parser of its own.
-FAMILY_FORMATS: Final = tuple(each for each in ToolFormat if each is not ToolFormat.HARMONY)
+
+class ToolFormat(StrEnum):
+    """How a family of models writes its calls and thoughts, by the names that profiles use."""
+
+    HARMONY = "harmony"
+    HERMES = "hermes"
+    OPENAI = "openai"
+    GEMINI = "gemini"
+    GRANITE = "granite"
+    TEXT = "text"
+
+
+class FamilyRow(msgspec.Struct, frozen=True):
+    """Where a family is defined, as `module.VALUE` in this package.
+
+    `dialects` lists, by chat template, the models that read the same but write calls and results their own way.
+    """
+
+    value: str
+    dialects: Mapping[str, str] = {}
+
+
+# Harmony is not listed: it has a renderer and a parser of its own.
+FAMILIES: Final[Mapping[ToolFormat, FamilyRow]] = {
+    ToolFormat.HERMES: FamilyRow("hermes.HERMES"),
+    ToolFormat.OPENAI: FamilyRow("json_calls.OPENAI", {"llama3": "llama.LLAMA", "mistral": "mistral.MISTRAL"}),
+    ToolFormat.GEMINI: FamilyRow("gemma.GEMMA_3", {"functiongemma": "gemma.FUNCTION_GEMMA", "gemma4": "gemma.GEMMA_4"}),
+    ToolFormat.GRANITE: FamilyRow("granite.GRANITE", {"granite3": "granite.GRANITE_3"}),
+    ToolFormat.TEXT: FamilyRow("react.REACT"),
+}
+FAMILY_FORMATS: Final = tuple(FAMILIES)
+
+
+class ReadingLimits(msgspec.Struct, frozen=True):
+    """How much text a reader holds back. Exceeding a limit is a diagnostic, never an exception.
+
+    `call_chars`  a call that cannot be reported piece by piece
+    `body_chars`  the text of a message: deltas continue, but the message in the end is cut there
+    """
+
+    call_chars: int = 1_000_000
+    body_chars: int = 100_000_000
+
+
+class ReadingOptions(msgspec.Struct, frozen=True):
+    """Settings of a reader.
+
+    `thinking` is the pair of marks around thoughts: None for the family's own, `()` for none at all. A family with
+    several pairs also reads its other ones. `prompt_opens_thought` means that the prompt ended with the opening mark,
+    so the stream begins inside a thought. `descriptions` are the declared tools, for families whose calls do not name
+    parameters.
+    """
+
+    thinking: tuple[str, str] | tuple[()] | None = None
+    prompt_opens_thought: bool = False
+    tools: Tools = UNDECLARED
+    descriptions: tuple[ToolDescription, ...] = ()
+    limits: ReadingLimits = ReadingLimits()
+
+    @property
+    def may_call_bare(self) -> bool:
+        """Whether a call without a mark is possible: not if it is known that there are no tools."""
+        return bool(self.tools.names) or not self.tools.is_known
+
+
+DEFAULT_READING: Final = ReadingOptions()
+
+
+class Reader(Protocol):
+    """Reads one answer of a model, as text."""
+
+    def feed(self, chunk: str) -> list[Event]:
+        """The events of this chunk."""
+        ...
+
+    def close(self) -> list[Event]:
+        """The remaining events, after the last chunk."""
+        ...
+
+
+class CallWriter(Protocol):
+    """How the models of a family, or of one of its dialects, are told of tools, and how they write calls."""
+
+    @property
+    def format(self) -> ToolFormat: ...
+
+    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+        """The tools as the family's own chat template declares them; empty without tools."""
+        ...
+
+    def call_format(self, tools: Sequence[ToolDescription]) -> str:
+        """Instructions for calling a tool, for the prompt."""
+        ...
+
+    def write_call(self, name: str, arguments: str) -> str:
+        """A call as the model would have written it, for history; `arguments` is JSON text."""
+        ...
+
+    def write_result(self, name: str, text: str, *, is_error: bool) -> str:
+        """The result of a tool, or its error."""
+        ...
+
+    def guidance(self, *, is_error: bool) -> str:
+        """A sentence for the model after a result."""
+        ...
+
+
+class Family(CallWriter, Protocol):
+    """One family of models: a module with one value of this type."""
+
+    def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
+        """A reader for one answer."""
+        ...
 
 
 def family_of(tool_format: ToolFormat | str) -> Family:
-    """The family that writes in this format: the value of its name in the module of its name."""
+    """The family that writes this tool format."""
     if tool_format not in tuple(ToolFormat):
-        known = ", ".join(FAMILY_FORMATS)
-        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"there is no format {tool_format!r}; there are: {known}")
+        known = ", ".join(FAMILIES)
+        raise InputError(
+            ErrorCode.FORMATS_INVALID_OPTION, f"unknown tool format {tool_format!r}; the known ones are: {known}"
+        )
     tool_format = ToolFormat(tool_format)
-    if tool_format not in FAMILY_FORMATS:
+    if tool_format not in FAMILIES:
         raise InputError(
             ErrorCode.FORMATS_INVALID_OPTION,
-            f"{tool_format} is read by harmonia.Parser and written by harmonia.render, not as a family",
+            f"{tool_format} is not a family: read it with harmonia.Parser and write it with harmonia.render",
         )
-    module = import_module(f"harmonia.families.{tool_format.value}")
-    return cast("Family", getattr(module, tool_format.name))
+    return cast("Family", _load(FAMILIES[tool_format].value))
 
 
-def reading_options(
-    profile: ModelProfile, *, tools: Tools = UNDECLARED, descriptions: Iterable[ToolDescription] = ()
-) -> ReadingOptions:
-    """How the answers of a profile's models are read. Without marks of its own, thoughts have those of the format."""
-    thinking = profile.thinking
-    return ReadingOptions(
-        None if thinking is None else thinking.marks,
-        thinking is not None and thinking.opened_by_prompt,
-        tools,
-        tuple(descriptions),
-    )
+def dialect_of(family: CallWriter, template: str) -> CallWriter:
+    """The dialect that the models of this chat template write; the family itself if the template has none."""
+    name = FAMILIES[family.format].dialects.get(template)
+    return family if name is None else cast("CallWriter", _load(name))
+
+
+def _load(name: str) -> object:
+    module, _, value = name.partition(".")
+    return getattr(import_module(f"harmonia.families.{module}"), value)
+
+
+@runtime_checkable
+class WritesCallsTogether(Protocol):
+    """A family that writes several calls as one piece of text, such as a list, and not just one after the other."""
+
+    write_calls: Callable[[Sequence[tuple[str, str]]], str]
+
+
+def write_calls(writer: CallWriter, calls: Sequence[tuple[str, str]]) -> str:
+    """Calls that were made together, each as its name and its arguments."""
+    if isinstance(writer, WritesCallsTogether):
+        return writer.write_calls(calls)
+    return "\n".join(writer.write_call(name, arguments) for name, arguments in calls)

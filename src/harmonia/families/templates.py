@@ -24,10 +24,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.families.dialects import dialect_of, write_calls
-from harmonia.families.family import Family
-from harmonia.families.spellings import ControlSpellings
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.control_spellings import ControlSpellings
+from harmonia.families.registry import Family, ToolFormat, dialect_of, write_calls
 from harmonia.history.policies import is_reasoning
 from harmonia.messages import (
     Conversation,

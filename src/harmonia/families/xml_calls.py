@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode
-from harmonia.families.call_bodies import ReadCall, whole_characters
+from harmonia.families.call_bodies import Body, HeldBody, ReadCall, read_json_calls, whole_characters
+from harmonia.families.registry import ReadingOptions
 from harmonia.messages import ToolDescription
 from harmonia.parser.arguments import read_json
 
@@ -112,3 +113,12 @@ def _properties_of(tool: ToolDescription) -> Mapping[str, Any]:
     parameters = tool.parameters if isinstance(tool.parameters, dict) else {}
     properties = parameters.get("properties")
     return cast("Mapping[str, Any]", properties) if isinstance(properties, dict) else {}
+
+
+def tagged_body(options: ReadingOptions, _mark: str = "") -> Body:
+    """A body of such calls. Quotation marks have no meaning in it, unless it holds Llama's JSON."""
+
+    def read(text: str) -> list[ReadCall]:
+        return read_xml_calls(text, options.descriptions) or read_json_calls(text)
+
+    return HeldBody(read, has_strings=WITH_JSON)

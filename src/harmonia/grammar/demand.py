@@ -1,6 +1,6 @@
 """What is demanded of a completion, as values: from which tools, which of them, and in which form the answer.
 
-A demand knows nothing of engines. `harmonia.grammar.completion` makes the rules of it, and a writer for each engine its
+A demand knows nothing of engines. `completion_rules` makes the rules of it, and a writer for each engine its
 text; a run without such an engine checks what came against the same demand.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harmonia.grammar.json_rules import MAX_COUNT, json_rules
+from harmonia.grammar.json_schema.json_rules import MAX_COUNT, json_rules
 from harmonia.grammar.lark_rules import text_rules
 from harmonia.grammar.rules import Choice, Grammar, JsonValue, Node, Repeat, Sequence, Text
 from harmonia.grammar.written import Loss

@@ -25,10 +25,10 @@ from typing import Final
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.characters import common, ranges_of
 from harmonia.grammar.expansion import expanded
-from harmonia.grammar.pruning import NOTHING
 from harmonia.grammar.repetitions import without_empty_repetitions
 from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Name, Node, Repeat, Sequence, Special
-from harmonia.grammar.unspelled import unspelled
+from harmonia.grammar.simplification import NOTHING
+from harmonia.grammar.spelling_exclusion import unspelled
 from harmonia.grammar.written import WrittenGrammar
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 

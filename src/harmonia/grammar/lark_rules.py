@@ -20,9 +20,9 @@ from typing import Final, NoReturn
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.demand import TextForm
-from harmonia.grammar.pruning import may_be_empty, names_in, pruned
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_node
 from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Name, Node, Repeat, Sequence, choice, sequence
+from harmonia.grammar.simplification import may_be_empty, names_in, pruned
 from harmonia.grammar.text_forms import checked_form
 from harmonia.grammar.written import Loss
 

@@ -6,8 +6,8 @@ in between, some refuse it as a rule that begins with itself. So only what is no
 
 from __future__ import annotations
 
-from harmonia.grammar.pruning import NEVER, may_be_empty
 from harmonia.grammar.rules import Choice, Grammar, Literal, Name, Node, Repeat, Sequence
+from harmonia.grammar.simplification import NEVER, may_be_empty
 
 
 def without_empty_repetitions(grammar: Grammar) -> Grammar:

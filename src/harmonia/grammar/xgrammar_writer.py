@@ -30,10 +30,10 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.characters import ranges_of
-from harmonia.grammar.completion import PLAIN_TEXT
+from harmonia.grammar.completion_rules import PLAIN_TEXT
 from harmonia.grammar.expansion import expanded
 from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Name, Node, Repeat, Sequence, Special, choice
-from harmonia.grammar.unspelled import unspelled
+from harmonia.grammar.spelling_exclusion import unspelled
 from harmonia.grammar.written import WrittenGrammar
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 

@@ -12,8 +12,8 @@ from harmonia.inspection.reader import is_malformed, parse_input, read_declared
 from harmonia.inspection.replays import Replayed, ReplayStep, replay
 from harmonia.inspection.report import describe_raised, describe_trace
 from harmonia.inspection.schema_costs import SchemaCost, find_schema_costs
-from harmonia.inspection.spellings import TypedSpelling, find_typed_spellings
 from harmonia.inspection.trace import OptionWords, Trace, TracedMessage, TracedText, TracedTurn, hint_for, trace
+from harmonia.inspection.typed_spellings import TypedSpelling, find_typed_spellings
 
 __all__ = [
     "As",

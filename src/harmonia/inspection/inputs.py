@@ -5,7 +5,7 @@
     stripped  no special token is spelled anywhere, and there are the remains of headers
     text      everything else; of an input that is one JSON string, the text is what it stands for
 
-Conversations, which have kinds of their own, are no matter of this room: see inspection/pasted.py.
+Conversations, which have kinds of their own, are no matter of this room: see inspection/pasted_text.py.
 
 Recognising looks at the input only and never fails; what it was told to take it for may fail, with an InputError.
 Text stays bytes, so that what is no UTF-8 reaches the parser, which says where it stands.

@@ -1,15 +1,21 @@
 """Conversations to other formats and back, saying what is lost."""
 
-from harmonia.interchange.chat import SystemAs, from_chat_messages, read_chat, to_chat_body, to_chat_messages
+from harmonia.interchange.chat_completions import (
+    SystemAs,
+    from_chat_messages,
+    read_chat,
+    to_chat_body,
+    to_chat_messages,
+)
+from harmonia.interchange.conversion import CallIds, Exported, Format, Imported, Lossy
 from harmonia.interchange.formats import FORMATS, format_named, recognise, recognise_value
 from harmonia.interchange.harmony import read_harmony, write_harmony
 from harmonia.interchange.harmony_json import read_harmony_json, write_harmony_json
 from harmonia.interchange.markdown import read_markdown, write_markdown
-from harmonia.interchange.responses_reading import from_responses_items, read_responses
+from harmonia.interchange.responses import from_responses_items, read_responses
 from harmonia.interchange.responses_writing import to_responses_body, to_responses_items
 from harmonia.interchange.tokens import read_tokens, write_tokens
 from harmonia.interchange.tools import chat_tools, responses_tools
-from harmonia.interchange.values import CallIds, Exported, Format, Imported, Lossy
 
 __all__ = [
     "FORMATS",

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange.canonical import Texts
-from harmonia.interchange.values import Lossy
+from harmonia.interchange.conversion import Lossy
+from harmonia.interchange.message_defaults import Texts
 from harmonia.json_codec import encode_json
 from harmonia.parser.arguments import read_json
 

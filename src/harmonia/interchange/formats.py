@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.interchange.chat import CHAT, SystemAs
+from harmonia.interchange.chat_completions import CHAT, SystemAs
+from harmonia.interchange.conversion import Format
 from harmonia.interchange.documents import Object
 from harmonia.interchange.harmony import HARMONY
 from harmonia.interchange.harmony_json import HARMONY_JSON
 from harmonia.interchange.markdown import MARKDOWN, looks_like_markdown
-from harmonia.interchange.responses_reading import RESPONSES
+from harmonia.interchange.responses import RESPONSES
 from harmonia.interchange.tokens import TOKENS, looks_like_ids
-from harmonia.interchange.values import Format
 from harmonia.parser.arguments import read_json
 from harmonia.vocabulary import find_spellings
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from harmonia.errors import InputError, Position
-from harmonia.interchange.canonical import differences, left_out
+from harmonia.interchange.conversion import CallIds, Exported, Format, Imported, Lossy
 from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
-from harmonia.interchange.values import CallIds, Exported, Format, Imported, Lossy
+from harmonia.interchange.message_defaults import differences, left_out
 from harmonia.messages import (
     ChannelConfig,
     Conversation,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from harmonia.interchange.conversion import CallIds, Exported, Format, Imported
 from harmonia.interchange.documents import value_of
 from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
-from harmonia.interchange.values import CallIds, Exported, Format, Imported
 from harmonia.messages import Conversation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from harmonia.interchange.values import CallIds, Lossy
+from harmonia.interchange.conversion import CallIds, Lossy
 from harmonia.messages import Conversation, call_id, is_call
 from harmonia.provenance import Trust
 

@@ -25,9 +25,9 @@ import re
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.interchange.conversion import CallIds, Exported, Format, Imported
 from harmonia.interchange.documents import Report
 from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
-from harmonia.interchange.values import CallIds, Exported, Format, Imported
 from harmonia.json_codec import encode_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.parser.arguments import read_json

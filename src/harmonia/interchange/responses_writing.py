@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from harmonia.interchange import canonical
-from harmonia.interchange.canonical import Texts, differences, left_out
-from harmonia.interchange.joining import WrittenCalls
+from harmonia.interchange import message_defaults
+from harmonia.interchange.call_matching import WrittenCalls
+from harmonia.interchange.conversion import CallIds, Exported, Lossy
 from harmonia.interchange.losses import sampled_losses, sort_losses
+from harmonia.interchange.message_defaults import Texts, differences, left_out
 from harmonia.interchange.settings import WrittenSettings, instructions_of, write_format
 from harmonia.interchange.tools import responses_tools
-from harmonia.interchange.values import CallIds, Exported, Lossy
 from harmonia.messages import Conversation, Json, Message, Role, is_call, is_forged
 
 NAME: Final = "Responses"
@@ -56,7 +56,7 @@ class _Writer:
         if is_forged(message):
             self._losses.append(left_out(index, f"the model wrote it in the name of {message.role}"))
             return
-        texts = canonical.texts_of(message)
+        texts = message_defaults.texts_of(message)
         match message.role:
             case Role.SYSTEM:
                 if any(texts):
@@ -66,7 +66,7 @@ class _Writer:
                 if instructions:
                     self._append(index, _message("developer", instructions))
             case Role.USER:
-                self._append(index, _message("user", texts), canonical.user(texts))
+                self._append(index, _message("user", texts), message_defaults.user(texts))
             case Role.ASSISTANT:
                 self._write_assistant(index, message, texts)
             case Role.TOOL:
@@ -76,19 +76,19 @@ class _Writer:
         if is_call(message):
             recipient = message.recipient or ""
             call = _call(recipient, message.text, self._calls.id_of(index))
-            self._append(index, call, canonical.call(recipient, message.text))
-        elif canonical.is_hidden(message):
+            self._append(index, call, message_defaults.call(recipient, message.text))
+        elif message_defaults.is_hidden(message):
             if not any(texts):
                 self._losses.append(left_out(index, f"{NAME} has no empty reasoning"))
                 return
             item: Json = {"type": "reasoning", "summary": [], "content": _parts("reasoning_text", texts)}
-            self._append(index, item, canonical.assistant(texts, "analysis"))
+            self._append(index, item, message_defaults.assistant(texts, "analysis"))
         elif not any(texts):
-            self._losses.append(left_out(index, canonical.EMPTY))
+            self._losses.append(left_out(index, message_defaults.EMPTY))
         else:
             channel = "commentary" if message.channel == "commentary" else "final"
             item = _message("assistant", texts, "output_text") | {"phase": PHASES[channel]}
-            self._append(index, item, canonical.assistant(texts, channel))
+            self._append(index, item, message_defaults.assistant(texts, channel))
 
     def _write_result(self, index: int, message: Message, texts: Texts) -> None:
         answered = self._calls.answered_by(index)
@@ -96,10 +96,10 @@ class _Writer:
             self._losses.append(left_out(index, f"no call to {message.name} waits for it, so there is no call id"))
             return
         id_, recipient = answered
-        kind = "custom_tool_call_output" if canonical.is_free_form(recipient) else "function_call_output"
+        kind = "custom_tool_call_output" if message_defaults.is_free_form(recipient) else "function_call_output"
         output = texts if isinstance(texts, str) else _parts("input_text", texts)
         item: Json = {"type": kind, "call_id": id_, "output": output}
-        self._append(index, item, canonical.result(recipient, texts))
+        self._append(index, item, message_defaults.result(recipient, texts))
 
     def _append(self, index: int, item: Json, back: Message | None = None) -> None:
         """Add an item; `back` is what it will be read as. Instructions are compared when the settings are known."""
@@ -118,6 +118,6 @@ def _parts(kind: str, texts: Texts) -> list[Json]:
 
 
 def _call(recipient: str, text: str, id_: str) -> Json:
-    if canonical.is_free_form(recipient):
+    if message_defaults.is_free_form(recipient):
         return {"type": "custom_tool_call", "call_id": id_, "name": recipient, "input": text}
-    return {"type": "function_call", "call_id": id_, "name": canonical.bare_name(recipient), "arguments": text}
+    return {"type": "function_call", "call_id": id_, "name": message_defaults.bare_name(recipient), "arguments": text}

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from harmonia.interchange import canonical
-from harmonia.interchange.canonical import differences, left_out
+from harmonia.interchange import message_defaults
+from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.documents import Report, object_at, optional_text, required_text
+from harmonia.interchange.message_defaults import differences, left_out
 from harmonia.interchange.tools import read_tools
-from harmonia.interchange.values import Lossy
 from harmonia.messages import (
     Conversation,
     DeveloperContent,
@@ -148,13 +148,13 @@ class WrittenSettings:
             return
         back = Message.developer()
         if is_written and (instructions := instructions_of(message)) is not None:
-            back = canonical.developer(instructions, self._name(message))
+            back = message_defaults.developer(instructions, self._name(message))
             content = content.replace(instructions=cast(DeveloperContent, back.content).instructions)
         yield from differences(index, message, back.replace(content=content), self._format_name)
 
     def _system_losses(self, index: int, message: Message, *, is_written: bool) -> Iterator[Lossy]:
         if is_written:
-            back = canonical.developer(canonical.texts_of(message), self._name(message))
+            back = message_defaults.developer(message_defaults.texts_of(message), self._name(message))
             yield from differences(index, message, back, self._format_name)
         elif index == 0 and self.effort is not None:
             back = Message.system(SystemContent(reasoning_effort=self.effort))
@@ -166,7 +166,7 @@ class WrittenSettings:
         return message.name if self._keeps_names else None
 
 
-def instructions_of(message: Message) -> canonical.Texts | None:
+def instructions_of(message: Message) -> message_defaults.Texts | None:
     """What a developer message says beside its settings; None where it says nothing."""
     texts: list[str] = []
     for content in message.contents:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
+from harmonia.interchange.conversion import CallIds, Exported, Format, Imported
 from harmonia.interchange.documents import Object, list_at, refuse, value_of
 from harmonia.interchange.harmony import imported_from, losses_of
-from harmonia.interchange.values import CallIds, Exported, Format, Imported
 from harmonia.messages import Conversation, Role
 from harmonia.parser import parse
 from harmonia.renderer import render

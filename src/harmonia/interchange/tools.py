@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from harmonia.interchange.canonical import bare_name, full_name
 from harmonia.interchange.documents import Object, Report, list_at, object_at, optional_text, refuse
+from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.messages import Json, Namespaces, ToolDescription, ToolNamespace
 
 _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema")

@@ -31,7 +31,7 @@ from harmonia.run.events import AsSampled, LogprobsGiven
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID
 
 if TYPE_CHECKING:
-    from harmonia.families.family import Reader
+    from harmonia.families.registry import Reader
 
 _OUTSIDE_MESSAGES: Final = "stream."
 # Some of what an engine sends: a token, tokens, or text.

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from harmonia.grammar.json_schema.generic import DIGIT, INTEGER, MAX_DIGITS, MAX_FRACTION, NONZERO, NUMBER
-from harmonia.grammar.pruning import NEVER
+from harmonia.grammar.json_schema.json_syntax import DIGIT, INTEGER, MAX_DIGITS, MAX_FRACTION, NONZERO, NUMBER
 from harmonia.grammar.rules import Chars, Literal, Node, Repeat, choice, optional, sequence
+from harmonia.grammar.simplification import NEVER
 
 # A float has this many digits that count: with more, a number just below a bound would be read as the bound.
 _EXACT_DIGITS: Final = 15

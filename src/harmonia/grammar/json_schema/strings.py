@@ -13,7 +13,7 @@ from typing import Final
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.characters import HALF_PAIR, Ranges, common, of, ranges_of, without
-from harmonia.grammar.json_schema.generic import CHARACTER, RAW, STRING
+from harmonia.grammar.json_schema.json_syntax import CHARACTER, RAW, STRING
 from harmonia.grammar.regex_rules import Alternative, regex_alternatives
 from harmonia.grammar.rules import Chars, Choice, Literal, Node, Repeat, Sequence, choice, sequence
 

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from harmonia.families.family import Family, Reader
 from harmonia.families.models import prompt_for
-from harmonia.families.profiles import ModelProfile
-from harmonia.families.registry import family_of, reading_options
+from harmonia.families.profiles import ModelProfile, reading_options
+from harmonia.families.registry import Family, Reader, family_of
 from harmonia.families.templates import PromptText, chat_template
 from harmonia.messages import Conversation, Json, ToolDescription
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, TextEngine

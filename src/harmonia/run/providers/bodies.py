@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harmonia.interchange import chat_tools, responses_tools, to_chat_body, to_responses_body
-from harmonia.interchange.canonical import full_name
+from harmonia.interchange.conversion import Lossy
+from harmonia.interchange.message_defaults import full_name
 from harmonia.interchange.settings import write_format
-from harmonia.interchange.values import Lossy
 from harmonia.messages import Conversation, Json, Role
 from harmonia.parser.tools import is_tool_address
 from harmonia.run.engines.base import Request, ToolChoice

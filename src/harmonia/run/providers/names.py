@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.interchange.canonical import bare_name, full_name
+from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.run.engines.base import ToolChoice
 
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")

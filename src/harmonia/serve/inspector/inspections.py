@@ -40,7 +40,7 @@ from harmonia.inspection import (
     trace,
 )
 from harmonia.inspection import replay as replay_input
-from harmonia.inspection.pasted import Pasted, describe_pasted, take
+from harmonia.inspection.pasted_text import Pasted, describe_pasted, take
 from harmonia.messages import Conversation, Json, Message
 from harmonia.parser import Parsed, Tools
 from harmonia.parts import normalise, parts_of

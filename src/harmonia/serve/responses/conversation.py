@@ -20,9 +20,9 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
-from harmonia.interchange import canonical
+from harmonia.interchange import message_defaults
+from harmonia.interchange.call_matching import ReadMessages
 from harmonia.interchange.documents import Report
-from harmonia.interchange.joining import ReadMessages
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
 from harmonia.parts import call_of, is_visible
 from harmonia.run.tools import ToolResult
@@ -249,13 +249,13 @@ class Reading:
         texts = self._texts(item.content, entry, "content")
         match item.role:
             case "user":
-                self._read.add(canonical.user(_one_or_all(texts)))
+                self._read.add(message_defaults.user(_one_or_all(texts)))
             case "system" | "developer":
-                instructions = canonical.developer("\n".join(texts))
+                instructions = message_defaults.developer("\n".join(texts))
                 if not self._is_left_out(instructions, entry):
                     self._read.add(instructions)
             case "assistant":
-                made = canonical.assistant("".join(texts), _CHANNELS[item.phase])
+                made = message_defaults.assistant("".join(texts), _CHANNELS[item.phase])
                 goes_on_with = None
                 if item.harmonia_continues and before is not None and before.channel == made.channel:
                     goes_on_with = before.text
@@ -274,7 +274,7 @@ class Reading:
 
     def _is_left_out(self, message: Message, entry: Entry) -> bool:
         """Whether the message says nothing; then the answer's warnings say that it is not there."""
-        is_empty = canonical.is_empty(message)
+        is_empty = message_defaults.is_empty(message)
         if is_empty and not entry.is_past:
             self.warnings.add_empty_message(entry.path)
         return is_empty
@@ -288,7 +288,7 @@ class Reading:
             texts = self._texts(item.content, entry, "content")
             if not texts:
                 return
-            made = canonical.assistant("".join(texts), _REASONING)
+            made = message_defaults.assistant("".join(texts), _REASONING)
             if item.harmonia_continues and before is not None and before.channel == made.channel:
                 made = made.replace(content=before.text + made.text)
                 self._take_back(entry)

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 import harmonia
-from harmonia.grammar.completion import completion_grammar
+from harmonia.grammar.completion_rules import completion_grammar
 from harmonia.grammar.demand import Demand, TextForm
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.rules import Chars, Grammar, Literal, Node, Repeat, sequence

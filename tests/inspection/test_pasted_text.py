@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import harmonia
 from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError
-from harmonia.inspection.pasted import MOST_TITLES, Pasted, take
+from harmonia.inspection.pasted_text import MOST_TITLES, Pasted, take
 from harmonia.interchange import write_harmony_json, write_markdown
 from tests.support.engines.provider_streams import STREAMS, Stream
 from tests.support.strategies.conversations import conversations

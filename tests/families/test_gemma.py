@@ -7,10 +7,10 @@ import json
 import pytest
 
 from harmonia.errors import ErrorCode
-from harmonia.families.example_calls import example_call
-from harmonia.families.family import Family, ReadingOptions
-from harmonia.families.gemini import FUNCTION_GEMMA, GEMINI, GEMMA_4, Gemini
+from harmonia.families.gemma import FUNCTION_GEMMA, GEMMA_3, GEMMA_4, Gemma3
 from harmonia.families.reader import read_answer
+from harmonia.families.registry import Family, ReadingOptions
+from harmonia.families.tool_json import example_call
 from harmonia.messages import Message, ToolDescription
 from harmonia.parser import Tools
 from tests.families.family_laws import check_family_laws
@@ -25,16 +25,16 @@ SCHEMA = {
 }
 WEATHER = ToolDescription("get_weather", "The weather.", SCHEMA)
 KNOWN = ReadingOptions(tools=Tools([WEATHER]), descriptions=(WEATHER,))
-DIALECTS = [GEMINI, FUNCTION_GEMMA, GEMMA_4]
+DIALECTS = [GEMMA_3, FUNCTION_GEMMA, GEMMA_4]
 
 
 def read(text: str, options: ReadingOptions = KNOWN) -> list[Message]:
-    check_family_laws(GEMINI, text, options, range(0, len(text), 3))
-    return list(read_answer(GEMINI, text, options).messages)
+    check_family_laws(GEMMA_3, text, options, range(0, len(text), 3))
+    return list(read_answer(GEMMA_3, text, options).messages)
 
 
 @pytest.mark.parametrize("family", DIALECTS)
-def test_several_calls_are_read_as_they_were_written(family: Gemini) -> None:
+def test_several_calls_are_read_as_they_were_written(family: Gemma3) -> None:
     values = [{"city": "Oslo", "days": [1, 2.5], "x": {"y": None, "z": True}}, {"city": 'it\'s "Bern", (CH)'}, {}]
     written = family.write_calls([("get_weather", json.dumps(value)) for value in values])
     messages = read(written)
@@ -117,8 +117,8 @@ def test_functiongemma_declares_a_tool_as_its_documentation_shows() -> None:
 
 
 def test_results_are_written_as_the_documentation_shows() -> None:
-    assert GEMINI.write_result("f", "180000.0", is_error=False) == "```tool_output\n180000.0\n```"
-    assert GEMINI.write_result("f", "no", is_error=True) == '```tool_output\n{"error": "no"}\n```'
+    assert GEMMA_3.write_result("f", "180000.0", is_error=False) == "```tool_output\n180000.0\n```"
+    assert GEMMA_3.write_result("f", "no", is_error=True) == '```tool_output\n{"error": "no"}\n```'
     assert FUNCTION_GEMMA.write_result("f", "sunny", is_error=False) == (
         "<start_function_response>response:f{value:<escape>sunny<escape>}<end_function_response>"
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tests.support.strategies.conversations as wild
 from harmonia import Conversation, DeveloperContent, InputError, Message, parse, render
 from harmonia.interchange import FORMATS, Exported, Format, from_chat_messages, from_responses_items, recognise
-from harmonia.interchange.chat import to_chat_messages
+from harmonia.interchange.chat_completions import to_chat_messages
 from harmonia.interchange.responses_writing import to_responses_items
 from harmonia.vocabulary import FIRST_SPECIAL
 from tests.interchange.interchange_strategies import kept_conversations

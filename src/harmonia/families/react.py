@@ -37,17 +37,15 @@ from harmonia.families.call_bodies import (
     pieces_of,
     whole_characters,
 )
-from harmonia.families.example_calls import example_call
-from harmonia.families.family import DEFAULT_READING, Reader, ReadingOptions
 from harmonia.families.marks import label, literal
-from harmonia.families.passages import Kind, Layout, Passage
+from harmonia.families.passages import ANYWHERE, Kind, Layout, Passage
 from harmonia.families.reader import TextReader
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_json import example_call
 from harmonia.families.xml_calls import typed_value
 from harmonia.messages import ToolDescription
 from harmonia.parser.arguments import read_json
 
-_ANYWHERE: Final[frozenset[Kind]] = frozenset(["text", "thought", "call"])
 _BOLD: Final = "**"
 
 _BLANKS: Final = r"[ \t]{0,4}"
@@ -179,7 +177,7 @@ def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
         Passage(
             kind,
             label(words, around),
-            inside=_ANYWHERE,
+            inside=ANYWHERE,
             body=_body if kind == "call" else None,
             may_be_text=kind == "call",
         )
@@ -247,4 +245,4 @@ def _described(tool: ToolDescription) -> str:
     return f"{said}\n  arguments: {json.dumps(tool.parameters['properties'], ensure_ascii=False)}"
 
 
-TEXT: Final = ReAct()
+REACT: Final = ReAct()

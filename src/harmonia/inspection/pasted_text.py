@@ -31,10 +31,10 @@ from harmonia.inspection.inputs import (
     without_byte_order_mark,
 )
 from harmonia.inspection.saved_streams import Dump, count, looks_like_a_dump, read_dump, read_objects
+from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.documents import Object
 from harmonia.interchange.formats import format_named, recognise_value
 from harmonia.interchange.markdown import looks_like_markdown
-from harmonia.interchange.values import Lossy
 from harmonia.json_codec import encode_json
 from harmonia.messages import Conversation
 from harmonia.parser.stripped import looks_stripped

@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harmonia.families.dialects import DIALECTS, dialect_of
-from harmonia.families.example_calls import example_call
-from harmonia.families.family import Family, ReadingOptions
 from harmonia.families.reader import read_answer
-from harmonia.families.registry import FAMILY_FORMATS, family_of
-from harmonia.families.tool_format import ToolFormat
+from harmonia.families.registry import FAMILIES as ROWS
+from harmonia.families.registry import (
+    FAMILY_FORMATS,
+    CallWriter,
+    ReadingOptions,
+    ToolFormat,
+    dialect_of,
+    family_of,
+)
+from harmonia.families.tool_json import example_call
 from harmonia.messages import ToolDescription
 from harmonia.parser import Tools
 
@@ -35,7 +40,7 @@ TOOL = ToolDescription("get-weather", "The weather.", SCHEMA)
 EXPECTED = {"to_city": "the to city", "days": 3, "unit": "c", "tags": [True], "place": {"x": 1}}
 FAMILIES = [
     *(family_of(each) for each in FAMILY_FORMATS if each is not ToolFormat.TEXT),
-    *(dialect_of(family_of(tool_format), template) for tool_format, template in DIALECTS),
+    *(dialect_of(family_of(tool_format), template) for tool_format, row in ROWS.items() for template in row.dialects),
 ]
 
 
@@ -48,10 +53,12 @@ def test_what_is_required_is_given() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: type(family).__name__)
-def test_every_family_shows_a_call_that_it_reads(family: Family) -> None:
+def test_every_family_shows_a_call_that_it_reads(family: CallWriter) -> None:
     example = family.write_call(*example_call([TOOL]))
     assert example in family.call_format([TOOL])
-    (message,) = read_answer(family, example, ReadingOptions(tools=Tools([TOOL]), descriptions=(TOOL,))).messages
+    (message,) = read_answer(
+        family_of(family.format), example, ReadingOptions(tools=Tools([TOOL]), descriptions=(TOOL,))
+    ).messages
     assert (message.recipient, json.loads(message.text)) == ("functions.get-weather", EXPECTED)
 
 

@@ -7,11 +7,13 @@ import json
 import pytest
 
 from harmonia.errors import ErrorCode
-from harmonia.families.example_calls import example_call
-from harmonia.families.family import Family, ReadingOptions
-from harmonia.families.gemini import GEMINI
-from harmonia.families.openai import LLAMA, MISTRAL, OPENAI, OpenAi
+from harmonia.families.gemma import GEMMA_3
+from harmonia.families.json_calls import OPENAI, OpenAi
+from harmonia.families.llama import LLAMA, Llama
+from harmonia.families.mistral import MISTRAL, Mistral
 from harmonia.families.reader import read_answer
+from harmonia.families.registry import CallWriter, Family, ReadingOptions
+from harmonia.families.tool_json import example_call
 from harmonia.messages import Message, ToolDescription
 from harmonia.parser import Tools
 from tests.families.family_laws import check_family_laws
@@ -31,13 +33,13 @@ def called(text: str, options: ReadingOptions = KNOWN) -> list[tuple[str | None,
 
 
 @pytest.mark.parametrize("family", [OPENAI, LLAMA, MISTRAL])
-def test_several_calls_are_read_as_they_were_written(family: OpenAi) -> None:
+def test_several_calls_are_read_as_they_were_written(family: OpenAi | Llama | Mistral) -> None:
     calls = [("get_weather", '{"city": "Oslo"}'), ("get_weather", '{"city": "Bern; {x}"}')]
     assert called(family.write_calls(calls)) == [(f"functions.{name}", arguments) for name, arguments in calls]
 
 
 @pytest.mark.parametrize("family", [OPENAI, LLAMA, MISTRAL])
-def test_arguments_that_are_no_json_are_still_written_where_json_must_stand(family: Family) -> None:
+def test_arguments_that_are_no_json_are_still_written_where_json_must_stand(family: CallWriter) -> None:
     written = family.write_call("get_weather", "Oslo {")
     (message,) = read(written)
     assert message.recipient == "functions.get_weather"
@@ -95,7 +97,7 @@ def test_brackets_that_are_no_calls_are_the_answer(text: str) -> None:
         'Sure! <function=f>{"x": 1}</function>',
     ],
 )
-@pytest.mark.parametrize("family", [OPENAI, GEMINI])
+@pytest.mark.parametrize("family", [OPENAI, GEMMA_3])
 def test_where_there_are_no_tools_nothing_without_a_mark_is_a_call(family: Family, text: str) -> None:
     nothing = ReadingOptions(tools=Tools([]))
     check_family_laws(family, text, nothing, range(len(text)))
@@ -106,7 +108,7 @@ def test_where_there_are_no_tools_nothing_without_a_mark_is_a_call(family: Famil
 
 
 @pytest.mark.parametrize("text", ['[get_weather(city="P', "[get_weather(", "[get_weather(city=1), get_weather("])
-@pytest.mark.parametrize("family", [OPENAI, GEMINI])
+@pytest.mark.parametrize("family", [OPENAI, GEMMA_3])
 def test_a_list_of_calls_that_is_cut_off_is_reported_and_not_shown(family: Family, text: str) -> None:
     check_family_laws(family, text, KNOWN, range(len(text)))
     (message,) = read_answer(family, text, KNOWN).messages
@@ -211,7 +213,7 @@ def test_results_and_errors_are_written_as_the_models_were_taught() -> None:
 
 
 @pytest.mark.parametrize("family", [OPENAI, LLAMA, MISTRAL])
-def test_the_words_about_calling_show_a_call_that_can_be_read(family: Family) -> None:
+def test_the_words_about_calling_show_a_call_that_can_be_read(family: CallWriter) -> None:
     words = family.call_format([WEATHER])
     example = family.write_call(*example_call([WEATHER]))
     assert example in words
@@ -222,7 +224,7 @@ def test_the_words_about_calling_show_a_call_that_can_be_read(family: Family) ->
 
 
 @pytest.mark.parametrize("family", [OPENAI, LLAMA, MISTRAL])
-def test_tools_are_declared_with_their_schema_or_not_at_all(family: Family) -> None:
+def test_tools_are_declared_with_their_schema_or_not_at_all(family: CallWriter) -> None:
     assert family.tool_part([]) == ""
     part = family.tool_part([WEATHER])
     assert "get_weather" in part and "The weather." in part and '"city"' in part

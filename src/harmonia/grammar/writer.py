@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar.completion import Begun, completion_grammar
+from harmonia.grammar.completion_rules import Begun, completion_grammar
 from harmonia.grammar.demand import Demand
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.llguidance_writer import write_llguidance

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from harmonia.messages import ToolDescription
+from harmonia.parser.arguments import json_fault
 
 _NAME: Final = "tool_name"
 # An example shows a form. It does not have to show all of a large one.
@@ -68,3 +69,22 @@ def _listed(value: Any) -> list[Any]:
 
 def _is_simple(value: Any) -> bool:
     return isinstance(value, str | int) and value != ""
+
+
+def described_as_openai(tool: ToolDescription) -> str:
+    """A tool as the JSON in which OpenAI's API takes it, and most chat templates show it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    known = {key: value for key, value in function.items() if value is not None}
+    return json.dumps({"type": "function", "function": known}, ensure_ascii=False)
+
+
+def json_arguments(arguments: str) -> str:
+    """Arguments for a place where JSON must stand: what is no JSON becomes a string of it."""
+    return arguments if json_fault(arguments) is None else json.dumps(arguments, ensure_ascii=False)
+
+
+def result_guidance(*, is_error: bool) -> str:
+    """What most families tell a model after a result."""
+    if is_error:
+        return "The call failed. Call again with other arguments, use another tool, or say what went wrong."
+    return "Use this result: call another tool if one is needed, otherwise answer in words."

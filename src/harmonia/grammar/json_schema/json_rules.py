@@ -15,13 +15,13 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.characters import ALL, of, without
 from harmonia.grammar.json_schema import strings
 from harmonia.grammar.json_schema.conditions import Conditions, fits_beside, key_of
-from harmonia.grammar.json_schema.generic import ARRAY, BOOLEAN, GENERIC, NULL, OBJECT, SPACE, STRING, VALUE
+from harmonia.grammar.json_schema.json_syntax import ARRAY, BOOLEAN, GENERIC, NULL, OBJECT, SPACE, STRING, VALUE
 from harmonia.grammar.json_schema.keywords import says_nothing
 from harmonia.grammar.json_schema.numbers import integer_node, number_node
 from harmonia.grammar.json_schema.parts import Part, Taker, Together
-from harmonia.grammar.pruning import NEVER, NOTHING, can_be_met
 from harmonia.grammar.regex_rules import Alternative, UnreadableRegexError, regex_alternatives
 from harmonia.grammar.rules import Chars, Grammar, Literal, Name, Node, Repeat, choice, optional, sequence
+from harmonia.grammar.simplification import NEVER, NOTHING, can_be_met
 from harmonia.grammar.written import Loss
 from harmonia.schema.documents import as_json
 from harmonia.schema.paths import path_text, place_of

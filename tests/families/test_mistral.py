@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harmonia.families.call_bodies import Arguments, Named, Piece, Unread
-from harmonia.families.family import DEFAULT_READING
-from harmonia.families.mistral_calls import NamedCall, mistral_body
+from harmonia.families.mistral import NamedCall, mistral_body
+from harmonia.families.registry import DEFAULT_READING
 
 
 def read(text: str) -> tuple[int, list[Piece]]:

@@ -1,14 +1,19 @@
-"""What stands behind Mistral's `[TOOL_CALLS]`. The tokenizer's version decides, and models mix them:
+"""Mistral's calls. The tokenizer's version decides what follows `[TOOL_CALLS]`, and models mix the forms:
 
     [TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Bern"}, "id": "abcDEF123"}]     up to version 7
     [TOOL_CALLS]get_weather[CALL_ID]abcDEF123[ARGS]{"city": "Bern"}                             version 11
     [TOOL_CALLS]get_weather[ARGS]{"city": "Bern"}                                               since version 13
 
 Several calls are one list, or each has a mark of its own. Some servers drop `[ARGS]` with the other special tokens.
+All forms are read by the tool format `openai` (json_calls.py); calls are written as version 13 has them.
+
+Sources: mistralai/Mistral-Nemo-Instruct-2407, mistralai/Mistral-Medium-3.5-128B and mistral-common's tokenizer versions
+3 to 13.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -16,6 +21,7 @@ from typing import Final
 from harmonia.families.call_bodies import (
     Arguments,
     Body,
+    ChosenBody,
     JsonCalls,
     JsonScan,
     Named,
@@ -24,8 +30,9 @@ from harmonia.families.call_bodies import (
     pieces_of,
     read_json_calls,
 )
-from harmonia.families.chosen_body import ChosenBody
-from harmonia.families.family import ReadingOptions
+from harmonia.families.registry import ReadingOptions, ToolFormat
+from harmonia.families.tool_json import described_as_openai, example_call, json_arguments, result_guidance
+from harmonia.messages import ToolDescription
 
 _HEAD: Final = re.compile(r"\s*+(?P<name>[\w.:/-]++)\s*+(?:\[CALL_ID\]\s*+\w*+\s*+)?+(?:\[ARGS\])?+\s*+\{")
 _WITHOUT_OBJECT: Final = re.compile(r"\s*+(?P<name>[\w.:/-]++)\s*+(?:\[CALL_ID\]\s*+\w*+\s*+)?+\[ARGS\]\s*+")
@@ -99,3 +106,36 @@ class NamedCall:
             return []
         self._is_named = True
         return [Named(self._head_chars, head["name"])]
+
+
+class Mistral:
+    """What Mistral's models were taught since tokenizer version 13."""
+
+    format: ToolFormat = ToolFormat.OPENAI
+
+    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+        """The list that stands between [AVAILABLE_TOOLS] and [/AVAILABLE_TOOLS], which the template writes."""
+        return f"[{', '.join(described_as_openai(tool) for tool in tools)}]" if tools else ""
+
+    def call_format(self, tools: Sequence[ToolDescription]) -> str:
+        return (
+            "To call a tool, write its name and its arguments behind marks:\n\n"
+            f"{self.write_call(*example_call(tools))}\n\n"
+            "Each call has a [TOOL_CALLS] of its own. The result comes in the next message."
+        )
+
+    def write_call(self, name: str, arguments: str) -> str:
+        return self.write_calls([(name, arguments)])
+
+    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
+        return "".join(f"[TOOL_CALLS]{name}[ARGS]{json_arguments(arguments)}" for name, arguments in calls)
+
+    def write_result(self, name: str, text: str, *, is_error: bool) -> str:
+        said = json.dumps({"error": text}, ensure_ascii=False) if is_error else text
+        return f"[TOOL_RESULTS]{said}[/TOOL_RESULTS]"
+
+    def guidance(self, *, is_error: bool) -> str:
+        return result_guidance(is_error=is_error)
+
+
+MISTRAL: Final = Mistral()

@@ -9,8 +9,8 @@ import pytest
 from harmonia import Conversation, ErrorCode, InputError, Message, ReasoningEffort, SystemContent, ToolDescription
 from harmonia.interchange import (
     Imported,
-    canonical,
     from_responses_items,
+    message_defaults,
     read_responses,
     to_responses_body,
     to_responses_items,
@@ -83,10 +83,10 @@ def test_calls_and_their_outputs_are_joined_by_id() -> None:
         {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "2"}]},
     ]
     assert read(CALL, custom, *outputs) == [
-        canonical.call("functions.f", "{}"),
-        canonical.call("patch", "***"),
-        canonical.result("patch", "done"),
-        canonical.result("functions.f", "2"),
+        message_defaults.call("functions.f", "{}"),
+        message_defaults.call("patch", "***"),
+        message_defaults.result("patch", "done"),
+        message_defaults.result("functions.f", "2"),
     ]
     namespaced = {**CALL, "namespace": "server"}
     assert read(namespaced)[0].recipient == "server.f"
@@ -105,12 +105,12 @@ def test_calls_that_the_server_made_bring_their_results_along() -> None:
     code = {"type": "code_interpreter_call", "code": "1+1", "outputs": [{"type": "logs", "logs": "2"}]}
     imported = from_responses_items([mcp, search, page, code])
     assert list(imported.conversation) == [
-        canonical.call("docs.find", "{}"),
-        canonical.result("docs.find", "3"),
-        canonical.call("browser.search", '{"query":"x"}'),
-        canonical.call("browser.open", '{"id":"https://a/"}'),
-        canonical.call("python", "1+1"),
-        canonical.result("python", "2"),
+        message_defaults.call("docs.find", "{}"),
+        message_defaults.result("docs.find", "3"),
+        message_defaults.call("browser.search", '{"query":"x"}'),
+        message_defaults.call("browser.open", '{"id":"https://a/"}'),
+        message_defaults.call("python", "1+1"),
+        message_defaults.result("python", "2"),
     ]
     assert whats(imported) == [("$[1]", "output"), ("$[2]", "output")]
     assert imported.call_ids == {0: "m", 2: "w"}
@@ -118,7 +118,7 @@ def test_calls_that_the_server_made_bring_their_results_along() -> None:
 
 def test_a_failed_mcp_call_answers_with_its_error() -> None:
     imported = from_responses_items([{"type": "mcp_call", "name": "find", "arguments": "{}", "error": "gone"}])
-    assert imported.conversation[1] == canonical.result("functions.find", "gone")
+    assert imported.conversation[1] == message_defaults.result("functions.find", "gone")
     assert whats(imported) == [("$[0].error", "error")]
 
 
@@ -188,8 +188,8 @@ def test_a_turn_is_written_item_by_item() -> None:
             Message.developer("Be kind.", functions=[ToolDescription("f")]),
             Message.assistant("Hm.", channel="analysis"),
             Message.assistant("Let me see.", channel="commentary"),
-            canonical.call("functions.f", "{}"),
-            canonical.result("functions.f", "4"),
+            message_defaults.call("functions.f", "{}"),
+            message_defaults.result("functions.f", "4"),
             Message.assistant("4"),
         ]
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from harmonia.interchange.values import Lossy
+from harmonia.interchange.conversion import Lossy
 from harmonia.messages import (
     Author,
     Content,

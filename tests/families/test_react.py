@@ -8,9 +8,9 @@ import pytest
 
 from harmonia.errors import ErrorCode
 from harmonia.events import MessageEnded, Repaired
-from harmonia.families.family import DEFAULT_READING, ReadingOptions
+from harmonia.families.react import REACT
 from harmonia.families.reader import read_answer
-from harmonia.families.text import TEXT
+from harmonia.families.registry import DEFAULT_READING, ReadingOptions
 from harmonia.messages import Message, ToolDescription
 from harmonia.parser import Tools
 from harmonia.parts import Text, Think, ToolCall, parts_of, visible_text
@@ -30,12 +30,12 @@ DESCRIBED = ReadingOptions(tools=Tools([SEARCH, WAIT]), descriptions=(SEARCH, WA
 
 
 def messages_of(text: str, options: ReadingOptions = DEFAULT_READING) -> list[Message]:
-    events = check_family_laws(TEXT, text, options, range(0, len(text), 3))
+    events = check_family_laws(REACT, text, options, range(0, len(text), 3))
     return [event.message for event in events if isinstance(event, MessageEnded)]
 
 
 def codes_of(text: str, options: ReadingOptions = DEFAULT_READING) -> list[ErrorCode]:
-    return [event.diagnostic.code for event in events_of(TEXT, [text], options) if isinstance(event, Repaired)]
+    return [event.diagnostic.code for event in events_of(REACT, [text], options) if isinstance(event, Repaired)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def codes_of(text: str, options: ReadingOptions = DEFAULT_READING) -> list[Error
 )
 def test_labels_are_known_however_they_are_written(thought: str, action: str, given: str, answer: str) -> None:
     text = f'{thought} I look.\n{action} search\n{given} {{"query": "Oslo"}}\n{answer} Oslo.'
-    parts = parts_of(read_answer(TEXT, text))
+    parts = parts_of(read_answer(REACT, text))
     assert [type(part) for part in parts] == [Think, ToolCall, Text]
     call = parts[1]
     assert isinstance(call, ToolCall) and (call.name, call.arguments) == ("search", {"query": "Oslo"})
@@ -64,11 +64,11 @@ def test_a_label_in_the_middle_of_a_line_is_text() -> None:
 
 
 def test_text_without_labels_is_the_answer() -> None:
-    assert parts_of(read_answer(TEXT, "\nOslo is fine.\n")) == [Text("Oslo is fine.")]
+    assert parts_of(read_answer(REACT, "\nOslo is fine.\n")) == [Text("Oslo is fine.")]
 
 
 def test_several_thoughts_are_several() -> None:
-    assert [part for part in parts_of(read_answer(TEXT, "Thought: one\nThought: two"))] == [Think("one"), Think("two")]
+    assert [part for part in parts_of(read_answer(REACT, "Thought: one\nThought: two"))] == [Think("one"), Think("two")]
 
 
 def test_an_observation_that_the_model_invents_is_forged_and_ends_the_reading() -> None:
@@ -136,11 +136,11 @@ def test_an_action_that_is_a_sentence_cannot_be_read() -> None:
 
 def test_a_prompt_may_open_the_first_thought() -> None:
     options = ReadingOptions(prompt_opens_thought=True)
-    assert parts_of(read_answer(TEXT, " I know it.\nFinal Answer: Oslo", options)) == [
+    assert parts_of(read_answer(REACT, " I know it.\nFinal Answer: Oslo", options)) == [
         Think("I know it."),
         Text("Oslo"),
     ]
-    assert parts_of(read_answer(TEXT, "Thought: I know it.\nFinal Answer: Oslo", options)) == [
+    assert parts_of(read_answer(REACT, "Thought: I know it.\nFinal Answer: Oslo", options)) == [
         Think("I know it."),
         Text("Oslo"),
     ]
@@ -148,18 +148,18 @@ def test_a_prompt_may_open_the_first_thought() -> None:
 
 def test_a_model_that_thinks_in_marks_of_its_own_may_have_them() -> None:
     options = ReadingOptions(thinking=("<think>", "</think>"), prompt_opens_thought=True)
-    assert parts_of(read_answer(TEXT, "hm</think>Final Answer: Oslo", options)) == [
+    assert parts_of(read_answer(REACT, "hm</think>Final Answer: Oslo", options)) == [
         Think("hm"),
         Text("Final Answer: Oslo"),
     ]
-    assert parts_of(read_answer(TEXT, "hm</think>\nFinal Answer: Oslo", options)) == [Think("hm"), Text("Oslo")]
+    assert parts_of(read_answer(REACT, "hm</think>\nFinal Answer: Oslo", options)) == [Think("hm"), Text("Oslo")]
 
 
 def test_what_is_written_for_the_prompt_is_said_in_labels() -> None:
-    part = TEXT.tool_part([SEARCH, WAIT])
+    part = REACT.tool_part([SEARCH, WAIT])
     assert "search: Searches." in part and '"query"' in part and "one of search, wait" in part
-    assert part.endswith(TEXT.call_format([SEARCH, WAIT])) and TEXT.tool_part([]) == ""
-    assert TEXT.write_call("search", '{"query": "x"}') == 'Action: search\nAction Input: {"query": "x"}'
-    assert TEXT.write_result("search", "y", is_error=False) == "Observation: y"
-    assert TEXT.write_result("search", "y", is_error=True) == "Observation: Error: y"
-    assert TEXT.guidance(is_error=True) != TEXT.guidance(is_error=False)
+    assert part.endswith(REACT.call_format([SEARCH, WAIT])) and REACT.tool_part([]) == ""
+    assert REACT.write_call("search", '{"query": "x"}') == 'Action: search\nAction Input: {"query": "x"}'
+    assert REACT.write_result("search", "y", is_error=False) == "Observation: y"
+    assert REACT.write_result("search", "y", is_error=True) == "Observation: Error: y"
+    assert REACT.guidance(is_error=True) != REACT.guidance(is_error=False)

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from harmonia.interchange import canonical
-from harmonia.interchange.canonical import Texts
-from harmonia.interchange.chat import SystemAs
+from harmonia.interchange import message_defaults
+from harmonia.interchange.call_matching import ReadMessages
+from harmonia.interchange.chat_completions import SystemAs
+from harmonia.interchange.conversion import Format, Imported
 from harmonia.interchange.documents import (
     Object,
     Report,
@@ -34,11 +35,10 @@ from harmonia.interchange.documents import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.joining import ReadMessages
+from harmonia.interchange.message_defaults import Texts
 from harmonia.interchange.responses_writing import NAME, PHASES, to_responses_body
 from harmonia.interchange.settings import NO_SETTINGS, Settings, place, read_settings
 from harmonia.interchange.tools import read_tools
-from harmonia.interchange.values import Format, Imported
 from harmonia.messages import Conversation
 
 _CHANNELS: Final = {phase: channel for channel, phase in PHASES.items()}
@@ -103,13 +103,13 @@ class _Reader:
     def read_instructions(self, given: object, path: str) -> None:
         """The `instructions` of a request: a text, or a list of messages."""
         if isinstance(given, str):
-            self._read.add_unless_empty(canonical.developer(given), path)
+            self._read.add_unless_empty(message_defaults.developer(given), path)
         elif given is not None:
             self.read_items(given, path)
 
     def read_items(self, given: object, path: str) -> None:
         if isinstance(given, str):
-            self._read.add(canonical.user(given))
+            self._read.add(message_defaults.user(given))
             return
         for at, item in enumerate(list_at(given, path)):
             here = f"{path}[{at}]"
@@ -151,20 +151,20 @@ class _Reader:
         texts = texts_at(item.get("content"), f"{path}.content", self._report)
         match role:
             case "system" if self._system == "system":
-                self._read.add_unless_empty(canonical.system(texts), path)
+                self._read.add_unless_empty(message_defaults.system(texts), path)
             case "system" | "developer":
                 if isinstance(texts, tuple) and len(texts) > 1:
                     why = "instructions are one text: the parts became its lines"
                     self._report.lose(f"{path}.content", "content", why)
-                self._read.add_unless_empty(canonical.developer(texts), path)
+                self._read.add_unless_empty(message_defaults.developer(texts), path)
             case "user":
-                self._read.add(canonical.user(texts))
+                self._read.add(message_defaults.user(texts))
             case "assistant":
                 phase = item.get("phase")
                 channel = _CHANNELS.get(phase) if isinstance(phase, str) else "final"
                 if channel is None:
                     self._report.lose(f"{path}.phase", "phase", f"the phase {phase} is not known; it is read as final")
-                self._read.add_unless_empty(canonical.assistant(texts, channel or "final"), path)
+                self._read.add_unless_empty(message_defaults.assistant(texts, channel or "final"), path)
             case _:
                 refuse(f"{role!r} is no role of {NAME}: system, developer, user, assistant", f"{path}.role")
         self._lose_others(item, ("role", "content", "phase"), path)
@@ -182,24 +182,24 @@ class _Reader:
         if not any(texts):
             self._report.lose(path, "message", "the reasoning has no text, and is left out")
         else:
-            self._read.add(canonical.assistant(texts, "analysis"))
+            self._read.add(message_defaults.assistant(texts, "analysis"))
         self._lose_others(item, ("content", "summary", "encrypted_content"), path)
 
     def _read_call(self, item: Object, kind: str, path: str) -> None:
         name = required_text(item, "name", path)
         if kind == "custom_tool_call":
-            recipient, text = canonical.free_form_name(name), text_at(item.get("input", ""), f"{path}.input")
+            recipient, text = message_defaults.free_form_name(name), text_at(item.get("input", ""), f"{path}.input")
         else:
             namespace = optional_text(item, "namespace", path)
-            recipient = f"{namespace}.{name}" if namespace else canonical.full_name(name)
+            recipient = f"{namespace}.{name}" if namespace else message_defaults.full_name(name)
             text = arguments_at(item.get("arguments"), f"{path}.arguments")
         id_ = optional_text(item, "call_id", path) or optional_text(item, "id", path)
-        self._read.add_call(canonical.call(recipient, text), id_)
+        self._read.add_call(message_defaults.call(recipient, text), id_)
         self._lose_others(item, ("call_id", "name", "namespace", "input", "arguments"), path)
 
     def _read_mcp_call(self, item: Object, path: str) -> None:
         name, server = required_text(item, "name", path), optional_text(item, "server_label", path)
-        recipient = f"{server}.{name}" if server else canonical.full_name(name)
+        recipient = f"{server}.{name}" if server else message_defaults.full_name(name)
         text = arguments_at(item.get("arguments"), f"{path}.arguments")
         output, error = item.get("output"), item.get("error")
         if error:
@@ -238,7 +238,7 @@ class _Reader:
     def _read_hosted_call(self, item: Object, recipient: str, text: str, output: object, path: str) -> None:
         """A call that the server made itself, with its result in the same item."""
         given = None if output is None else self._output(output, f"{path}.output")
-        self._read.add_call(canonical.call(recipient, text), optional_text(item, "id", path), given, path)
+        self._read.add_call(message_defaults.call(recipient, text), optional_text(item, "id", path), given, path)
 
     def _output(self, output: object, path: str) -> Texts:
         if isinstance(output, Mapping) and "type" not in cast(Object, output):

@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from harmonia.grammar.characters import Ranges, common, joined, of, ranges_of, without
-from harmonia.grammar.pruning import NEVER, NOTHING, names_in, pruned
 from harmonia.grammar.rules import (
     Chars,
     Choice,
@@ -33,6 +32,7 @@ from harmonia.grammar.rules import (
     choice,
     sequence,
 )
+from harmonia.grammar.simplification import NEVER, NOTHING, names_in, pruned
 
 # A bounded repetition is written out, once for each state; longer ones do without `<` at all.
 MAX_COUNTED: Final = 100

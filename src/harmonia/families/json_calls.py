@@ -1,22 +1,29 @@
-"""Calls as JSON that no mark announces: a Llama that calls writes an object, and nothing else.
+"""Calls as JSON in text: the tool format `openai`.
 
+    {"tool_calls": [{"id": "call_1", "type": "function",           the JSON of OpenAI's API, which an application asks
+      "function": {"name": "get_weather", "arguments": "{}"}}]}    for in words
     {"name": "get_weather", "parameters": {"city": "Paris"}}; {"name": "get_time", "parameters": {}}
-    {"tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "get_time", "arguments": "{}"}}]}
     [{"name": "get_time", "arguments": {}}]
+    [THINK] … [/THINK]  <think> … </think>                         thoughts of Magistral, and of earlier models
 
-An answer may be JSON that is no call. So only an object at the beginning of a line whose first member may be a call's
-is waited for, and it is text again if it turns out to be none: a call has a name and arguments, and where the tools are
-known, the name is one of theirs. One that has another name and nothing but what a call has is reported, and read as a
-call: nobody would understand it as an answer. All else that a model says in JSON is told as it comes.
+The format reads the calls of Llama (llama.py) and Mistral (mistral.py) too, whichever model wrote them.
+
+No mark announces such JSON, and an answer may be JSON that is not a call. So only an object at the beginning of a line
+is held back, and only if its first member may belong to a call. It becomes text again if it turns out not to be a call:
+a call has a name and arguments, and if the tools are known, the name of one of them. An object with an unknown name
+that has nothing but the members of a call is reported, and read as a call: as an answer it would make no sense. All
+other JSON is passed on as it arrives.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final, cast
 
-from harmonia.errors import ErrorCode
+from harmonia.families import llama
 from harmonia.families.call_bodies import (
     Arguments,
     Ended,
@@ -26,14 +33,22 @@ from harmonia.families.call_bodies import (
     Plain,
     Unread,
     arguments_text,
+    faults_of,
     pieces_of,
     read_json_calls,
 )
-from harmonia.families.family import ReadingOptions
-from harmonia.families.marks import Mark
-from harmonia.families.passages import Passage
+from harmonia.families.marks import Mark, literal
+from harmonia.families.mistral import mistral_body
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage, all_marks
+from harmonia.families.reader import TextReader
+from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_json import described_as_openai, example_call, result_guidance
+from harmonia.messages import ToolDescription
 from harmonia.parser.arguments import json_fault, read_json
 from harmonia.parser.tools import UNDECLARED, Tools
+
+_THINKING: Final = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_ENDS: Final = (*llama.ENDS, "</s>", "[INST]")
 
 _FIRST_MEMBERS: Final = (
     "name", "type", "id", "index", "function", "function_name", "tool_calls", "tool", "parameters", "arguments",
@@ -144,11 +159,6 @@ class BareCalls:
         return pieces
 
 
-def faults_of(name: str, tools: Tools) -> tuple[ErrorCode, ...]:
-    """What is wrong with a call by this name that no mark announced."""
-    return (ErrorCode.FAMILY_UNKNOWN_TOOL,) if tools.is_known and not tools.declares(name) else ()
-
-
 def calls_in(text: str, tools: Tools, *, only_calls: bool = False) -> list[tuple[str, str]]:
     """The calls that a JSON value consists of, as name and arguments; none where any part of it is something else. With
     `only_calls`, none either where it has members that no call has, or a name that no tool has."""
@@ -198,3 +208,61 @@ def call_in(value: Any) -> tuple[str, str] | None:
     if not isinstance(name, str) or not name or not any(key in item for key in _ARGUMENTS):
         return None
     return name, arguments_text(next(item[key] for key in _ARGUMENTS if key in item))
+
+
+@cache
+def _layout(thinking: tuple[tuple[str, str], ...], with_bare_calls: bool) -> Layout:
+    return Layout(
+        [
+            *(Passage("thought", literal(opens), (literal(closes),)) for opens, closes in thinking),
+            Passage("call", literal("[TOOL_CALLS]"), inside=ANYWHERE, body=mistral_body),
+            *llama.llama_passages(),
+            *([*llama.bare_llama_passages(), *bare_passages()] if with_bare_calls else ()),
+            Passage("forged", literal("[TOOL_RESULTS]"), inside=TEXT_AND_CALLS),
+            *(Passage("end", literal(mark), inside=ANYWHERE) for mark in _ENDS),
+        ]
+    )
+
+
+class OpenAi:
+    """The JSON of OpenAI's API, in text."""
+
+    format: ToolFormat = ToolFormat.OPENAI
+
+    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+        """The tools as the API takes them. The words about calling are those of `call_format`: nobody was taught it."""
+        if not tools:
+            return ""
+        listed = "\n".join(described_as_openai(tool) for tool in tools)
+        return f"You can call these functions:\n\n{listed}\n\n{self.call_format(tools)}"
+
+    def call_format(self, tools: Sequence[ToolDescription]) -> str:
+        return (
+            "To call a tool, answer with nothing but JSON of this form, in which arguments is a text of JSON:\n\n"
+            f"{self.write_call(*example_call(tools))}\n\n"
+            "Several calls are several items of tool_calls. The result comes in the next message."
+        )
+
+    def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
+        return TextReader(_layout(all_marks(options.thinking, _THINKING), options.may_call_bare), options)
+
+    def write_call(self, name: str, arguments: str) -> str:
+        return self.write_calls([(name, arguments)])
+
+    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
+        """Several calls, which are one value."""
+        listed = [
+            {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for number, (name, arguments) in enumerate(calls, 1)
+        ]
+        return json.dumps({"tool_calls": listed}, ensure_ascii=False)
+
+    def write_result(self, name: str, text: str, *, is_error: bool) -> str:
+        said: dict[str, Any] = {"error": text} if is_error else {"content": text}
+        return json.dumps({"role": "tool", "name": name, **said}, ensure_ascii=False)
+
+    def guidance(self, *, is_error: bool) -> str:
+        return result_guidance(is_error=is_error)
+
+
+OPENAI: Final = OpenAi()

@@ -21,9 +21,9 @@ from harmonia import (
 )
 from harmonia.interchange import (
     Imported,
-    canonical,
     from_chat_messages,
     from_responses_items,
+    message_defaults,
     read_chat,
     to_chat_body,
     to_chat_messages,
@@ -288,10 +288,10 @@ def test_a_turn_is_written_as_one_message_per_step() -> None:
             Message.user("2+2?"),
             Message.assistant("Hm.", channel="analysis"),
             Message.assistant("Let me see.", channel="commentary"),
-            canonical.call("functions.add", "[2,2]"),
-            canonical.call("python", "2+2"),
-            canonical.result("functions.add", "4"),
-            canonical.result("python", "4"),
+            message_defaults.call("functions.add", "[2,2]"),
+            message_defaults.call("python", "2+2"),
+            message_defaults.result("functions.add", "4"),
+            message_defaults.result("python", "4"),
             Message.assistant("Sure.", channel="analysis"),
             Message.assistant("4"),
         ]
@@ -351,8 +351,8 @@ def test_a_message_that_the_model_wrote_for_somebody_else_is_left_out() -> None:
 
 
 def test_given_ids_are_kept_and_never_given_twice() -> None:
-    calls = [canonical.call("functions.f", "{}") for _ in range(3)]
-    conversation = Conversation([*calls, *(canonical.result("functions.f", str(at)) for at in range(3))])
+    calls = [message_defaults.call("functions.f", "{}") for _ in range(3)]
+    conversation = Conversation([*calls, *(message_defaults.result("functions.f", str(at)) for at in range(3))])
     (said, *results) = to_chat_messages(conversation, call_ids={0: "call_1", 2: "call_1"}).value
     ids = [call["id"] for call in said["tool_calls"]]
     assert len(set(ids)) == 3 and ids[0] == "call_1"
@@ -368,10 +368,10 @@ def test_ids_go_through_the_import() -> None:
 
 
 def test_results_are_joined_by_what_they_answer_and_come_back_in_the_order_of_the_calls() -> None:
-    first, second = canonical.call("functions.f", "1"), canonical.call("functions.f", "2")
+    first, second = message_defaults.call("functions.f", "1"), message_defaults.call("functions.f", "2")
     results = [
-        canonical.result("functions.f", "b").answering(second),
-        canonical.result("functions.f", "a").answering(first),
+        message_defaults.result("functions.f", "b").answering(second),
+        message_defaults.result("functions.f", "a").answering(first),
     ]
     written = to_chat_messages(Conversation([first, second, *results]))
     assert [message.get("tool_call_id") for message in written.value][1:] == ["call_1", "call_0"]
@@ -382,8 +382,8 @@ def test_results_are_joined_by_what_they_answer_and_come_back_in_the_order_of_th
 
 
 def test_a_result_goes_to_the_calls_that_came_last() -> None:
-    stale, latest = canonical.call("functions.f", "1"), canonical.call("functions.f", "2")
-    conversation = Conversation([stale, Message.user("Wait."), latest, canonical.result("functions.f", "b")])
+    stale, latest = message_defaults.call("functions.f", "1"), message_defaults.call("functions.f", "2")
+    conversation = Conversation([stale, Message.user("Wait."), latest, message_defaults.result("functions.f", "b")])
     written = to_chat_messages(conversation)
     assert written.value[-1]["tool_call_id"] == "call_2"
     assert (from_chat_messages(written.value).conversation, written.losses) == (conversation, ())

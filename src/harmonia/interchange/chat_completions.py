@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from harmonia.interchange import canonical
-from harmonia.interchange.canonical import Texts, differences, left_out
+from harmonia.interchange import message_defaults
+from harmonia.interchange.call_matching import ReadMessages, WrittenCalls
+from harmonia.interchange.conversion import CallIds, Exported, Format, Imported, Lossy
 from harmonia.interchange.documents import (
     Object,
     Report,
@@ -32,8 +33,8 @@ from harmonia.interchange.documents import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.joining import ReadMessages, WrittenCalls
 from harmonia.interchange.losses import sampled_losses, sort_losses
+from harmonia.interchange.message_defaults import Texts, differences, left_out
 from harmonia.interchange.settings import (
     NO_SETTINGS,
     Settings,
@@ -44,7 +45,6 @@ from harmonia.interchange.settings import (
     write_format,
 )
 from harmonia.interchange.tools import chat_tools, read_tools
-from harmonia.interchange.values import CallIds, Exported, Format, Imported, Lossy
 from harmonia.messages import Conversation, Json, Message, Role, is_call, is_forged
 
 # What becomes of a system message: a developer's instructions, which is what such texts are to a gpt-oss model.
@@ -111,7 +111,7 @@ class _Writer:
             return
         match message.role:
             case Role.SYSTEM:
-                texts = canonical.texts_of(message)
+                texts = message_defaults.texts_of(message)
                 if any(texts):
                     self._append(index, "system", texts, message.name)
             case Role.DEVELOPER:
@@ -119,9 +119,9 @@ class _Writer:
                 if instructions:
                     self._append(index, "developer", instructions, message.name)
             case Role.USER:
-                texts = canonical.texts_of(message)
+                texts = message_defaults.texts_of(message)
                 self._append(index, "user", texts, message.name)
-                self._compare(index, canonical.user(texts, message.name))
+                self._compare(index, message_defaults.user(texts, message.name))
             case Role.ASSISTANT:
                 self._write_assistant(index, message)
             case Role.TOOL:
@@ -133,20 +133,20 @@ class _Writer:
             recipient = message.recipient or ""
             call = _write_call(recipient, message.text, self._calls.id_of(index))
             self._join(index, name).setdefault("tool_calls", []).append(call)
-            self._compare(index, canonical.call(recipient, message.text, name))
+            self._compare(index, message_defaults.call(recipient, message.text, name))
             return
-        texts = canonical.texts_of(message)
-        if canonical.is_hidden(message):
-            text = canonical.joined(texts)
+        texts = message_defaults.texts_of(message)
+        if message_defaults.is_hidden(message):
+            text = message_defaults.joined(texts)
             self._open = None
             if not text:
                 self._losses.append(left_out(index, f"{_NAME} has no empty reasoning"))
                 return
             self._join(index, name)[self._reasoning_field] = text
-            self._compare(index, canonical.assistant(text, "analysis", name))
+            self._compare(index, message_defaults.assistant(text, "analysis", name))
             return
         if not any(texts):
-            self._losses.append(left_out(index, canonical.EMPTY))
+            self._losses.append(left_out(index, message_defaults.EMPTY))
             return
         is_preamble = message.channel == "commentary" and self._is_call_of(index + 1, name)
         if self._open is not None and (self._open["content"] is not None or "tool_calls" in self._open):
@@ -154,7 +154,7 @@ class _Writer:
         self._join(index, name)["content"] = _write_texts(texts)
         if not is_preamble:
             self._open = None
-        self._compare(index, canonical.assistant(texts, "commentary" if is_preamble else "final", name))
+        self._compare(index, message_defaults.assistant(texts, "commentary" if is_preamble else "final", name))
 
     def _write_result(self, index: int, message: Message) -> None:
         answered = self._calls.answered_by(index)
@@ -162,10 +162,10 @@ class _Writer:
             self._losses.append(left_out(index, f"no call to {message.name} waits for it, so there is no call id"))
             return
         id_, recipient = answered
-        texts = canonical.texts_of(message)
+        texts = message_defaults.texts_of(message)
         self._listed.append(index)
         self.written.append({"role": "tool", "tool_call_id": id_, "content": _write_texts(texts)})
-        self._compare(index, canonical.result(recipient, texts))
+        self._compare(index, message_defaults.result(recipient, texts))
 
     def _is_call_of(self, index: int, name: str | None) -> bool:
         if index >= len(self._conversation):
@@ -197,9 +197,9 @@ def _write_texts(texts: Texts) -> str | list[Json]:
 
 
 def _write_call(recipient: str, text: str, id_: str) -> Json:
-    if canonical.is_free_form(recipient):
+    if message_defaults.is_free_form(recipient):
         return {"id": id_, "type": "custom", "custom": {"name": recipient, "input": text}}
-    function = {"name": canonical.bare_name(recipient), "arguments": text}
+    function = {"name": message_defaults.bare_name(recipient), "arguments": text}
     return {"id": id_, "type": "function", "function": function}
 
 
@@ -275,7 +275,7 @@ class _Reader:
                 self._read_instructions(role, message, path)
             case "user":
                 texts = texts_at(content, f"{path}.content", self._report)
-                self._read.add(canonical.user(texts, self._name(message, path)))
+                self._read.add(message_defaults.user(texts, self._name(message, path)))
                 self._lose_others(message, (), path)
             case "assistant":
                 self._read_assistant(message, path)
@@ -285,7 +285,7 @@ class _Reader:
                 id_ = optional_text(message, "tool_call_id", path) if role == "tool" else None
                 name = self._name(message, path)
                 texts = texts_at(content, f"{path}.content", self._report)
-                full_name = None if name is None else canonical.full_name(name)
+                full_name = None if name is None else message_defaults.full_name(name)
                 self._read.add_result(id_, full_name, texts, path, f"{path}.tool_call_id")
                 self._lose_others(message, ("tool_call_id",), path)
             case _:
@@ -297,11 +297,11 @@ class _Reader:
     def _read_instructions(self, role: str, message: Object, path: str) -> None:
         texts = texts_at(message.get("content"), f"{path}.content", self._report)
         if role == "system" and self._system == "system":
-            self._read.add_unless_empty(canonical.system(texts, self._name(message, path)), path)
+            self._read.add_unless_empty(message_defaults.system(texts, self._name(message, path)), path)
         else:
             if isinstance(texts, tuple) and len(texts) > 1:
                 self._report.lose(f"{path}.content", "content", "instructions are one text: the parts became its lines")
-            self._read.add_unless_empty(canonical.developer(texts, self._name(message, path)), path)
+            self._read.add_unless_empty(message_defaults.developer(texts, self._name(message, path)), path)
         self._lose_others(message, (), path)
 
     def _read_assistant(self, message: Object, path: str) -> None:
@@ -312,17 +312,17 @@ class _Reader:
         refusal = optional_text(message, "refusal", path)
         said: list[Message] = []
         if reasoning:
-            said.append(canonical.assistant(reasoning, "analysis", name))
+            said.append(message_defaults.assistant(reasoning, "analysis", name))
         if any(texts):
-            said.append(canonical.assistant(texts, "commentary" if calls else "final", name))
+            said.append(message_defaults.assistant(texts, "commentary" if calls else "final", name))
         if refusal:
             self._report.lose(f"{path}.refusal", "refusal", "that it is a refusal is not kept; its text is on final")
-            said.append(canonical.assistant(refusal, "final", name))
+            said.append(message_defaults.assistant(refusal, "final", name))
         if not said and not calls:
             self._report.lose(path, "message", "the message is empty, and left out")
         self._read.add(*said)
         for recipient, arguments, id_ in calls:
-            self._read.add_call(canonical.call(recipient, arguments, name), id_)
+            self._read.add_call(message_defaults.call(recipient, arguments, name), id_)
         known = (*_REASONING, "reasoning_details", "refusal", "tool_calls", "function_call")
         self._lose_others(message, known, path)
 
@@ -364,8 +364,8 @@ def _read_function(given: object, path: str, kind: str) -> tuple[str, str]:
     function = object_at(given, path)
     name = required_text(function, "name", path)
     if kind == "custom":
-        return canonical.free_form_name(name), text_at(function.get("input", ""), f"{path}.input")
-    return canonical.full_name(name), arguments_at(function.get("arguments"), f"{path}.arguments")
+        return message_defaults.free_form_name(name), text_at(function.get("input", ""), f"{path}.input")
+    return message_defaults.full_name(name), arguments_at(function.get("arguments"), f"{path}.arguments")
 
 
 def _is_object(value: object) -> bool:

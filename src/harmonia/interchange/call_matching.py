@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange import canonical
-from harmonia.interchange.canonical import Texts
+from harmonia.interchange import message_defaults
+from harmonia.interchange.conversion import CallIds, Lossy
 from harmonia.interchange.documents import Report
-from harmonia.interchange.values import CallIds, Lossy
+from harmonia.interchange.message_defaults import Texts
 from harmonia.messages import Conversation, Message, Role, call_id, join_results
 
 
@@ -101,7 +101,7 @@ class ReadMessages:
     def add_unless_empty(self, message: Message, path: str) -> None:
         """A text of the assistant's, or instructions. An empty one says nothing, and in a prompt it would end a turn or
         be one more message: it is left out and reported. What a user or a tool says stays, also where it is nothing."""
-        if canonical.is_empty(message):
+        if message_defaults.is_empty(message):
             self._report.lose(path, "message", "the message is empty, and left out")
         else:
             self.add(message)
@@ -123,7 +123,7 @@ class ReadMessages:
         self.messages.append(message)
         if output is not None:
             call.is_answered = True
-            result = output if isinstance(output, Message) else canonical.result(call.recipient, output)
+            result = output if isinstance(output, Message) else message_defaults.result(call.recipient, output)
             self._results.append((call, result.answering(message), path))
 
     def add_result(self, id_: str | None, name: str | None, content: Texts, path: str, id_path: str) -> None:
@@ -144,7 +144,7 @@ class ReadMessages:
         assert recipient is not None
         if name is not None and name != recipient:
             self._report.lose(path, "name", f"the call went to {recipient}, so its result is not one of {name}")
-        result = canonical.result(recipient, content)
+        result = message_defaults.result(recipient, content)
         self._results.append((call, result if call is None else result.answering(call.message), path))
 
     def finish(self) -> list[Message]:

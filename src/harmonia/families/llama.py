@@ -1,0 +1,171 @@
+"""Llama's calls, of which its versions have several kinds:
+
+    {"name": "get_weather", "parameters": {"city": "Oslo"}}        Llama 3: the object is the whole answer; with
+                                                                   `; ` between several, or after `<|python_tag|>`
+    [get_weather(city="Oslo"), get_time()]                         Llama 3.2 and 4: a list in Python, the whole answer
+    <|python_start|>[get_weather(city="Oslo")]<|python_end|>       Llama 4: the same, or code, between its own marks
+    <function=get_weather>{"city": "Oslo"}</function>              Llama 3.1, where its prompt asks for tags
+
+They are read by the tool format `openai` (json_calls.py), and written as Llama 3 was taught.
+
+Sources: meta-llama/Llama-3.1-8B-Instruct, Meta's "Llama 3.1 prompt formats" and its pages on Llama 3.2 and 4.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from harmonia.families.call_bodies import Body, ChosenBody, HeldBody, JsonCalls, ReadCall, faults_of, read_json_calls
+from harmonia.families.marks import Mark, literal
+from harmonia.families.passages import ANYWHERE, Passage
+from harmonia.families.python_calls import (
+    LIST_OF_CALLS,
+    HeldPython,
+    parameter_names,
+    read_cut_list,
+    read_python_calls,
+)
+from harmonia.families.registry import ReadingOptions, ToolFormat
+from harmonia.families.tool_json import described_as_openai, example_call, json_arguments, result_guidance
+from harmonia.families.xml_calls import WITH_JSON, read_xml_calls, tagged_body
+from harmonia.messages import ToolDescription
+from harmonia.parser.arguments import json_fault
+
+# Llama runs code by writing it after <|python_tag|>. The tool that runs it usually has one of these names.
+_CODE_TOOLS: Final = ("python", "ipython", "code_interpreter")
+ENDS: Final = (
+    *("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|start_header_id|>"),
+    *("<|eot|>", "<|eom|>", "<|header_start|>"),  # Llama 4
+)
+# `<function=` after words, with the JSON that Llama writes into it; in quotation marks it is an example.
+_FUNCTION_IN_LINE: Final = Mark(
+    ("(?<![\\n`\"'])<", *map(re.escape, "function="), r"[\w.:/-]{1,80}", ">", r"\s{0,8}", r"\{")
+)
+
+
+def _python_tag_body(options: ReadingOptions, _mark: str) -> Body:
+    parameters = parameter_names(options.descriptions)
+
+    def read(text: str) -> list[ReadCall]:
+        calls = read_python_calls(text, parameters)
+        # Which Python code is a call of a tool, only its name can tell; all else is code to run.
+        is_tools = all("." in call.name or options.tools.declares(call.name) for call in calls)
+        if not text.strip() or (calls and (is_tools or ".call(" in text)):
+            return calls
+        name = next((name for name in _CODE_TOOLS if options.tools.declares(name)), _CODE_TOOLS[0])
+        return [ReadCall(name, json.dumps({"code": text.strip()}, ensure_ascii=False), 0, 0, len(text))]
+
+    def read_values(text: str) -> list[ReadCall]:
+        return read_json_calls(text) or read_python_calls(text, parameters)
+
+    return ChosenBody(lambda first: JsonCalls(read_values) if first in "[{" else HeldBody(read, has_strings=False))
+
+
+def _list_body(options: ReadingOptions, _mark: str) -> Body:
+    """A list in Python, which no mark announces: calls where each has its arguments by name, and the tools have such
+    names or nobody knows them. Of tools that nobody declared, only one with arguments is a call: `[see()]` is text."""
+    parameters, tools = parameter_names(options.descriptions), options.tools
+
+    def read(text: str) -> list[ReadCall]:
+        calls = read_python_calls(text, parameters)
+        is_known = not tools.is_known or any(tools.declares(call.name) for call in calls)
+        if any(not _is_object(call.arguments) or (call.arguments == "{}" and not is_known) for call in calls):
+            return []
+        return [msgspec.structs.replace(call, faults=faults_of(call.name, tools)) for call in calls]
+
+    return HeldPython(read, ends_itself=True, may_be_text=True, read_cut=lambda text: read_cut_list(text, tools))
+
+
+def _is_object(arguments: str) -> bool:
+    return arguments.startswith("{") and json_fault(arguments) is None
+
+
+def _function_in_line_body(options: ReadingOptions, _mark: str) -> Body:
+    """Tags behind words. Of a tool that was declared it is a call; otherwise somebody explains how to call."""
+
+    def read(text: str) -> list[ReadCall]:
+        calls = read_xml_calls(text, options.descriptions)
+        return calls if all(options.tools.declares(call.name) for call in calls) else []
+
+    return HeldBody(read, may_be_text=True, has_strings=WITH_JSON)
+
+
+def bare_llama_passages() -> list[Passage]:
+    """What no mark announces, or only one that is as likely an example: without any tool it is an answer."""
+    return [
+        Passage("call", LIST_OF_CALLS, body=_list_body, keeps_mark=True, may_stay_open=True, may_be_text=True),
+        Passage(
+            "call",
+            _FUNCTION_IN_LINE,
+            (literal("</function>"),),
+            body=_function_in_line_body,
+            keeps_mark=True,
+            may_be_text=True,
+            may_stray=False,
+        ),
+    ]
+
+
+def llama_passages() -> list[Passage]:
+    """Calls that a mark opens."""
+    return [
+        Passage("call", literal("<|python_tag|>"), inside=ANYWHERE, body=_python_tag_body),
+        Passage("call", literal("<|python_start|>"), (literal("<|python_end|>"),), ANYWHERE, body=_python_tag_body),
+        Passage(
+            "call",
+            literal("<function=", at="line"),
+            (literal("</function>"),),
+            body=tagged_body,
+            keeps_mark=True,
+            may_stray=False,
+        ),
+    ]
+
+
+class Llama:
+    """What Llama 3 was taught: an object with a name and parameters as the whole answer."""
+
+    format: ToolFormat = ToolFormat.OPENAI
+
+    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+        """The tools as Llama 3's chat template declares them in the system turn."""
+        if not tools:
+            return ""
+        listed = "\n\n".join(
+            json.dumps(json.loads(described_as_openai(tool)), ensure_ascii=False, indent=4) for tool in tools
+        )
+        return (
+            "You have access to the following functions. To call a function, please respond with JSON for a function "
+            'call. Respond in the format {"name": function name, "parameters": dictionary of argument name and its '
+            f"value}}. Do not use variables.\n\n{listed}"
+        )
+
+    def call_format(self, tools: Sequence[ToolDescription]) -> str:
+        return (
+            "To call a tool, answer with nothing but an object of its name and its parameters:\n\n"
+            f"{self.write_call(*example_call(tools))}\n\n"
+            "The result comes in the next message."
+        )
+
+    def write_call(self, name: str, arguments: str) -> str:
+        return self.write_calls([(name, arguments)])
+
+    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
+        return "; ".join(
+            f'{{"name": {json.dumps(name, ensure_ascii=False)}, "parameters": {json_arguments(arguments)}}}'
+            for name, arguments in calls
+        )
+
+    def write_result(self, name: str, text: str, *, is_error: bool) -> str:
+        return json.dumps({"error" if is_error else "output": text}, ensure_ascii=False)
+
+    def guidance(self, *, is_error: bool) -> str:
+        return result_guidance(is_error=is_error)
+
+
+LLAMA: Final = Llama()
