@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any
@@ -15,6 +14,7 @@ from harmonia import Limits, Parser, parse
 from harmonia.errors import ErrorCode
 from harmonia.events import Event, Repaired, Skipped, TextDelta
 from harmonia.vocabulary import CHANNEL, END, MESSAGE, START, encode
+from tests.support.call_counts import counting_calls
 from tests.support.laws import (
     Data,
     assert_every_split,
@@ -40,20 +40,11 @@ MANY = 600
 def count_calls(chunks: Sequence[Any], role: GivenRole) -> int:
     """How many functions are called, built-in ones among them, to parse a stream chunk by chunk."""
     parser = Parser(role)
-    calls = 0
-
-    def count(_frame: object, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
+    with counting_calls() as count:
         for chunk in chunks:
             parser.feed(chunk)
         parser.close()
-    finally:
-        sys.setprofile(None)
-    return calls
+    return count.calls
 
 
 # What a stream of n units looks like, for every buffer there is and for every kind of fault that may come in thousands.

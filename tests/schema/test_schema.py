@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from harmonia.schema import (
     declare_tool,
     to_typescript,
 )
+from tests.support.call_counts import calls_made_by
 from tests.support.strategies.schemas import any_schemas, reference_schemas
 
 Schema = dict[str, Any]
@@ -617,18 +616,7 @@ def test_characters_are_counted_as_printed(exact_reference: bool) -> None:
 
 def calls_to_print(schema: Schema) -> int:
     """How many functions are called to print a schema: its cost, on any machine."""
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event.endswith("call")
-
-    sys.setprofile(count)
-    try:
-        to_typescript(schema, limits=SchemaLimits(schemas=10**9, characters=10**9))
-    finally:
-        sys.setprofile(None)
-    return calls
+    return calls_made_by(lambda: to_typescript(schema, limits=SchemaLimits(schemas=10**9, characters=10**9)))
 
 
 def many(kind: str, count: int) -> Schema:

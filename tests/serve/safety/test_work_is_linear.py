@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.app import Application
 from harmonia.serve.security.identity import new_id
+from tests.support.call_counts import counting_calls
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.full_requests import SCHEMA
 from tests.support.servers.http_servers import request_of
@@ -35,26 +35,8 @@ GROWTH = 4
 SLACK = 1.4
 
 
-class _Counter:
-    """Counts every call in this thread while it is entered."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __enter__(self) -> _Counter:
-        sys.setprofile(self._count)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-    def _count(self, _frame: Any, event: str, _argument: Any) -> None:
-        if event in ("call", "c_call"):
-            self.calls += 1
-
-
 async def _calls_of(app: Application, path: str, body: Any, status: int) -> int:
-    with _Counter() as counter:
+    with counting_calls() as counter:
         answer = await ask(app, "POST", path, body)
     assert answer.status == status, answer.body[:500]
     return counter.calls
@@ -267,7 +249,7 @@ def test_tools_in_namespaces_count(tmp_path: Path) -> None:
 
 def test_the_count_would_see_quadratic_work(tmp_path: Path) -> None:
     def work(size: int) -> int:
-        with _Counter() as counter:
+        with counting_calls() as counter:
             for _ in range(size):
                 for _ in range(size):
                     abs(1)
@@ -283,7 +265,7 @@ def test_a_long_chain_of_responses_costs_its_length(tmp_path: Path) -> None:
             costs: list[int] = []
             for _ in range(80):
                 body: Json = {"input": "Hi", **({} if previous is None else {"previous_response_id": previous})}
-                with _Counter() as counter:
+                with counting_calls() as counter:
                     answer = await ask(app, "POST", "/v1/responses", body)
                 previous = answer.json["id"]
                 costs.append(counter.calls)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,6 +19,7 @@ from harmonia.run.engines.demo import MISBEHAVIOURS, DemoEngine
 from harmonia.run.engines.demo.hints import Hints
 from harmonia.run.engines.demo.instances import make_instance
 from harmonia.vocabulary import CALL, FIRST_SPECIAL, RETURN, START
+from tests.support.call_counts import calls_made_by
 from tests.support.engines.demo_runs import (
     TIME,
     TOOLS,
@@ -398,20 +397,9 @@ def test_a_prompt_that_begins_no_message_is_answered_with_a_whole_one() -> None:
 def test_the_work_is_linear_in_the_prompt() -> None:
     def calls_for(times: int) -> int:
         prompt = prompt_of(*["Use get_weather for Paris. "] * times)
-        counted = 0
-
-        def count(_frame: FrameType, event: str, _argument: object) -> None:
-            nonlocal counted
-            counted += event in ("call", "c_call")
-
         engine = DemoEngine(tokens_per_chunk=10**6)
         say(prompt)  # what is remembered for the next time is not counted
-        sys.setprofile(count)
-        try:
-            asyncio.run(collect(engine, prompt, ASKING))
-        finally:
-            sys.setprofile(None)
-        return counted
+        return calls_made_by(lambda: asyncio.run(collect(engine, prompt, ASKING)))
 
     once, tenfold = calls_for(200), calls_for(2000)
     assert tenfold < 11 * once
