@@ -1,8 +1,8 @@
-"""Write the pages that are made from code, so that the two cannot differ.
+"""Write the reference pages that are generated from code.
 
     docs/reference/cli.md          the help of the command
     docs/reference/faults.md       the table of faults and the transitions of the parser
-    docs/reference/differences.md  what openai-harmony reads wrongly, as the tests record it, and what the drop-in reads
+    docs/reference/differences.md  what openai-harmony misreads, as the tests record it, and how the drop-in reads it
 
 python tools/write_docs.py          write them
 python tools/write_docs.py --check  exit 1 if one would change
@@ -28,45 +28,44 @@ RECORDED = ROOT / "tests" / "data" / "parser-differences.jsonl"
 
 CLI_HEAD = """# The `harmonia` command
 
-Written by `make docs` from the command's own help. Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 an error
-of Harmonia's (see [errors](errors.md)) or of the system, 2 wrong usage, 3 malformed Harmony, 4 no engine there, 130
-interrupted.
+`make docs` writes this page from the command's own help. Data goes to stdout, everything else to stderr. Exit codes: 0
+success, 1 an error of Harmonia (see [errors](errors.md)) or of the system, 2 wrong usage, 3 malformed Harmony, 4 no
+engine found, 130 interrupted.
 """
 
 FAULTS_HEAD = """# Faults
 
-Written by `make docs` from the parser's own table. A strict parser raises `StreamError` with the code and the position
-of the first fault; a tolerant one reports each as a diagnostic with the same code and position, does what is said here,
-and goes on. How sure it is of a message with a fault is its *trust*:
+`make docs` writes this page from the parser's own table. A strict parser raises `StreamError` with the code and the
+position of the first fault. A tolerant parser reports each fault as a diagnostic with the same code and position,
+repairs it as described here, and continues. The *trust* of a message says how reliable its reading is:
 
-| trust | what it means |
+| trust | meaning |
 |---|---|
-| certain | as the model wrote it |
-| repaired | something was mended, but who says what on which channel is sure: text is shown, a call is not run |
-| guessed | the channel or the author is a guess: text is not shown, a call is not run |
+| certain | read as the model wrote it |
+| repaired | something was repaired, but author and channel are certain: text is shown, a call does not run |
+| guessed | the channel or the author is a guess: text is not shown, a call does not run |
 """
 
-TRANSITIONS_HEAD = """## The machine
+TRANSITIONS_HEAD = """## The state machine
 
-A parser waits for a message, reads a header, or reads a body. This is what special tokens do in each state; all others
-do what the last row says.
+A parser waits for a message, reads a header, or reads a body. The table shows what each special token does in each
+state; the last row applies to all other tokens.
 
 | | between messages | in a header | in a body |
 |---|---|---|---|
 """
 
 
-DIFFERENCES_HEAD = """# What openai-harmony reads wrongly, and the drop-in does not
+DIFFERENCES_HEAD = """# What openai-harmony misreads and the drop-in reads correctly
 
-Written by `make docs` from the differences that the tests record; the tests run both on each of these inputs, and on
-thousands of others, well-formed and damaged, where no difference of another kind may show. A completion begins behind
-the prompt's `<|start|>assistant`; a conversation begins with its own `<|start|>`. Differences that are not about
+`make docs` writes this page from the differences that the tests record. The tests run both on each of these inputs, and
+on thousands of others, well-formed and damaged, on which no other kind of difference is allowed. A completion begins
+after the prompt's `<|start|>assistant`; a conversation begins with its own `<|start|>`. Differences that are not about
 parsing are in [migration](../guides/migration.md).
 
-1. [Read otherwise, strict or not](#read-otherwise-strict-or-not): the reference accepts the input and makes something
-   else of it.
+1. [Read differently, strict or not](#read-differently-strict-or-not): the original accepts the input and misreads it.
 2. [Read with `strict=False` only](#read-with-strictfalse-only): by default the drop-in does what the original does. It
-   raises, in the same words; or it reads a header as the original reads it, because anything else would be a guess.
+   raises the same error, or reads a header as the original does, because anything else would be a guess.
 """
 
 
@@ -81,7 +80,7 @@ def cli_page() -> str:
 
 
 def _commands(shown: str) -> list[str]:
-    """The verbs that a help lists."""
+    """The verbs listed in a help text."""
     return re.findall(r"^  ([a-z]+)  ", shown.partition("Commands:")[2], re.MULTILINE)
 
 
@@ -90,7 +89,7 @@ def faults_page() -> str:
 
 
 def _fault(fault: Fault) -> str:
-    strict = "raises" if fault.strict == "raises" else "reports it too, because it is well-formed"
+    strict = "raises" if fault.strict == "raises" else "reports it, because the input is well-formed"
     trust = "" if fault.trust is Trust.CERTAIN else f"  \nTrust: at most {fault.trust.name.lower()}."
     example = f"`{fault.example}`" if fault.example else fault.shown_by
     hint = f"  \nHint: {fault.hint}." if fault.hint else ""
@@ -144,7 +143,7 @@ def differences_page() -> str:
         elif ours_lax != theirs_lax:
             said = {"openai-harmony, `strict=False`": theirs_lax, "the drop-in, `strict=False`": ours_lax}
             tolerant_only.append(_difference(recorded, said))
-    sections = (("Read otherwise, strict or not", read_otherwise), ("Read with `strict=False` only", tolerant_only))
+    sections = (("Read differently, strict or not", read_otherwise), ("Read with `strict=False` only", tolerant_only))
     return "\n".join([DIFFERENCES_HEAD, *("\n".join((f"## {title}\n", *found)) for title, found in sections)])
 
 
