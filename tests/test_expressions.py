@@ -23,7 +23,6 @@ import harmonia
 from harmonia.grammar.json_schema.json_rules import json_rules
 from harmonia.grammar.regex_search import is_found
 from harmonia.messages import Json
-from harmonia.run.engines.demo.fitting import Fitting
 from tests.support.regex_steps import Counter, TooManySteps, adversarial
 
 _SOURCES = Path(harmonia.__file__).parent
@@ -43,8 +42,8 @@ MADE_LATER: dict[tuple[str, str], str] = {
     ("harmonia.grammar.llguidance_schemas", "_is_plain"): "only compiled",
     ("harmonia.openai_harmony.encoding", "_any_of"): "the spellings of special tokens",
     ("harmonia.run.provider_check.apis", "find_apis"): "the name of a model, in what a provider says",
-    ("harmonia.run.engines.demo.choosing", "_mentions"): "names of tools, in a text that was cut",
-    ("harmonia.run.engines.demo.choosing", "_is_about"): "one word, in a text that was cut",
+    ("harmonia.run.engines.demo.tool_selection", "_mentions"): "names of tools, in a text that was cut",
+    ("harmonia.run.engines.demo.tool_selection", "_is_about"): "one word, in a text that was cut",
     ("harmonia.run.engines.demo.hints", "Hints.mentions"): "one fixed text",
     (
         "harmonia.run.tools.schema_errors",
@@ -61,7 +60,7 @@ MADE_LATER: dict[tuple[str, str], str] = {
 BOUNDED = {
     "harmonia.parser.machine._HEADER_AT_END": "searched for in the last characters of a text only",
     "harmonia.parser.stripped._TOOL": "searched for in a window",
-    "harmonia.run.engines.demo.choosing._REFUSED": "the text is cut to some thousand characters before",
+    "harmonia.run.engines.demo.tool_selection._REFUSED": "the text is cut to some thousand characters before",
     "harmonia.run.engines.demo.speech._SUM": "the text is cut to some hundred characters before",
     "harmonia.run.tools.docstrings._REST_PARAMETER": "a line of the operator's own source",
     "harmonia.run.tools.mcp.configuration._VARIABLE": "a value of the operator's own file",
@@ -248,4 +247,3 @@ def test_a_strangers_expression_in_a_schema_takes_bounded_work() -> None:
     start, rules, _ = json_rules(schema, "form")
     assert start is not None
     assert rules
-    assert Fitting(schema).fits(name, {"type": "string", "pattern": "^(a+)+$"}) is False

@@ -55,8 +55,8 @@ class Hints:
             each for each in dict.fromkeys([*quoted, *texts]) if each not in names_of_tools and each not in named
         ]
 
-    def __copy__(self) -> Hints:
-        """The same hints, none of which is used up by using up those of the other."""
+    def copy(self) -> Hints:
+        """The same hints, which can be used up without using up these."""
         copied = object.__new__(Hints)
         copied.__dict__ |= self.__dict__
         copied._texts, copied._numbers = list(self._texts), list(self._numbers)

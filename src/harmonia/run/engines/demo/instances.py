@@ -1,61 +1,78 @@
-"""A value that fits a JSON Schema, made of what the user's words offer where that is easy.
+"""A value for a JSON Schema, made from the user's words where that is easy.
 
-Several values are tried, the likeliest first, and the first that fits is taken: what the words offer, the schema's own
-defaults and examples, then what its types and limits ask for. Optional properties are left out unless the words have
-something for them. The work is bounded by a number of steps, so a schema that nothing fits, or that is too hard, gives
-a value that does not fit; `Instance.fits` says so.
+The likeliest value comes first: what the words offer, then the schema's own constants, defaults and examples, then what
+its types and limits ask for. Optional properties are left out unless the words offer something for them. A few attempts
+are made, each with other variants, and the first that validates is returned; `Instance.fits` reports whether one did.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
-from harmonia.run.engines.demo.fitting import Fitting, Schema, is_same, item_schemas, property_schemas, types_of
+from harmonia.errors import ErrorCode, HarmonyError
+from harmonia.grammar.regex_rules import UnreadableRegexError, regex_alternatives
+from harmonia.grammar.regex_search import is_found
+from harmonia.grammar.rules import Chars, Choice, Literal, Node, Repeat, Sequence
 from harmonia.run.engines.demo.hints import Hints
-from harmonia.run.engines.demo.json_values import as_list, as_object, is_number
-from harmonia.run.engines.demo.samples import FORMATS, samples_of
+from harmonia.run.tools.arguments import compile_schema
 
-_STEPS: Final = 4000
-_MOST_CANDIDATES: Final = 60
-_MOST_VARIANTS: Final = 24
+Schema = dict[str, Any] | bool | None
+
+_ATTEMPTS: Final = 8
+_STEPS: Final = 2000
 _DEEPEST: Final = 24
-_LEVELS: Final = (5, 2, 24)
+_DEEP: Final = 4  # from here on, the variant that ends a recursion is preferred
 _LONGEST_TEXT: Final = 20_000
 _MOST_ITEMS: Final = 200
-# A property of one of these names is about what the user wrote as a whole.
+# A property of one of these names is about everything that the user wrote.
 _WHOLE_TEXT_NAMES: Final = frozenset(
     ("query", "q", "prompt", "text", "message", "input", "question", "content", "body", "description", "pattern")
 )
+# What a schema without a type is about, by the keywords that it has.
 _KINDS_BY_KEYWORD: Final = {
-    "properties": "object",
-    "required": "object",
-    "additionalProperties": "object",
-    "patternProperties": "object",
-    "minProperties": "object",
-    "items": "array",
-    "prefixItems": "array",
-    "minItems": "array",
-    "contains": "array",
-    "pattern": "string",
-    "minLength": "string",
-    "maxLength": "string",
-    "format": "string",
-    "minimum": "number",
-    "maximum": "number",
-    "exclusiveMinimum": "number",
-    "exclusiveMaximum": "number",
-    "multipleOf": "number",
+    "string": ("pattern", "minLength", "maxLength", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("items", "prefixItems", "minItems", "contains"),
 }
-_ALL_KINDS: Final = ("object", "string", "integer", "number", "boolean", "array", "null")
-_LEAST: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
-_MOST: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
-_OF_ITEMS: Final = ("items", "additionalProperties", "propertyNames", "contains", "additionalItems")
-_COMBINING: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "then", "else")
+_TYPES: Final[dict[str, Any]] = {
+    "object": dict,
+    "string": str,
+    "integer": int,
+    "number": float,
+    "array": list,
+    "boolean": bool,
+    "null": type(None),
+}
+_BOUNDS: Final = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
+# One text of each format, from the names that are reserved for examples.
+FORMATS: Final = {
+    "date-time": "2025-01-31T12:00:00Z",
+    "date": "2025-01-31",
+    "time": "12:00:00Z",
+    "duration": "PT1H",
+    "email": "demo@example.com",
+    "idn-email": "demo@example.com",
+    "hostname": "example.com",
+    "idn-hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com/",
+    "url": "https://example.com/",
+    "iri": "https://example.com/",
+    "uri-reference": "/demo",
+    "iri-reference": "/demo",
+    "uri-template": "/demo/{id}",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "json-pointer": "/demo",
+    "relative-json-pointer": "0/demo",
+    "regex": "demo",
+}
 
 
 class Instance(NamedTuple):
@@ -65,327 +82,281 @@ class Instance(NamedTuple):
     fits: bool
 
 
-class _Nothing:
-    """No value was found; None is one."""
-
-
-_NOTHING: Final = _Nothing()
-
-
 def make_instance(schema: Schema, hints: Hints) -> Instance:
-    """A value for the schema; an object where the schema says nothing."""
-    # A schema that contains itself would be followed down to the last level, so shallow values are tried first; but
-    # not so shallow that a list of objects stays empty.
-    for deepest in _LEVELS:
-        value = _Search(schema, copy.copy(hints), deepest).find(schema, "", 0)
-        if not isinstance(value, _Nothing):
+    """A value for the schema; an object where the schema is empty."""
+    schema = {"type": "object"} if schema is None or schema is True or schema == {} else schema
+    first: Any = None
+    for attempt in range(_ATTEMPTS):
+        # Every second attempt does without the user's words, which may be what does not fit.
+        maker = _Maker(schema, hints if attempt % 2 == 0 else Hints(""), attempt // 2)
+        value = maker.make(schema)
+        if attempt == 0:
+            first = value
+        if not maker.missed and _fits(value, schema):
             return Instance(value, True)
-    # Nothing fits. What comes closest is still better to look at than nothing.
-    search = _Search(schema, copy.copy(hints), _LEVELS[-1], is_checked=False)
-    return Instance(next(search.candidates(schema, "", 0), cast("Any", {})), False)
+    return Instance(first, False)
 
 
-class _Search:
-    def __init__(self, document: Schema, hints: Hints, deepest: int, *, is_checked: bool = True) -> None:
-        self._fitting = Fitting(document)
-        self._deepest = deepest
-        self._hints = hints
+def samples_of(pattern: str) -> Iterator[str]:
+    """Texts that a regular expression matches, the shortest first; none for one that cannot be read."""
+    try:
+        alternatives = regex_alternatives(pattern)
+    except UnreadableRegexError:
+        return
+    for more in (0, 1, 2, 5, 10, 20, 50):
+        yield from (text for each in alternatives[:1] if is_found(pattern, text := _spell(each.node, more)))
+
+
+def _spell(node: Node, more: int) -> str:
+    match node:
+        case Literal(text):
+            return text
+        case Chars(ranges, is_negated):
+            if not is_negated:
+                return chr(ranges[0][0])
+            return next(each for each in "a1-A_ é" if not any(low <= ord(each) <= high for low, high in ranges))
+        case Sequence(nodes):
+            return "".join(_spell(each, more) for each in nodes)
+        case Choice(nodes):
+            return _spell(nodes[0], more)
+        case Repeat(inner, least, most):
+            times = min(least + more, _MOST_ITEMS if most is None else most)
+            return _spell(inner, more) * times
+        case _:
+            raise AssertionError(node)  # a regular expression has no other nodes
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    try:
+        compile_schema("demo", cast("Any", schema), is_strangers=True)(value)
+    except HarmonyError as error:
+        return error.code is ErrorCode.TOOL_MISSING_EXTRA  # without jsonschema, nothing can be said against it
+    return True
+
+
+class _Maker:
+    """One attempt. `missed` says that no text was found for a pattern, which the validator does not try."""
+
+    def __init__(self, root: Schema, hints: Hints, variant: int) -> None:
+        self.missed = False
+        self._root = root
+        self._hints = hints.copy()
+        self._variant = variant
         self._steps = _STEPS
-        self._is_checked = is_checked
 
-    def find(self, schema: Schema, name: str, depth: int) -> Any:
-        """The first candidate that fits, or _NOTHING."""
-        value = next(self._fitting_candidates(schema, name, depth), _NOTHING)
-        self._hints.use_up(value)
-        return value
-
-    def _fitting_candidates(self, schema: Schema, name: str, depth: int) -> Iterator[Any]:
-        for candidate in self.candidates(schema, name, depth):
-            if not self._step():
-                return
-            if not self._is_checked or self._fitting.fits(candidate, schema):
-                yield candidate
-
-    def _step(self) -> bool:
+    def make(self, given: object, name: str = "", depth: int = 0, turn: int = 0) -> Any:
+        """A value for one schema in the document. `turn` counts the values that must differ from each other."""
         self._steps -= 1
-        return self._steps > 0
+        if self._steps < 0 or depth > _DEEPEST:
+            return None
+        schema = self._plain(given, depth)
+        if "const" in schema:
+            return schema["const"]
+        kinds = self._kinds(schema)
+        options = _list(schema.get("enum"))
+        if options:
+            mentioned = [each for each in options if self._hints.mentions(each)]
+            return (mentioned or options)[(turn + self._variant) % len(mentioned or options)]
+        if (said := self._hints.named(name)) is not None:
+            for kind in kinds:
+                try:
+                    return said if kind == "string" else json.loads(said.lower() if kind == "boolean" else said)
+                except (ValueError, RecursionError):
+                    continue
+        own = [schema["default"]] if "default" in schema else _list(schema.get("examples"))
+        own = [each for each in own if type(each) is _TYPES.get(kinds[0]) and kinds[0] not in ("array", "object")]
+        if own and depth > 0 and turn == 0 and self._variant == 0 and not self._has_words_for(kinds[0], name):
+            return own[0]
+        match kinds[0]:
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                return self._array(schema, name, depth)
+            case "string":
+                return self._text(schema, name, turn)
+            case "integer" | "number":
+                return self._number(schema, turn, is_integer=kinds[0] == "integer")
+            case kind:
+                return None if kind == "null" else turn == 0
 
-    # ── schemas that say several things ─────────────────────────────────────────────────────────────────────────
+    # ── schemas ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def candidates(self, schema: Schema, name: str, depth: int) -> Iterator[Any]:
-        if depth > self._deepest or schema is False:
-            return
-        for variant in self._variants(schema, 0):
-            yield from self._plain_candidates(variant, name, depth)
+    def _plain(self, given: object, depth: int) -> dict[str, Any]:
+        """The schema without references and alternatives: one variant of each is chosen."""
+        schema = _object(given)
+        for _ in range(_DEEPEST):
+            if "$ref" in schema:
+                rest = {key: value for key, value in schema.items() if key != "$ref"}
+                schema = _merge(rest, _object(self._follow(schema["$ref"])))
+            elif parts := _list(schema.get("allOf")):
+                schema = {key: value for key, value in schema.items() if key != "allOf"}
+                for part in parts:
+                    schema = _merge(schema, _object(part))
+            elif "if" in schema:
+                kept = {key: value for key, value in schema.items() if key not in ("if", "then", "else")}
+                chosen = [schema["if"], schema.get("then")] if self._variant % 2 == 0 else [schema.get("else")]
+                schema = {**kept, "allOf": [*_list(kept.get("allOf")), *chosen]}
+            elif key := next((each for each in ("anyOf", "oneOf") if _list(schema.get(each))), None):
+                variants = [each for each in _list(schema[key]) if each is not False] or [{}]
+                at = self._variant % len(variants)
+                if depth >= _DEEP:
+                    at = next((at for at, each in enumerate(variants) if _object(each).get("type") == "null"), at)
+                rest = {name: value for name, value in schema.items() if name != key}
+                schema = _merge(rest, _object(variants[at]))
+            else:
+                break
+        return schema
 
-    def _variants(self, schema: Schema, depth: int) -> list[dict[str, Any]]:
-        """The schema without references and combinations: one plain schema for each way to fulfil it."""
-        if schema is False or depth > _DEEPEST or not self._step():
-            return []
-        if not isinstance(schema, dict):
-            return [{}]
-        known = as_object(cast("object", schema))
-        found = [{key: value for key, value in known.items() if key not in _COMBINING}]
-        conditions: list[list[Schema]] = []  # one of each must hold
-        if "$ref" in known:
-            conditions.append([self._fitting.target_of(known)])
-        conditions += [[each] for each in as_list(known.get("allOf"))]
-        conditions += [listed for keyword in ("anyOf", "oneOf") if (listed := as_list(known.get(keyword)))]
-        if "if" in known:
-            conditions.append([{"allOf": [known["if"], known.get("then", True)]}, known.get("else", True)])
-        for choices in conditions:
-            inner = [variant for choice in choices for variant in self._variants(choice, depth + 1)]
-            found = [_merge(one, other) for other in inner for one in found][:_MOST_VARIANTS]
+    def _follow(self, reference: object) -> object:
+        """What a `$ref` within the document points to."""
+        found: Any = self._root
+        for part in str(reference).removeprefix("#").split("/")[1:]:
+            found = _object(found).get(part.replace("~1", "/").replace("~0", "~"))
         return found
 
-    # ── plain schemas ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def _plain_candidates(self, schema: dict[str, Any], name: str, depth: int) -> Iterator[Any]:
-        if "const" in schema:
-            yield schema["const"]
-            return
-        said = self._hints.named(name) if name else None
-        if isinstance(schema.get("enum"), list):
-            yield from sorted(
-                as_list(schema["enum"]), key=lambda value: value != said and not self._hints.mentions(value)
-            )
-            return
-        kinds = types_of(schema)
+    def _kinds(self, schema: dict[str, Any]) -> list[str]:
+        given = schema.get("type")
+        kinds = [given] if isinstance(given, str) else [each for each in _list(given) if isinstance(each, str)]
         if not kinds:
-            implied = [kind for keyword, kind in _KINDS_BY_KEYWORD.items() if keyword in schema]
-            rest = _ALL_KINDS if depth == 0 else ("string", *_ALL_KINDS)
-            kinds = list(dict.fromkeys([*implied, *rest]))
-        if said is not None:
-            yield from _readings(said, kinds)
-        own = [schema["default"]] if "default" in schema else []
-        own += as_list(schema.get("examples"))
-        for kind in kinds:
-            yield from islice(self._of_kind(kind, schema, name, depth, own), _MOST_CANDIDATES)
+            found = (kind for kind, keywords in _KINDS_BY_KEYWORD.items() if any(each in schema for each in keywords))
+            kinds = [next(found, [*_TYPES][self._variant % len(_TYPES)])]
+        return [each for each in kinds if each != "null"] or kinds
 
-    def _of_kind(self, kind: str, schema: dict[str, Any], name: str, depth: int, own: list[Any]) -> Iterator[Any]:
-        match kind:
-            case "string":
-                yield from self._texts(schema, name, own)
-            case "integer" | "number":
-                yield from self._numbers(schema, kind, own)
-            case "boolean":
-                yield from (*own, True, False)
-            case "null":
-                yield None
-            case "array":
-                yield from self._arrays(schema, name, depth, own)
-            case "object":
-                yield from self._objects(schema, depth, own)
-            case _:
-                pass
+    # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _texts(self, schema: dict[str, Any], name: str, own: list[Any]) -> Iterator[Any]:
+    def _text(self, schema: dict[str, Any], name: str, turn: int) -> str:
         form, pattern = schema.get("format"), schema.get("pattern")
-        if isinstance(form, str) and form in FORMATS:
-            yield from self._hints.of_format(form)
-            yield from own
-            yield FORMATS[form]
-        else:
-            if name.lower() not in _WHOLE_TEXT_NAMES:
-                yield from self._hints.texts()
-            yield from own
-            if name.lower() in _WHOLE_TEXT_NAMES:
-                yield from self._hints.texts()[:1]
-                yield self._hints.text[:500] or "demo"
+        least = int(min(_bound(schema, "minLength", 0), _LONGEST_TEXT))
+        most = int(min(_bound(schema, "maxLength", _LONGEST_TEXT), _LONGEST_TEXT))
         if isinstance(pattern, str):
-            yield from samples_of(pattern)
-        least = _number(schema.get("minLength"), 0)
-        most = _number(schema.get("maxLength"), math.inf)
-        if least > _LONGEST_TEXT:
-            return
-        for filler in ("demo", *(f"demo {number}" for number in range(2, _MOST_ITEMS))):
-            length = int(min(max(least, len(filler)), most))
-            yield (filler * (length // len(filler) + 1))[:length]
-            if most < len(filler):
-                # Too short for words; further ones differ by one character.
-                yield from ("", "a"[: int(most)], "b"[: int(most)])
-                yield from (chr(code) * max(int(least), 1) for code in range(ord("a"), ord("z")))
-                return
+            offered = [*self._hints.texts(), *samples_of(pattern)]
+            fitting = [text for text in offered if least <= len(text) <= most and is_found(pattern, text) is not False]
+            self.missed |= not fitting
+            return fitting[turn % len(fitting)] if fitting else "demo"
+        if isinstance(form, str) and (form in FORMATS or self._hints.of_format(form)):
+            return next(iter(self._hints.of_format(form)), FORMATS.get(form, "demo"))
+        offered = self._hints.texts()
+        if name.lower() in _WHOLE_TEXT_NAMES:
+            offered = [*offered[:1], self._hints.text[:500]]
+        text = next((each for each in offered if each and least <= len(each) <= most), "")
+        if text:
+            self._hints.use_up(text)
+        else:
+            text = "demo" if turn == 0 else f"demo{turn}"
+        return (text + "o" * (least - len(text)))[: max(most, 0)]
 
-    def _numbers(self, schema: dict[str, Any], kind: str, own: list[Any]) -> Iterator[Any]:
-        is_integer = kind == "integer"
-        yield from (number for number in self._hints.numbers() if not is_integer or number == number // 1)
-        yield from own
-        low = max(_number(schema.get("minimum"), -math.inf), _number(schema.get("exclusiveMinimum"), -math.inf))
-        high = min(_number(schema.get("maximum"), math.inf), _number(schema.get("exclusiveMaximum"), math.inf))
-        step = _number(schema.get("multipleOf"), 0)
-        try:
-            tries: list[float] = [1, 0, -1] if is_integer else [1, 0, -1, 0.5]
-            if step > 0:
-                nearest = [math.ceil(end / step) * step for end in (low, high) if math.isfinite(end)]
-                tries = [*(near + by * step for near in nearest for by in (0, 1, -1)), step, 0]
-            if math.isfinite(low):
-                tries += [math.ceil(low), math.floor(low) + 1, low]
-            if math.isfinite(high):
-                tries += [math.floor(high), math.ceil(high) - 1, high]
-            if not is_integer and math.isfinite(low + high):
-                tries += [low + (high - low) / 2]
-            if not is_integer and math.isfinite(low):
-                tries += [math.nextafter(low, math.inf)]
-            if not is_integer and math.isfinite(high):
-                tries += [math.nextafter(high, -math.inf)]
-            start = next((number for number in tries if self._fitting.fits(number, schema)), 0)
-            tries += [start + (step or 1) * by for number in range(1, _MOST_ITEMS) for by in (number, -number)]
-        except (OverflowError, ValueError):
-            return
-        yield from (int(number) if is_integer and math.isfinite(number) else number for number in tries)
+    def _number(self, schema: dict[str, Any], turn: int, *, is_integer: bool) -> float:
+        low, high = _bound(schema, "minimum", -math.inf), _bound(schema, "maximum", math.inf)
+        above, below = _bound(schema, "exclusiveMinimum", -math.inf), _bound(schema, "exclusiveMaximum", math.inf)
+        step = _bound(schema, "multipleOf", 1 if is_integer else 0)
+        for number in self._hints.numbers():
+            if low <= number <= high and above < number < below and (not step or number % step == 0):
+                self._hints.use_up(number)
+                return number
+        least, most = max(low, above), min(high, below)
+        if step:
+            start = least if math.isfinite(least) else min(step, most) if math.isfinite(most) else step
+            number = (math.ceil(start / step) if start <= most else math.floor(most / step)) * step
+            number += step * (number <= above) - step * (number >= below) + turn * step
+            return int(number) if is_integer else number
+        if math.isfinite(least) and math.isfinite(most):
+            return least if least == most else (least + most) / 2
+        return least + 1 + turn if math.isfinite(least) else most - 1 - turn if math.isfinite(most) else turn + 1.5
 
-    def _arrays(self, schema: dict[str, Any], name: str, depth: int, own: list[Any]) -> Iterator[Any]:
-        yield from own
-        first, rest = item_schemas(schema)
-        least = _number(schema.get("minItems"), 0)
-        most = _number(schema.get("maxItems"), math.inf)
-        if least > _MOST_ITEMS:
-            return
-        declares = bool(first) or (rest is not True and rest is not False and "items" in schema)
-        wanted = int(min(max(least, len(first), 1), most)) if declares else int(least)
-        for length in dict.fromkeys([wanted, max(int(least), 1), int(least)]):
-            made = self._items(schema, length, name, depth)
-            if made is not None:
-                yield made
-
-    def _items(self, schema: dict[str, Any], length: int, name: str, depth: int) -> list[Any] | None:
-        first, rest = item_schemas(schema)
-        contained = schema.get("contains")
-        needed = int(_number(schema.get("minContains"), 1)) if contained is not None else 0
-        is_unique = schema.get("uniqueItems") is True
+    def _array(self, schema: dict[str, Any], name: str, depth: int) -> list[Any]:
+        first, rest = _list(schema.get("prefixItems")), schema.get("items", {})
+        if isinstance(rest, list):  # as older drafts have it
+            first, rest = cast("list[Any]", rest), schema.get("additionalItems", {})
+        most = int(min(_bound(schema, "maxItems", _MOST_ITEMS), _MOST_ITEMS))
+        declares = bool(first) or ("items" in schema and rest is not False)
+        needed = int(_bound(schema, "minContains", 1)) if "contains" in schema else 0
+        length = min(max(int(_bound(schema, "minItems", 0)), len(first), int(declares), needed), most)
         made: list[Any] = []
-        for at in range(max(length, needed)):
-            item_schema = first[at] if at < len(first) else rest
-            if at >= max(length, needed) - needed:
-                item_schema = {"allOf": [item_schema, contained]}
-            found = self._fitting_candidates(item_schema, name.removesuffix("s"), depth + 1)
-            item = next((each for each in found if not is_unique or not _has(made, each)), _NOTHING)
-            if isinstance(item, _Nothing):
-                return None
-            self._hints.use_up(item)
-            made.append(item)
+        for at in range(length):
+            item: Any = first[at] if at < len(first) else rest
+            if at >= length - needed:
+                item = {"allOf": [item, schema["contains"]]}
+            made.append(self.make(item, name.removesuffix("s"), depth + 1, turn=at))
         return made
 
-    def _objects(self, schema: dict[str, Any], depth: int, own: list[Any]) -> Iterator[Any]:
-        if depth > 0:
-            yield from own
-        declared = as_object(schema.get("properties"))
-        required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
-        offered = [name for name in declared if name not in required and self._is_offered(name, declared[name])]
-        if not required and len(declared) == 1:
-            # An object around one list is about that list, though its author did not say that it is required.
-            offered = [name for name, each in declared.items() if types_of(as_object(each)) == ["array"]] or offered
-        yield from self._with_properties(schema, [*required, *offered], declared, depth)
-        if offered:
-            yield from self._with_properties(schema, required, declared, depth)
-        least = int(min(_number(schema.get("minProperties"), 0), _MOST_ITEMS))
-        more = [name for name in declared if name not in required]
-        more += [f"key{number}" for number in range(1, least + 1)]
-        more += [each for each in samples_of("|".join(as_object(schema.get("patternProperties"))) or "demo") if each]
-        if least > len(required):
-            yield from self._with_properties(schema, required, declared, depth, more, least)
-        if declared and len(required) < len(declared):
-            yield from self._with_properties(schema, required, declared, depth, more, len(declared))
-
-    def _with_properties(
-        self,
-        schema: dict[str, Any],
-        names: list[str],
-        declared: dict[str, Any],
-        depth: int,
-        more: list[str] | None = None,
-        least: int = 0,
-    ) -> Iterator[dict[str, Any]]:
-        """The object with these properties, and with as many of `more` as it takes to have enough."""
-        needed = list(dict.fromkeys(names))
-        for name in needed:  # which grows by what they depend on
-            needed += [
-                each
-                for each in as_list(as_object(schema.get("dependentRequired")).get(name))
-                if isinstance(each, str) and each not in needed
-            ]
-        made: dict[str, Any] = {}
+    def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+        declared = _object(schema.get("properties"))
+        names = [each for each in _list(schema.get("required")) if isinstance(each, str)]
+        optional = [each for each in declared if each not in names]
+        offered = [each for each in optional if self._is_offered(each, declared[each])]
+        if not names and len(declared) == 1:
+            # An object around one list is about that list, even where the schema does not require it.
+            offered = [each for each in declared if _object(declared[each]).get("type") == "array"] or offered
+        names += offered
+        for name in names:  # which grows by what they depend on
+            names += [each for each in _list(_object(schema.get("dependentRequired")).get(name)) if each not in names]
+        patterns = _object(schema.get("patternProperties"))
+        more = [*optional, *(text for pattern in patterns for text in samples_of(pattern))]
+        least = len(declared) if self._variant >= 2 else int(min(_bound(schema, "minProperties", 0), _MOST_ITEMS))
+        more += [] if schema.get("additionalProperties") is False else [f"key{at}" for at in range(1, least + 1)]
+        for name in more:
+            if len(names) < least and name not in names and declared.get(name) is not False:
+                names.append(name)
         order = {name: at for at, name in enumerate(declared)}
-        for name in sorted(needed, key=lambda name: order.get(name, len(order))):
-            value = self._property(schema, name, depth)
-            if isinstance(value, _Nothing):
-                return
-            made[name] = value
-        for name in more or ():
-            if len(made) >= least:
-                break
-            if name not in made and not isinstance(value := self._property(schema, name, depth), _Nothing):
-                made[name] = value
-        yield made
+        return {
+            name: self.make(self._property(schema, declared, patterns, name), name, depth + 1)
+            for name in sorted(names, key=lambda name: order.get(name, len(order)))
+        }
 
-    def _property(self, schema: dict[str, Any], name: str, depth: int) -> Any:
-        said = property_schemas(schema, name)
-        return self.find(said[0] if len(said) == 1 else {"allOf": said}, name, depth + 1)
+    def _property(self, schema: dict[str, Any], declared: dict[str, Any], patterns: dict[str, Any], name: str) -> Any:
+        found = [declared[name]] if name in declared else []
+        found += [each for pattern, each in patterns.items() if is_found(pattern, name)]
+        return {"allOf": found} if len(found) > 1 else found[0] if found else schema.get("additionalProperties", {})
 
-    def _is_offered(self, name: str, schema: Schema) -> bool:
+    def _has_words_for(self, kind: str, name: str) -> bool:
+        if kind == "string":
+            return bool(self._hints.texts()) and name.lower() not in _WHOLE_TEXT_NAMES
+        return kind in ("integer", "number") and bool(self._hints.numbers())
+
+    def _is_offered(self, name: str, given: object) -> bool:
         """Whether the user's words have something for an optional property, without much doubt."""
-        if self._hints.named(name) is not None:
-            return True
-        for variant in self._variants(schema, 0)[:4]:
-            if any(self._hints.mentions(value) for value in as_list(variant.get("enum"))):
-                return True
-            form = variant.get("format")
-            if isinstance(form, str) and self._hints.of_format(form):
-                return True
-        return False
+        schema = self._plain(given, 0)
+        form = schema.get("format")
+        return (
+            self._hints.named(name) is not None
+            or any(self._hints.mentions(each) for each in _list(schema.get("enum")))
+            or (isinstance(form, str) and bool(self._hints.of_format(form)))
+        )
 
 
 def _merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """A schema that says, as far as it can be said plainly, what both say."""
-    merged = dict(one)
-    for key, value in other.items():
-        if key not in merged:
-            merged[key] = value
-            continue
-        mine = merged[key]
-        if key == "type":
-            kinds = types_of(one)
-            shared = [kind for kind in types_of(other) if kind in kinds or (kind == "integer" and "number" in kinds)]
-            if "integer" in kinds and "number" in types_of(other):
-                shared.append("integer")
-            merged[key] = shared or ["none at all"]
-        elif key == "properties":
-            first, second = as_object(mine), as_object(value)
-            both = {name: {"allOf": [first[name], second[name]]} for name in first if name in second}
-            merged[key] = {**first, **second, **both}
-        elif key == "required":
-            merged[key] = list(
-                dict.fromkeys(each for each in [*as_list(mine), *as_list(value)] if isinstance(each, str))
-            )
+    """A schema that demands what both demand, as far as that can be written plainly."""
+    merged = {**one, **other}
+    for key in one.keys() & other.keys():
+        mine, yours = one[key], other[key]
+        if key == "properties":
+            both = {name: {"allOf": [mine[name], yours[name]]} for name in _object(mine) if name in _object(yours)}
+            merged[key] = {**_object(mine), **_object(yours), **both}
+        elif key in ("required", "allOf"):
+            merged[key] = [*_list(mine), *(each for each in _list(yours) if each not in _list(mine))]
         elif key == "enum":
-            merged[key] = [each for each in as_list(mine) if _has(as_list(value), each)]
-        elif key in _LEAST and is_number(mine) and is_number(value):
-            merged[key] = max(mine, value)
-        elif key in _MOST and is_number(mine) and is_number(value):
-            merged[key] = min(mine, value)
-        elif key in _OF_ITEMS and not is_same(mine, value):
-            merged[key] = {"allOf": [mine, value]}
-        else:
-            merged[key] = value
+            merged[key] = [each for each in _list(mine) if each in _list(yours)]
+        elif key == "type" and {mine, yours} == {"integer", "number"} if isinstance(mine, str) else False:
+            merged[key] = "integer"
+        elif key in _BOUNDS and _is_number(mine) and _is_number(yours):
+            merged[key] = _BOUNDS[key](mine, yours)
+        elif key in ("items", "additionalProperties", "contains") and mine != yours:
+            merged[key] = {"allOf": [mine, yours]}
     return merged
 
 
-def _readings(said: str, kinds: list[str]) -> Iterator[Any]:
-    """What a word may mean as a value of one of these types."""
-    for kind in kinds:
-        if kind == "string":
-            yield said
-        else:
-            try:
-                yield json.loads(said.lower() if kind == "boolean" else said)
-            except (ValueError, RecursionError):
-                continue
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def _has(values: list[Any], value: Any) -> bool:
-    return any(is_same(each, value) for each in values)
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _number(value: Any, otherwise: float) -> float:
-    return value if is_number(value) else otherwise
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _bound(schema: dict[str, Any], key: str, otherwise: float) -> float:
+    value = schema.get(key)
+    return cast("float", value) if _is_number(value) else otherwise

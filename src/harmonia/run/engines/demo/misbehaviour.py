@@ -11,8 +11,8 @@ import msgspec
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import Message
 from harmonia.run.engines.base import FinishReason, Request
-from harmonia.run.engines.demo.choosing import offered_tools
-from harmonia.run.engines.demo.continuing import tokens_of
+from harmonia.run.engines.demo.speech import tokens_of
+from harmonia.run.engines.demo.tool_selection import offered_tools
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, START, encode
 
 _COMMAND: Final = "/demo"

@@ -14,12 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.messages import Message, ReasoningEffort
+from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Request
-from harmonia.run.engines.demo.choosing import Offered, Wanted, choose_calls, offered_tools
 from harmonia.run.engines.demo.hints import Hints
 from harmonia.run.engines.demo.instances import make_instance
-from harmonia.run.engines.demo.prompts import Prompt
+from harmonia.run.engines.demo.prompt import Prompt
+from harmonia.run.engines.demo.tool_selection import Offered, Wanted, choose_calls, offered_tools
+from harmonia.vocabulary import CALL, RETURN
 
+_RENDERER: Final = Renderer(cache_bytes=1_000_000)
 # The seed chooses among them.
 _OPENINGS: Final = (
     "I am Harmonia's demo engine, not a language model.",
@@ -66,6 +69,17 @@ def call_message(tool: Offered, arguments: str) -> Message:
     if tool.is_built_in:
         return Message.call(tool.recipient, arguments, channel="analysis", content_type="code")
     return Message.call(tool.recipient, arguments, content_type=None if tool.takes_text else "<|constrain|>json")
+
+
+def tokens_of(messages: tuple[Message, ...]) -> list[int]:
+    """The messages as the assistant's own: `<|end|>` between them, and the last hands over."""
+    tokens: list[int] = []
+    for message in messages:
+        rendered = _RENDERER.render([message], None, recipient_section="channel", call_stop="end").tokens
+        tokens += rendered
+    if messages:
+        tokens[-1] = RETURN if messages[-1].recipient is None else CALL
+    return tokens
 
 
 def arguments_for(wanted: Wanted, names_of_tools: frozenset[str]) -> tuple[str, str | None]:

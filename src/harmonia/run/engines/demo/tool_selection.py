@@ -25,7 +25,7 @@ import msgspec
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import ToolNamespace
 from harmonia.run.engines.base import Request
-from harmonia.run.engines.demo.prompts import Prompt
+from harmonia.run.engines.demo.prompt import Prompt
 
 _READ_CHARS: Final = 4000
 _BUILT_IN: Final = ("python", "browser")
