@@ -28,6 +28,7 @@ from harmonia.run.engines.base import Sampling
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.recording import read_capture
 from harmonia.run.engines.replay import ReplayEngine
+from harmonia.run.options import RunOptions
 from harmonia.run.tools import ToolSet
 from tests.support.clients.terminals import NEVER_S, WATCHDOG_S, Said, chat, chat_json, script, start
 from tests.support.engines.scripted import calls, final, think
@@ -165,10 +166,12 @@ def test_the_tokens_by_channel_are_those_that_were_sampled_also_where_it_was_cut
 
 @pytest.mark.parametrize("most", [5, 25, 30])
 def test_the_tokens_by_channel_of_an_answer_that_goes_on_are_those_of_the_rest(most: int) -> None:
-    session = Session(DemoEngine(), Screen(reasoning=False, quiet=True), ToolSet([]), sampling=Sampling(most))
+    session = Session(
+        DemoEngine(), Screen(reasoning=False, quiet=True), ToolSet([]), options=RunOptions(sampling=Sampling(most))
+    )
     asyncio.run(session.ask("Hi"))
     assert session.screen.channel_tokens.total() == session.usage.completion_tokens == most
-    session.sampling = Sampling()
+    session.change(sampling=Sampling())
     asyncio.run(session.resume())
     assert session.screen.channel_tokens.total() == session.usage.completion_tokens
     assert session.conversation[-1].text == ANSWER.strip()

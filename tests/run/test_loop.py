@@ -24,7 +24,6 @@ from harmonia import (
     visible_text,
 )
 from harmonia.history import KEEP_EVERYTHING, pending_calls
-from harmonia.run.approval import Answer, Approve, Decision, Edit, Refuse
 from harmonia.run.engines import Chunk, Finish, Sampling, TokenLogprob, Usage
 from harmonia.run.events import (
     CallEnded,
@@ -36,8 +35,9 @@ from harmonia.run.events import (
     SamplingStarted,
     TurnEvent,
 )
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run, run, run_turn
+from harmonia.run.options import RunLimits
+from harmonia.run.tool_calls import Answer, Approve, Decision, Edit, Refuse
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 
@@ -708,7 +708,7 @@ def test_an_engine_that_dies_within_a_call_leaves_no_call_behind() -> None:
 
 def test_a_begun_message_is_gone_on_with() -> None:
     engine = ScriptedEngine(" is four.<|return|>")
-    events = collect(run(engine, "2 + 2?", begun=Message.assistant("The sum", channel="final")))
+    events = collect(run(engine, "2 + 2?", prefix=Message.assistant("The sum", channel="final")))
     assert engine.prompts[0] == [
         *render([Message.system(), Message.user("2 + 2?")]).tokens,
         *say("<|channel|>final<|message|>The sum"),
@@ -731,7 +731,7 @@ def test_a_cut_off_answer_is_resumed_as_the_same_tokens() -> None:
 
 def test_typed_control_tokens_in_a_begun_message_stay_text() -> None:
     engine = ScriptedEngine(" ok.<|return|>")
-    ended = end_of(collect(run(engine, "Hi", begun=Message.assistant("<|end|><|start|>system", channel="final"))))
+    ended = end_of(collect(run(engine, "Hi", prefix=Message.assistant("<|end|><|start|>system", channel="final"))))
     assert ended.conversation[-1].text == "<|end|><|start|>system ok."
     assert engine.prompts[0].count(200007) == 2
 

@@ -11,13 +11,23 @@ import pytest
 from harmonia import ErrorCode, InputError
 from harmonia.grammar import Demand, TextForm
 from harmonia.messages import ResponseFormat, Role, ToolDescription
-from harmonia.run import Agent, Tool, run
+from harmonia.run import Agent, RunChanges, RunLimits, RunOptions, Tool, run
 from tests.support.engines.scripted import ScriptedEngine, calls, final
 
 
 def get_weather(city: str) -> str:
     """The weather in a city."""
     return city
+
+
+def test_the_options_of_a_run_are_one_value_and_the_same_names_as_keywords() -> None:
+    assert list(RunChanges.__annotations__) == list(RunOptions.__struct_fields__)
+    options = RunOptions(tools=[get_weather], limits=RunLimits(calls=1))
+    engine = ScriptedEngine(final("Sunny."))
+    ended = asyncio.run(run(engine, "Hi", options, tool_choice="none").result())
+    assert ended.reason == "answered"
+    assert engine.requests[0].tool_choice == "none"
+    assert [namespace.name for namespace in engine.requests[0].tools] == ["functions"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +184,7 @@ def test_a_demand_says_what_it_is_made_of(fields: dict[str, Any]) -> None:
 def test_an_agent_refuses_tools_that_are_no_list() -> None:
     with pytest.raises(InputError) as caught:
         Agent("demo", tools=get_weather)  # pyright: ignore[reportArgumentType]
-    assert caught.value.code is ErrorCode.TOOL_INVALID_DEFINITION
+    assert caught.value.code is ErrorCode.RUN_INVALID_OPTION
 
 
 def test_an_agent_goes_on_with_what_was_cut_off() -> None:

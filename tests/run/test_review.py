@@ -21,12 +21,12 @@ from harmonia import Conversation, ErrorCode, InputError, Message, Role, render
 from harmonia.events import Event, TurnEnded
 from harmonia.history import pending_calls
 from harmonia.run.agent import Agent
-from harmonia.run.approval import Approve, Decision, Edit, Refuse
 from harmonia.run.engines import Chunk, Finish, Request, Usage
 from harmonia.run.events import CallStarted, PendingCall, RunEnded, TurnEvent
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run, run
+from harmonia.run.options import RunLimits
 from harmonia.run.providers.answer import Answer, text_header
+from harmonia.run.tool_calls import Approve, Decision, Edit, Refuse
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 
@@ -298,7 +298,7 @@ def test_tokens_may_come_in_any_sequence() -> None:
 def test_an_engine_that_speaks_text_goes_on_with_a_message_that_was_begun() -> None:
     engine = ScriptedEngine("lo there.<|return|>", is_text=True)
     begun = Message(Role.ASSISTANT, "Hel", channel="final")
-    ended = result_of(run(engine, "Go.", begun=begun))
+    ended = result_of(run(engine, "Go.", prefix=begun))
     assert ended.reason == "answered"
     assert ended.conversation[-1].text == "Hello there."
 
@@ -312,14 +312,14 @@ def test_a_begun_call_that_goes_on_as_text_is_not_certain() -> None:
         recipient="functions.get_weather",
         content_type="<|constrain|>json",
     )
-    ended = result_of(run(engine, "Go.", begun=begun, tools=[get_weather]))
+    ended = result_of(run(engine, "Go.", prefix=begun, tools=[get_weather]))
     assert ErrorCode.TOOL_NOT_CERTAIN.value in ended.conversation[-2].text
 
 
 def test_typed_control_tokens_in_a_begun_message_stay_text_for_a_text_engine() -> None:
     engine = ScriptedEngine(" is how it ends.<|return|>", is_text=True)
     begun = Message(Role.ASSISTANT, "<|return|>", channel="final")
-    ended = result_of(run(engine, "Go.", begun=begun))
+    ended = result_of(run(engine, "Go.", prefix=begun))
     assert ended.conversation[-1].text.endswith(" is how it ends.")
     assert len(ended.conversation) == 3
 

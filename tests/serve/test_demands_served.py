@@ -279,7 +279,7 @@ def test_warnings_have_the_clients_names(tmp_path: Path) -> None:
     tool = {"type": "function", "name": "pick", "parameters": {**tags, "additionalProperties": False}}
     response = answered(tmp_path, MaskedEngine(3), tools=[tool], tool_choice="required")
     (warning,) = [each for each in response["warnings"] if "uniqueItems" in each]
-    assert warning.startswith("the grammar does not hold pick to uniqueItems")
+    assert warning.startswith("the grammar does not enforce uniqueItems of pick")
     chat = chat_service.ask(
         FakeService(MaskedEngine(3)),
         body(tools=[{"type": "function", "function": dict(list(tool.items())[1:])}], tool_choice="required"),

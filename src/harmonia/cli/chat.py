@@ -28,6 +28,7 @@ from harmonia.parts import Guessed, call_of, is_visible
 from harmonia.run.default_paths import state_folder
 from harmonia.run.engines.base import Sampling
 from harmonia.run.events import RunEnded
+from harmonia.run.options import RunLimits, RunOptions
 
 _INTERRUPTED: Final = 130
 _COLOURS: Final = {"always": True, "never": False}
@@ -157,7 +158,13 @@ def command(
         _list_chats(as_json=options["as_json"])
         return
     sampling, engine_options = _read_settings(settings)
-    chosen = Options(sampling=sampling, engine_options=engine_options, **options)
+    run = RunOptions(
+        sampling=sampling,
+        effort=options.pop("effort"),
+        guessed=options.pop("guessed"),
+        limits=RunLimits(time_s=options.pop("time_s")),
+    )
+    chosen = Options(run=run, engine_options=engine_options, **options)
     asked = _question(question, chosen.files)
     if asked is None and chosen.as_json:
         raise click.UsageError("--json answers one question; give one")

@@ -1,7 +1,6 @@
 """Running a model: engines and upstreams, tools, the turn and the loop around it."""
 
 from harmonia.run.agent import Agent, AgentAnswer
-from harmonia.run.approval import Answer, Approve, Approver, Decision, Edit, Refuse
 from harmonia.run.engines import (
     Chunk,
     Engine,
@@ -27,11 +26,12 @@ from harmonia.run.events import (
     TurnEvent,
     Unmet,
 )
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run, run, run_turn
 from harmonia.run.model_source import Model
+from harmonia.run.options import RunChanges, RunLimits, RunOptions
 from harmonia.run.prompt import compose
 from harmonia.run.providers import Upstream
+from harmonia.run.tool_calls import Answer, Approve, Approver, Decision, Edit, Refuse
 from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
 
 __all__ = [
@@ -53,8 +53,10 @@ __all__ = [
     "Refuse",
     "Request",
     "Run",
+    "RunChanges",
     "RunEnded",
     "RunLimits",
+    "RunOptions",
     "Sampling",
     "SamplingEnded",
     "SamplingGivenUp",

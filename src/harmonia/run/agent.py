@@ -4,7 +4,7 @@
     print(agent.ask("What is the weather in Paris?").text)
 
 It keeps the conversation from one question to the next. Its event loop runs in a thread of its own, so it works where a
-loop is already running, as in a notebook. Ctrl-C stops the answer, keeps what came, and goes on as KeyboardInterrupt.
+loop is already running, as in a notebook. Ctrl-C stops the answer, keeps what came, and raises KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -14,34 +14,28 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.history import DOCUMENTED, Policy
-from harmonia.messages import Conversation, Message, ReasoningEffort, Role
-from harmonia.parts import Guessed, visible_text
-from harmonia.run.approval import Approver
-from harmonia.run.constraints.demand import GrammarUse
-from harmonia.run.engines.base import Sampling, Usage
+from harmonia.messages import Conversation, Message, Role
+from harmonia.parts import visible_text
+from harmonia.run.engines.base import Usage
 from harmonia.run.engines.discovery import open_model
 from harmonia.run.events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
-from harmonia.run.limits import RunLimits
-from harmonia.run.loop import Run, SomeChoice, SomeFormat, SomeTools
+from harmonia.run.loop import Run
 from harmonia.run.model_source import Model
+from harmonia.run.options import RunChanges, RunOptions, SomeChoice, SomeFormat, with_changes
 from harmonia.run.tools import ToolSet
-
-if TYPE_CHECKING:
-    from harmonia.families.profiles import ModelProfile
 
 T = TypeVar("T")
 
 # How long the end of a program waits for a function that holds the agent's thread.
 _LAST_WAIT_S = 1.0
 
-# A Ctrl-C that comes just before the wait begins is noticed when it ends, so it ends now and then.
-_LOOK_UP_S = 0.5
+# A Ctrl-C that comes just before the wait starts is noticed when the wait ends, so it ends now and then.
+_WAKE_UP_S = 0.5
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -70,7 +64,8 @@ class Agent:
 
     `model` is an engine, or the name of one: "auto", "demo", "ollama:http://localhost:11434", as for the command. A
     server with several models, and every provider, wants to know which: `model_name`. Use the agent as a context
-    manager, or `close` it, to give back its connection.
+    manager, or `close` it, to give back its connection. The options of its runs are given as one value, as keywords, or
+    both.
     """
 
     def __init__(
@@ -80,45 +75,22 @@ class Agent:
         model_name: str | None = None,
         api_key: str | None = None,
         instructions: str | None = None,
-        tools: SomeTools = (),
-        effort: ReasoningEffort | str | None = None,
-        sampling: Sampling | None = None,
-        tool_choice: SomeChoice = "auto",
-        response_format: SomeFormat | None = None,
-        limits: RunLimits | None = None,
-        approve: Approver | None = None,
-        allow_unverified: bool = False,
-        policy: Policy = DOCUMENTED,
-        grammar: GrammarUse = "demanded",
-        retry_malformed: bool = False,
-        guessed: Guessed = "hidden",
-        profile: ModelProfile | str | None = None,
         conversation: Conversation | Iterable[Message] = (),
+        options: RunOptions | None = None,
+        **changes: Unpack[RunChanges],
     ) -> None:
+        self.options = with_changes(options, changes)
+        tools = self.options.tools or ()
         self.tools = tools if isinstance(tools, ToolSet) else ToolSet(tools)
         self.conversation = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         if instructions is not None:
             self.conversation = Conversation([Message.developer(instructions), *self.conversation])
-        self._options: dict[str, Any] = {
-            "effort": effort,
-            "sampling": sampling,
-            "tool_choice": tool_choice,
-            "response_format": response_format,
-            "limits": limits,
-            "approve": approve,
-            "allow_unverified": allow_unverified,
-            "policy": policy,
-            "grammar": grammar,
-            "retry_malformed": retry_malformed,
-            "guessed": guessed,
-            "profile": profile,
-        }
         self._asking = threading.Lock()
         self._run: Run | None = None  # the one that is being answered
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="harmonia-agent", daemon=True)
         self._thread.start()
-        # An agent that nobody closed ends with the last reference to it, or with the program.
+        # An agent that is not closed ends with the last reference to it, or with the program.
         self._end_thread = weakref.finalize(self, _end_thread, self._loop, self._thread)
         try:
             self.model: Model = model if not isinstance(model, str) else self._wait(_open(model, model_name, api_key))
@@ -129,12 +101,17 @@ class Agent:
     def ask(
         self, question: str, *, tool_choice: SomeChoice | None = None, response_format: SomeFormat | None = None
     ) -> AgentAnswer:
-        """Ask, and wait for the answer; tools are called on the way. What is demanded here, and not left out, holds for
-        this question in the place of what the agent was made with."""
-        return self._answer(lambda: self._begin(question, tool_choice=tool_choice, response_format=response_format))
+        """Ask, and wait for the answer; tools are called on the way. A tool choice or response format given here
+        replaces the agent's own for this question."""
+        changes: RunChanges = {}
+        if tool_choice is not None:
+            changes["tool_choice"] = tool_choice
+        if response_format is not None:
+            changes["response_format"] = response_format
+        return self._answer(lambda: self._begin(question, changes))
 
     def resume(self) -> AgentAnswer:
-        """Go on with an answer that was cut off: by a limit, by `stop`, or by an error."""
+        """Continue an answer that was cut off by a limit, by `stop`, or by an error."""
         return self._answer(self._begin)
 
     def stop(self) -> None:
@@ -146,7 +123,7 @@ class Agent:
     def _answer(self, begin: Callable[[], Run]) -> AgentAnswer:
         if not self._asking.acquire(blocking=False):
             raise InputError(
-                ErrorCode.RUN_INVALID_OPTION, "the agent is answering another question; each thread needs its own"
+                ErrorCode.RUN_INVALID_OPTION, "the agent is answering another question; give each thread its own agent"
             )
         try:
             return self._read(begin())
@@ -178,7 +155,7 @@ class Agent:
         )
 
     def stream(self, question: str) -> Iterator[TurnEvent]:
-        """Ask, and see every event of the run as it happens. The next question ends a stream that was left behind."""
+        """Ask, and yield every event of the run as it happens. The next question ends a stream that was not read."""
         yield from self._follow(self._begin(question))
 
     def close(self) -> None:
@@ -197,23 +174,23 @@ class Agent:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _begin(self, question: str | None = None, **options: Any) -> Run:
-        """A run that answers the question, or that goes on where the conversation ends."""
+    def _begin(self, question: str | None = None, changes: RunChanges | None = None) -> Run:
+        """A run that answers the question, or that continues where the conversation ends."""
         if not self._end_thread.alive:
             raise InputError(ErrorCode.RUN_INVALID_OPTION, "the agent is closed")
         if threading.current_thread() is self._thread:
             raise InputError(
                 ErrorCode.RUN_INVALID_OPTION,
-                "an agent cannot be asked by its own approver or async tool, for which it waits",
+                "an agent cannot be asked by its own approver or async tool: it waits for them",
             )
         self._leave()
-        conversation = self.conversation
+        conversation, changes = self.conversation, changes or {}
         if question is not None:
             conversation = conversation.add(Message.user(question))
         else:
-            options["resume"] = len(conversation) > 0 and conversation[-1].role is Role.ASSISTANT
-        given = {name: value for name, value in options.items() if value is not None}
-        self._run = Run(self.model, conversation, tools=self.tools, **{**self._options, **given})
+            changes["resume"] = len(conversation) > 0 and conversation[-1].role is Role.ASSISTANT
+        changes["tools"] = self.tools
+        self._run = Run(self.model, conversation, self.options, **changes)
         return self._run
 
     def _follow(self, run: Run) -> Iterator[TurnEvent]:
@@ -240,7 +217,7 @@ class Agent:
         self._run = None
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine gives. Ctrl-C cancels it, and it has ended before this goes on."""
+        """The result of a coroutine. Ctrl-C cancels it and waits until it has ended."""
         outcome: Future[T] = Future()
         tasks: list[asyncio.Task[T]] = []
 
@@ -268,7 +245,7 @@ class Agent:
             self._loop.call_soon_threadsafe(start)
             while True:
                 try:
-                    return outcome.result(_LOOK_UP_S)
+                    return outcome.result(_WAKE_UP_S)
                 except TimeoutError:
                     if outcome.done():
                         raise

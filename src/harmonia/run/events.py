@@ -1,11 +1,11 @@
-"""What happens in a run. The parser's events pass through as they are; these stand around them.
+"""The events of a run. The parser's events pass through unchanged, between these.
 
-    SamplingStarted  (Event | LogprobsGiven)*  SamplingEnded      the model speaks, once or several times
+    SamplingStarted  (Event | LogprobsGiven)*  SamplingEnded      the model samples, once or several times
                                              | SamplingGivenUp    it did not do what was demanded, and is asked again
-    CallStarted*  CallEnded*                                       its calls, where they are run here
-    RunEnded                                                       always the last, and exactly one
+    CallStarted*  CallEnded*                                       its calls, where the run makes them
+    RunEnded                                                       exactly one, always the last
 
-A run that fails raises, and has no RunEnded; what was said before is in `Run.conversation`.
+A run that fails raises and has no RunEnded; what came before is in `Run.conversation`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from harmonia.run.tools.tool import ToolResult
 
 # answered  the model ended its turn, and there is something for the user to read
 # silent    it ended its turn, and there is nothing to read; `hidden_because` says why
-# calls     it waits for results of calls that are not run here
+# calls     it waits for results of calls that the caller makes
 # length    the tokens asked for, or the engine's context, are used up; what came is kept
-# cut_off   the stream ended in the middle of a message, and nobody said why; what came is kept
+# cut_off   the stream ended in the middle of a message without a reason; what came is kept
 # unmet     the model did not do what was demanded of it, and will not be asked again; `unmet` says what is missing
 # limit     a limit of the run was reached; `limit` says which
-# stopped   somebody called `stop`
+# stopped   `stop` was called
 RunEnd = Literal["answered", "silent", "calls", "length", "cut_off", "unmet", "limit", "stopped"]
 LimitName = Literal["samplings", "calls", "tokens", "time"]
 
 # call       a call was demanded, and none was made that would do
 # arguments  what a strict tool, or one whose text has a form, was given does not fit
 # format     the answer is not of the response format
-# malformed  the output is damaged, and there is nothing to show and nothing to run
+# malformed  the output contains nothing to show and nothing to run, because it is malformed
 UnmetKind = Literal["call", "arguments", "format", "malformed"]
 
 
@@ -61,30 +61,29 @@ class PendingCall(msgspec.Struct, frozen=True):
 
 
 class SamplingStarted(msgspec.Struct, frozen=True, tag_field="type", tag="sampling_started"):
-    """The model is asked. `shared_tokens` of the prompt are those of the prompt before, which an engine need not read
-    again; `dropped` is what the history's policy left out. An upstream's prompt has no tokens here, nor has one that is
-    text. `begun_tokens` of the prompt are the header of a message that was begun for the model; its events come all the
-    same."""
+    """The model is asked. The first `shared_tokens` of the prompt are those of the prompt before, which an engine need
+    not read again; `dropped` is what the history policy left out. The prompt has no tokens where it is text or goes to
+    a provider. The last `prefix_tokens` are a header that the run wrote for the model; its events come all the same."""
 
     index: int
     prompt_tokens: int
     shared_tokens: int
     dropped: tuple[Dropped, ...] = ()
-    begun_tokens: int = 0
+    prefix_tokens: int = 0
 
 
 class LogprobsGiven(msgspec.Struct, frozen=True, tag_field="type", tag="logprobs_given"):
-    """The log-probabilities of the tokens whose events come next. `start_token` is the place of the first one among the
-    tokens that were sampled; None where the engine speaks text."""
+    """The log-probabilities of the tokens whose events come next. `start_token` is the index of the first one among the
+    sampled tokens; None where the engine gives text."""
 
     logprobs: tuple[TokenLogprob, ...]
     start_token: int | None = None
 
 
 class AsSampled(msgspec.Struct, frozen=True):
-    """What the engine sent, as it came: `tokens`, or `text` where it has no ids; a stop that it kept to itself is put
-    back. `given` are the tokens of a message that the prompt began, and that this goes on with. `late` are the faults
-    of what it sent behind the end of the turn, which has no events: there is only what came before it was stopped."""
+    """What the engine sent, unchanged: `tokens`, or `text` where it has no ids. A stop token it did not send is added.
+    `given` are the tokens of the prefix that this continues. `late` are the faults of what it sent after the end of the
+    turn, which has no events."""
 
     tokens: tuple[int, ...] = ()
     text: str = ""
@@ -93,11 +92,11 @@ class AsSampled(msgspec.Struct, frozen=True):
 
 
 class SamplingEnded(msgspec.Struct, frozen=True, tag_field="type", tag="sampling_ended"):
-    """The model handed over. `messages` went into the conversation; `left_out` did not: messages of another role than
-    the assistant's, which a completion may not have, and calls that were cut off. `notes` are for people, the engine's
-    among them. `as_sampled` is there if the run was asked to keep it. `unverified_constraints` are the notes about
-    constraints that were neither enforced nor verified, and about parts of the request that the model does not see;
-    they never contain model text."""
+    """The model ended its turn. `messages` went into the conversation; `left_out` did not: they are calls that were cut
+    off, or messages of another role, which a completion may not have. `notes` are for people, the engine's among them.
+    `as_sampled` is set where the run was asked to keep it. `unverified_constraints` are the notes about constraints
+    that were neither enforced nor verified, and about parts of the request that the model does not see; they never
+    contain model text."""
 
     reason: FinishReason | Literal["stopped", "limit"]
     usage: Usage
@@ -109,8 +108,8 @@ class SamplingEnded(msgspec.Struct, frozen=True, tag_field="type", tag="sampling
 
 
 class SamplingGivenUp(msgspec.Struct, frozen=True, tag_field="type", tag="sampling_given_up"):
-    """What the model said will not do, so it is sampled again. `messages` were told and went into the conversation;
-    `left_out` were not, and their events never come: here they are. `unmet` says why; all else is as at an end."""
+    """The completion is not what was demanded, so the model is asked again. `messages` were passed on and went into the
+    conversation; `left_out` were discarded, and this event is all that reports them. `unmet` says why."""
 
     unmet: Unmet
     reason: FinishReason
@@ -123,7 +122,7 @@ class SamplingGivenUp(msgspec.Struct, frozen=True, tag_field="type", tag="sampli
 
 
 class CallStarted(msgspec.Struct, frozen=True, tag_field="type", tag="call_started"):
-    """A call is being run. `arguments` are what the tool gets: a person may have changed them."""
+    """A call is being run. `arguments` are what the tool gets; an approver may have changed them."""
 
     id: str
     call: Call
@@ -131,7 +130,7 @@ class CallStarted(msgspec.Struct, frozen=True, tag_field="type", tag="call_start
 
 
 class CallEnded(msgspec.Struct, frozen=True, tag_field="type", tag="call_ended"):
-    """A call has its result, whoever gave it: the tool, a person, or a reason why it was not run."""
+    """A call has its result: the tool's, an approver's, or the reason why it was not run."""
 
     id: str
     call: Call

@@ -65,12 +65,12 @@ class Source:
         self.renderer = self._renderer if self._route is None else None
 
     @property
-    def why_not_begun(self) -> str | None:
-        """Why the model cannot go on with a message that was begun; None where it can."""
+    def prefix_refusal(self) -> str | None:
+        """Why the model cannot continue a prefix; None where it can."""
         if self._upstream is not None:
-            return f"{self._model.name} cannot go on with a message that was begun"
+            return f"{self._model.name} is a provider, and providers cannot continue a message"
         if self._route is not None:
-            return "only a model that speaks Harmony goes on with a message"
+            return "only a model that speaks Harmony can continue a message"
         return None
 
     @property
@@ -80,26 +80,26 @@ class Source:
 
     @property
     def takes_headers(self) -> bool:
-        """Whether a header can be begun for the model."""
+        """Whether a header can be put into the prompt for the model."""
         return self._engine is not None and self._engine.traits.takes_tokens
 
     @property
     def _engine(self) -> Engine | None:
         return None if self._upstream is not None or self._route is not None else cast("Engine", self._model)
 
-    def is_long(self, conversation: Conversation, begun: Message | None) -> bool:
+    def is_long(self, conversation: Conversation, prefix: Message | None) -> bool:
         """Whether the prompt takes so long to make that others should not wait for it."""
         if self._upstream is not None:
             return False
         characters = sum(len(message.text) for message in conversation)
-        return characters + (0 if begun is None else len(begun.text)) >= _LONG_PROMPT_CHARS
+        return characters + (0 if prefix is None else len(prefix.text)) >= _LONG_PROMPT_CHARS
 
-    def build(self, conversation: Conversation, begun: Message | None, *, asked_at: int) -> Prompt:
+    def build(self, conversation: Conversation, prefix: Message | None, *, asked_at: int) -> Prompt:
         """The next prompt. Behind the first `asked_at` messages stands what an attempt left that was given up."""
         if self._route is not None:
             return self._route.build(conversation)
         if self._upstream is None:
-            return build(conversation, begun, self._policy, self._renderer)
+            return build(conversation, prefix, self._policy, self._renderer)
         # Providers refuse reasoning with nothing behind it, and take a text at the end for one to go on with.
         said = conversation if asked_at == len(conversation) else conversation[:asked_at]
         return build(said, None, self._policy, None)

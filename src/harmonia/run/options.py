@@ -1,41 +1,168 @@
-"""The options of a run, checked before it begins: a wrong one is the caller's error, not one in the middle of a run."""
+"""The options of a run, as one value, and the checks that a wrong one does not pass: the run has not begun then.
+
+RunOptions            every option, with its default; `Run`, `Agent`, the terminal chat and the server take this
+RunChanges            the same names, for those who write them as keywords: run(model, conversation, tools=[...])
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, cast, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast, get_args
+
+import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import TextForm
 from harmonia.grammar.demand import Syntax
 from harmonia.grammar.json_schema.emptiness import fits_nothing
-from harmonia.messages import Json, ResponseFormat
+from harmonia.history import DOCUMENTED, Policy
+from harmonia.messages import Json, Message, ReasoningEffort, ResponseFormat
 from harmonia.parts import Guessed
+from harmonia.renderer import Renderer
 from harmonia.run.constraints.demand import GrammarUse
 from harmonia.run.constraints.text_format import find_fault
 from harmonia.run.engines.base import Sampling, ToolChoice
-from harmonia.run.limits import RunLimits
-from harmonia.run.tools import ToolSet
+from harmonia.run.prompt import Prompt, known_effort
+from harmonia.run.tool_calls import Approver
+from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.tools.arguments import compile_schema
+
+if TYPE_CHECKING:
+    from harmonia.families.profiles import ModelProfile
+
+SomeTools = ToolSet | Iterable[ToolLike]
+# Also as OpenAI's APIs write them.
+SomeChoice = ToolChoice | Mapping[str, Any]
+SomeFormat = ResponseFormat | Mapping[str, Any]
+# How many cached tokens of a prompt may be reported, given the message it began and those that were sampled.
+MostCached = Callable[[Prompt, Message | None, Sequence[Message]], int]
 
 _TOOL_TYPES: Final = ("function", "custom")
 _FORM_FIELDS: Final = frozenset(("type", "name", "schema", "description", "strict"))
 
 
-def known_use(use: GrammarUse) -> GrammarUse:
-    """When a grammar is used, if it is one of the words for that."""
-    if use not in get_args(GrammarUse):
-        expected = ", ".join(get_args(GrammarUse))
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"grammar is {use!r}; expected one of {expected}")
-    return use
+class RunLimits(msgspec.Struct, frozen=True):
+    """How far a run may go. None is no limit.
+
+    `samplings` is how often the model is asked, second attempts at a completion not counted; `calls` how many of its
+    calls are run; `tokens` how many it may sample in all; `time_s` how long everything may take; `call_time_s` how long
+    one call may take, unless its tool sets its own limit.
+    """
+
+    samplings: int | None = 32
+    calls: int | None = 128
+    tokens: int | None = None
+    time_s: float | None = None
+    call_time_s: float | None = 60.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise _invalid(f"{name} is {value}; a limit must be greater than 0, or None")
 
 
-def known_guessed(guessed: Guessed) -> Guessed:
-    """What becomes of text that is a guess, if it is one of the words for that."""
-    if guessed not in get_args(Guessed):
-        expected = ", ".join(get_args(Guessed))
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"guessed is {guessed!r}; expected one of {expected}")
-    return guessed
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be set for a run.
+
+    tools, tool_choice, parallel_calls   what the model may call, must call, and whether several at once
+    response_format, grammar             the form of the answer, and when a grammar enforces what is demanded
+    retry_malformed                      ask once more where the output is damaged and there is nothing to show
+    sampling, effort, limits             how to sample, how much to reason, how far to go
+    approve, allow_unverified            who decides about calls; whether calls that were read from text may run
+    run_calls                            False hands every call to the caller
+    prefix, resume                       a message for the model to continue; resume continues the last one
+    policy, renderer, profile            what history keeps, how it is rendered, and the profile of another family
+    guessed                              whether text whose header was guessed is shown
+    keep_sampled                         report what was sampled, as it was sampled, in `SamplingEnded.as_sampled`
+    check_format                         False where the caller has checked the response format already
+    most_cached, cache_salt              for servers: what may be said of the engine's cache, and who shares it
+    """
+
+    tools: SomeTools | None = None
+    tool_choice: SomeChoice = "auto"
+    parallel_calls: bool = True
+    response_format: SomeFormat | None = None
+    grammar: GrammarUse = "demanded"
+    retry_malformed: bool = False
+    sampling: Sampling = Sampling()
+    effort: ReasoningEffort | str | None = None
+    limits: RunLimits = RunLimits()
+    approve: Approver | None = None
+    allow_unverified: bool = False
+    run_calls: bool = True
+    prefix: Message | None = None
+    resume: bool = False
+    policy: Policy = DOCUMENTED
+    renderer: Renderer | None = None
+    profile: ModelProfile | str | None = None
+    guessed: Guessed = "hidden"
+    keep_sampled: bool = False
+    check_format: bool = True
+    most_cached: MostCached | None = None
+    cache_salt: str | None = None
+
+    def __post_init__(self) -> None:
+        # Callers without types get an error here, not in the middle of a run.
+        given: Any = self
+        tools: object = given.tools
+        if not isinstance(given.sampling, Sampling):
+            raise _invalid(f"sampling is {given.sampling!r}; expected a Sampling, such as Sampling(temperature=0.5)")
+        if not isinstance(given.limits, RunLimits):
+            raise _invalid(f"limits is {given.limits!r}; expected a RunLimits, such as RunLimits(calls=8)")
+        if given.approve is not None and not callable(given.approve):
+            raise _invalid(f"approve is {given.approve!r}; expected a function of a PendingCall that gives a Decision")
+        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable | None):
+            raise _invalid(f"tools is {given.tools!r}; expected a list of functions, Tools or definitions")
+        for name, words in (("grammar", get_args(GrammarUse)), ("guessed", get_args(Guessed))):
+            if getattr(self, name) not in words:
+                raise _invalid(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(words)}")
+        if self.effort is not None:
+            known_effort(self.effort)
+        if self.resume and self.prefix is not None:
+            raise _invalid("resume continues the last message, so it cannot be combined with prefix; leave one out")
+
+
+class RunChanges(TypedDict, total=False):
+    """The fields of RunOptions as keywords; a test keeps the two alike."""
+
+    tools: SomeTools | None
+    tool_choice: SomeChoice
+    parallel_calls: bool
+    response_format: SomeFormat | None
+    grammar: GrammarUse
+    retry_malformed: bool
+    sampling: Sampling
+    effort: ReasoningEffort | str | None
+    limits: RunLimits
+    approve: Approver | None
+    allow_unverified: bool
+    run_calls: bool
+    prefix: Message | None
+    resume: bool
+    policy: Policy
+    renderer: Renderer | None
+    profile: ModelProfile | str | None
+    guessed: Guessed
+    keep_sampled: bool
+    check_format: bool
+    most_cached: MostCached | None
+    cache_salt: str | None
+
+
+_DEFAULTS: Final = RunOptions()
+
+
+def with_changes(options: RunOptions | None, changes: RunChanges) -> RunOptions:
+    """The options, or the defaults, with these changes."""
+    return msgspec.structs.replace(options or _DEFAULTS, **changes) if changes else options or _DEFAULTS
+
+
+def _invalid(message: str) -> InputError:
+    return InputError(ErrorCode.RUN_INVALID_OPTION, message)
+
+
+# ── demands: the tool choice and the response format ────────────────────────────────────────────────────────────────
 
 
 def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
@@ -184,18 +311,9 @@ def _choices(tools: ToolSet) -> str:
     return ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
 
 
-def check_kinds(model: object, sampling: object, limits: object, approve: object, tools: object) -> None:
+def check_model(model: object) -> None:
     """Callers without types get an error here, not in the middle of a run."""
-    wrong = None
     if not hasattr(model, "generate") and not hasattr(model, "respond"):
-        wrong = f"{model!r} is no engine; `await open_model(name)` opens one by its name, and Agent takes the name"
-    elif sampling is not None and not isinstance(sampling, Sampling):
-        wrong = f"sampling is {sampling!r}; expected a Sampling, such as Sampling(temperature=0.5)"
-    elif limits is not None and not isinstance(limits, RunLimits):
-        wrong = f"limits is {limits!r}; expected a RunLimits, such as RunLimits(calls=8)"
-    elif approve is not None and not callable(approve):
-        wrong = f"approve is {approve!r}; expected a function that gets a PendingCall and gives a decision"
-    elif tools is not None and (isinstance(tools, str | Mapping) or not isinstance(tools, Iterable)):
-        wrong = f"tools is {tools!r}; expected a list of functions, Tools or definitions"
-    if wrong is not None:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, wrong)
+        raise _invalid(
+            f"{model!r} is not a model; `await open_model(name)` opens one by its name, and Agent takes names"
+        )

@@ -1,4 +1,4 @@
-"""From a conversation to what the engine gets: the head composed, old reasoning left out, a message begun."""
+"""From a conversation to what the engine gets: the head composed, old reasoning dropped, a prefix added."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ _HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """`tokens` are what the engine continues. `given` are the last of them, where they begin its message: what stands
-    behind `<|start|>assistant`. For a model that does not speak Harmony
-    there are none, and the prompt is `written` as text. `ends` says where each message of `conversation` ends among
-    the tokens."""
+    """`tokens` are what the engine continues. `given` are those of the prefix, after `<|start|>assistant`. For a model
+    that does not speak Harmony there are no tokens, and the prompt is `written` as text. `ends` has the token at which
+    each message of `conversation` ends."""
 
     conversation: Conversation
     tokens: list[int]
@@ -49,10 +48,10 @@ def compose(
     effort: ReasoningEffort | str | None = None,
     response_format: ResponseFormat | None = None,
 ) -> Conversation:
-    """The conversation with a head that says what the model has to know.
+    """The conversation with a complete head.
 
-    There is a system message, with the effort where one is given; the tools are declared, built-in ones in the system
-    message and all others in the developer's. What is there already stays, so composing twice changes nothing.
+    It has a system message, with the effort where one is given. Built-in tools are declared in the system message, all
+    others in the developer message. What is there already stays, so composing twice changes nothing.
     """
     messages = list(conversation)
     system = _content_of(messages, Role.SYSTEM, SystemContent)
@@ -68,7 +67,7 @@ def compose(
     elif system is None and changed[1] != SystemContent():
         raise InputError(
             ErrorCode.RUN_INVALID_OPTION,
-            "the system message is plain text, so the effort and built-in tools have no place in it; "
+            "the system message is plain text, so the effort and the built-in tools cannot be added to it; "
             "give it a SystemContent",
         )
 
@@ -94,7 +93,7 @@ def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:
         return ReasoningEffort(effort)
     except ValueError:
         known = ", ".join(each.value for each in ReasoningEffort)
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; it may be {known}") from None
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; expected one of {known}") from None
 
 
 def declared_namespaces(conversation: Conversation) -> list[ToolNamespace]:
@@ -107,27 +106,27 @@ def declared_namespaces(conversation: Conversation) -> list[ToolNamespace]:
     return list(found.values())
 
 
-def build(conversation: Conversation, begun: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:
-    """The prompt for the next message of the assistant, or for the rest of the one that was begun.
+def build(conversation: Conversation, prefix: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:
+    """The prompt for the next message of the assistant, or for the rest of `prefix`.
 
-    Without a renderer there are no tokens: an upstream takes the conversation itself.
+    Without a renderer there are no tokens: a provider takes the conversation itself.
     """
     prepared = prepare(conversation, policy)
     if renderer is None:
         return Prompt(prepared.conversation, [], [], prepared.dropped)
-    if begun is None:
+    if prefix is None:
         rendered = renderer.render(prepared.conversation)
         return Prompt(prepared.conversation, rendered.tokens, [], prepared.dropped, ends=_ends_of(rendered))
     rendered = renderer.render(prepared.conversation, None)
-    begun_tokens = renderer.render([begun], None).tokens[:-1]
+    prefix_tokens = renderer.render([prefix], None).tokens[:-1]
     opening = renderer.render([]).tokens  # <|start|>assistant
-    if begun_tokens[: len(opening)] != opening:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, "only a message of the assistant, without a name, can be begun")
+    if prefix_tokens[: len(opening)] != opening:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, "the prefix must be a message of the assistant, without a name")
     assert opening[0] == START
     return Prompt(
         prepared.conversation,
-        rendered.tokens + begun_tokens,
-        begun_tokens[len(opening) :],
+        rendered.tokens + prefix_tokens,
+        prefix_tokens[len(opening) :],
         prepared.dropped,
         ends=_ends_of(rendered),
     )
@@ -138,16 +137,19 @@ def _ends_of(rendered: Rendered) -> tuple[int, ...]:
 
 
 def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]:
-    """The conversation without its last message, and that message, which the model is to go on with.
+    """The conversation without its last message, and that message, which the model is to continue.
 
-    Where the model was cut off behind the end of a message, or within one that was not kept, it goes on with the next.
+    Where the model was cut off after the end of a message, or within one that was not kept, it starts the next one.
     """
     last = conversation[-1] if len(conversation) else None
     if last is None or last.role is not Role.ASSISTANT:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, "there is no message of the assistant at the end to resume")
+        raise InputError(
+            ErrorCode.RUN_INVALID_OPTION,
+            "there is nothing to resume: the last message is not the assistant's",
+        )
     stop = last.origin.stop if last.origin is not None else None
     if stop == "call":
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, "the last message is a call, which waits for its result")
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, "the last message is a call; add its result instead")
     return (conversation, None) if stop == "end" else (conversation[:-1], last)
 
 

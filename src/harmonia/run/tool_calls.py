@@ -1,9 +1,9 @@
 """The calls of one completion: decided one after the other, run together, answered in the order of the calls.
 
-1. Every call that is taken up gets a result: the tool's, a person's, or the reason why there is none. Only calls to
-   tools that are not run here stay without one, for whoever consumes the run.
-2. A tool's error is a result that the model reads; it ends nothing.
-3. However it ends, also by cancellation, nothing is left running, and `settle` leaves no call open that was taken up.
+1. Every call gets a result: the tool's, an approver's, or the reason why it was not run. Only calls to tools that the
+   consumer of the run makes stay without one.
+2. A tool's error is a result that the model reads; it does not end the run.
+3. However it ends, also by cancellation, nothing is left running, and `settle` gives every call its result.
 """
 
 from __future__ import annotations
@@ -12,29 +12,58 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from harmonia.errors import ErrorCode, InputError, ToolError
 from harmonia.messages import Message
 from harmonia.parts import Call, call_of
-from harmonia.run.approval import Answer, Approve, Approver, Decision, Edit, Refuse
-from harmonia.run.cancellation import Interruption
+from harmonia.run.cancellation import Cancellation
 from harmonia.run.events import CallEnded, CallStarted, PendingCall
 from harmonia.run.tools import Tool, ToolResult, ToolSet, error_result, result_message, result_of
 from harmonia.run.tools.text_arguments import text_for
 
 # To a model whose calls are read from text, the usual form is what it wrote: it would repeat itself for ever.
 _NEEDS_APPROVAL: Final = (
-    "it was not run: a call that is read from text needs somebody's approval, and here is nobody to give it; "
+    "it was not run: a call that is read from text needs approval, and no approver is configured; "
     "do not repeat it, answer without it"
 )
-_NOT_MEANT: Final = "it was not run: nobody can say that it was meant as a call; make it again in the usual form"
+_NOT_MEANT: Final = "it was not run: the call is malformed and may not be meant as one; make it again in the usual form"
 _STOPPED: Final = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was stopped before it ended"))
 
 
+class Approve(msgspec.Struct, frozen=True, tag_field="type", tag="approve"):
+    """Run it."""
+
+
+class Refuse(msgspec.Struct, frozen=True, tag_field="type", tag="refuse"):
+    """Do not run it; the model gets the reason, where there is one."""
+
+    reason: str | None = None
+
+
+class Edit(msgspec.Struct, frozen=True, tag_field="type", tag="edit"):
+    """Run it with these arguments. They replace the model's in the conversation, so that the result fits."""
+
+    arguments: Any
+
+
+class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
+    """Do not run it; this is its result."""
+
+    result: Any
+
+
+# What an approver decides about a call. Without an approver, a call runs only if it was certainly made (law 5); an
+# operator may allow those that were read from text, where a call and an echo look the same.
+Decision = Approve | Refuse | Edit | Answer
+Approver = Callable[[PendingCall], Decision | Awaitable[Decision]]
+
+
 class Calls:
-    """The calls of one completion. After `run`, `messages` are what goes into the conversation behind them."""
+    """The calls of one completion. After `run`, `settle` has the results."""
 
     def __init__(
         self,
@@ -45,7 +74,7 @@ class Calls:
         allow_unverified: bool,
         time_s: float | None,
         most: int | None,
-        interruption: Interruption,
+        cancellation: Cancellation,
     ) -> None:
         self.pending = list(pending)
         self.edited: dict[str, Message] = {}
@@ -56,7 +85,7 @@ class Calls:
         self._allow_unverified = allow_unverified
         self._time_s = time_s
         self._most = most
-        self._interruption = interruption
+        self._cancellation = cancellation
         self._results: dict[str, ToolResult] = {}
         self._handed_over: list[PendingCall] = []
         self._is_finished = False
@@ -64,13 +93,12 @@ class Calls:
 
     @property
     def lack_approval(self) -> bool:
-        """Whether none of them was run, each for lack of somebody who approves of it."""
+        """Whether none of them was run, because there is no approver."""
         return 0 < self._unapproved == len(self.pending)
 
     @property
     def handed_over(self) -> tuple[PendingCall, ...]:
-        """The calls to tools that are not run here."""
-        # Where the run is broken off, nobody takes them up.
+        """The calls that the consumer of the run makes; none where the run was cancelled."""
         return tuple(self._handed_over) if self._is_finished else ()
 
     def settle(self) -> list[Message]:
@@ -91,7 +119,7 @@ class Calls:
             for at, pending in enumerate(list(self.pending)):
                 began = time.monotonic()
                 decided = await self._decide(pending)
-                if self._interruption.reason is not None:
+                if self._cancellation.reason is not None:
                     return
                 if isinstance(decided, ToolResult):
                     self.count += 1
@@ -104,7 +132,7 @@ class Calls:
                 else:
                     self.count += 1
                     yield CallStarted(pending.id, pending.call, _arguments(pending.call, tool))
-                    if self._interruption.reason is not None:
+                    if self._cancellation.reason is not None:
                         return
                     tasks[asyncio.create_task(self._invoke(pending.call))] = (pending, time.monotonic())
             while tasks:
@@ -116,28 +144,28 @@ class Calls:
                     yield self._ended(pending, task.result(), began)
             self._is_finished = True
         finally:
-            self._interruption.end_wait()
+            self._cancellation.end_wait()
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.gather(*tasks, return_exceptions=True)
             for task, (pending, _) in tasks.items():
-                # It was done all the same, and what it did is not undone: whoever reads on should know.
+                # It was done all the same, and what it did is not undone, so the model should know.
                 if not task.cancelled() and task.exception() is None:
                     self._results[pending.id] = task.result()
 
     async def _wait(self, tasks: dict[asyncio.Task[ToolResult], Any]) -> set[asyncio.Task[ToolResult]]:
-        """The tasks that are done; none, if the run was interrupted first."""
-        if self._interruption.reason is not None:
+        """The tasks that are done; none, if the run was cancelled first."""
+        if self._cancellation.reason is not None:
             return set()
-        self._interruption.waiting = asyncio.current_task()
+        self._cancellation.waiting = asyncio.current_task()
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            if self._interruption.caught():
+            if self._cancellation.caught():
                 return set()
             raise
-        self._interruption.end_wait()
+        self._cancellation.end_wait()
         return done
 
     async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult:
@@ -147,10 +175,10 @@ class Calls:
             # `check` has said that the arguments fit; what is left is whether the model really made this call.
             is_sure = may_run(pending.call, allow_unverified=self._allow_unverified)
             if tool.invoke is None and is_sure:
-                return tool, pending  # whoever runs it asks, or does not
+                return tool, pending  # the consumer asks for approval, or does not
             if tool.invoke is not None and self._most is not None and self.count >= self._most:
                 self.hit_limit = True
-                raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run may not make any more calls")
+                raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run has reached its limit of calls")
             if self._approve is None:
                 if not is_sure:
                     is_readable = pending.call.status == "unverified"
@@ -179,20 +207,20 @@ class Calls:
         return call.recipient if tool is None else self._tools.recipient_of(tool)
 
     async def _ask(self, approve: Approver, pending: PendingCall) -> Decision | None:
-        """What the approver decides; None where the run was interrupted while it was asked."""
+        """What the approver decides; None where the run was cancelled while it was asked."""
         decision = approve(pending)
         if inspect.isawaitable(decision):
-            self._interruption.waiting = asyncio.current_task()
+            self._cancellation.waiting = asyncio.current_task()
             try:
                 decision = await decision
             except asyncio.CancelledError:
-                if self._interruption.caught():
+                if self._cancellation.caught():
                     return None
                 raise
-            self._interruption.end_wait()
+            self._cancellation.end_wait()
         if not isinstance(decision, Approve | Refuse | Edit | Answer):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             raise InputError(
-                ErrorCode.RUN_INVALID_OPTION, f"approve gave {decision!r}; it gives Approve, Refuse, Edit or Answer"
+                ErrorCode.RUN_INVALID_OPTION, f"approve returned {decision!r}; expected Approve, Refuse, Edit or Answer"
             )
         return decision
 
@@ -220,7 +248,7 @@ def _with_arguments(pending: PendingCall, arguments: Any, tools: ToolSet) -> Pen
     try:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     except (TypeError, ValueError) as error:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"the edited arguments are no JSON: {error}") from None
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"the edited arguments are not JSON: {error}") from None
     message = pending.message.replace(content=text)
     call = call_of(message, tools.declared)
     assert call is not None, "the recipient stays the same"

@@ -31,8 +31,8 @@ from harmonia.run.events import (
     SamplingStarted,
     TurnEvent,
 )
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run, run, run_turn
+from harmonia.run.options import RunLimits
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import compile_schema
 from tests.support.engines.masked import MaskedEngine
@@ -284,7 +284,7 @@ def test_an_answer_that_does_not_fit_is_sampled_again_with_its_header_begun(chun
     assert ended.usage.completion_tokens == sum(map(len, engine.sampled))
     # Nobody sees a message without its header, or a header without its message.
     started = of_kind(events, SamplingStarted)
-    assert [each.begun_tokens for each in started] == [0, len(say("<|channel|>final<|message|>"))]
+    assert [each.prefix_tokens for each in started] == [0, len(say("<|channel|>final<|message|>"))]
     assert len(of_kind(events, MessageStarted)) == len(of_kind(events, HeaderCompleted)) == 2
     assert given_up.left_out_tokens == len(say(final('{"city":"Rome"}'))) + 2  # and <|start|>assistant
 
@@ -516,7 +516,7 @@ def test_where_the_engine_refuses_a_grammar_the_answer_is_checked(refusal: Excep
     kinds = [type(event) for event in events]
     assert kinds.count(SamplingStarted) == 2 and kinds.count(SamplingGivenUp) == kinds.count(SamplingEnded) == 1
     (given_up,) = of_kind(events, SamplingGivenUp)
-    assert "refuses the grammar" in given_up.notes[0] and "http" not in given_up.notes[0]
+    assert "refused the grammar" in given_up.notes[0] and "http" not in given_up.notes[0]
 
 
 def test_an_engine_that_is_busy_or_died_on_the_way_is_not_asked_without_its_grammar() -> None:

@@ -19,12 +19,12 @@ from harmonia.grammar import TextForm
 from harmonia.history import pending_calls
 from harmonia.messages import ResponseFormat
 from harmonia.run.agent import Agent
-from harmonia.run.approval import Approve, Decision
 from harmonia.run.engines import Finish
 from harmonia.run.events import CallEnded, PendingCall, SamplingEnded, SamplingGivenUp, TurnEvent
 from harmonia.run.families.engine import ProfiledEngine, with_profile
 from harmonia.run.loop import Run, run, run_turn
 from harmonia.run.providers.chat_completions import ChatUpstream
+from harmonia.run.tool_calls import Approve, Decision
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, final
 from tests.support.engines.scripted_text import ScriptedTextEngine
@@ -354,7 +354,7 @@ def test_stopping_a_run_closes_the_engine_and_keeps_what_came() -> None:
 
 
 def test_what_was_sampled_can_be_kept() -> None:
-    running = Run(ScriptedTextEngine(HERMES_CALL, ANSWER), QUESTION, profile="auto", keeps_sampled=True)
+    running = Run(ScriptedTextEngine(HERMES_CALL, ANSWER), QUESTION, profile="auto", keep_sampled=True)
     ended = next(event for event in events_of(running) if isinstance(event, SamplingEnded))
     assert ended.as_sampled is not None and (ended.as_sampled.tokens, ended.as_sampled.text) == ((), HERMES_CALL)
 

@@ -22,8 +22,8 @@ import click
 
 from harmonia.cli.display import show
 from harmonia.parts import Call
-from harmonia.run.approval import Answer, Approve, Decision, Edit, Refuse
 from harmonia.run.events import PendingCall
+from harmonia.run.tool_calls import Answer, Approve, Decision, Edit, Refuse
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -67,8 +67,9 @@ class Commands:
             case "/help":
                 click.echo(HELP, err=True)
             case "/effort":
-                session.effort = _effort(rest) if rest else session.effort
-                now = session.effort or "as the chat has it; /effort low|medium|high sets it"
+                if rest:
+                    session.change(effort=_effort(rest))
+                now = session.options.effort or "as the chat has it; /effort low|medium|high sets it"
                 click.echo(f"the effort is {now}", err=True)
             case "/reasoning":
                 session.screen.reasoning = not session.screen.reasoning

@@ -18,14 +18,13 @@ from harmonia.cli.display import readable, show
 from harmonia.cli.tools import import_functions
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
-from harmonia.parts import Guessed
 from harmonia.run.default_paths import state_folder
-from harmonia.run.engines.base import Engine, Sampling
+from harmonia.run.engines.base import Engine
 from harmonia.run.engines.discovery import discover, open_model
 from harmonia.run.engines.probes import is_gpt_oss
 from harmonia.run.engines.recording import RecordingEngine
-from harmonia.run.limits import RunLimits
 from harmonia.run.model_source import Model
+from harmonia.run.options import RunOptions
 from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:
@@ -77,14 +76,12 @@ class Options(msgspec.Struct, frozen=True):
     profiles_file: str | None
     api_key: str | None
     instructions: str | None
-    effort: str | None
-    sampling: Sampling
+    run: RunOptions
     engine_options: EngineOptions
     functions: tuple[str, ...]
     mcp: Path | None
     mcp_policy: McpPolicy
     approval: Approval | None
-    guessed: Guessed
     files: tuple[Path, ...]
     chat_id: str | None
     continues: bool
@@ -94,7 +91,6 @@ class Options(msgspec.Struct, frozen=True):
     usage: bool
     quiet: bool
     as_json: bool
-    time_s: float | None
     record: Path | None
 
 
@@ -141,19 +137,14 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
         screen,
         tools,
         conversation,
-        options.effort,
-        options.sampling,
-        RunLimits(time_s=options.time_s),
-        allow_unverified=approval == "all",
-        guessed=options.guessed,
-        profile=_profile_of(model, options),
+        msgspec.structs.replace(options.run, allow_unverified=approval == "all", profile=_profile_of(model, options)),
         chat_id=None if options.forks else chat_id,
         engine=name_to_keep(engine),
         saved=saved if options.saves else None,
         refresh_tools=refresh,
     )
     if approval == "ask" and console is not None:
-        session.approve = Approvals(Asker(console), session.stop)
+        session.change(approve=Approvals(Asker(console), session.stop))
     return session
 
 

@@ -8,23 +8,18 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, Role
-from harmonia.parts import Guessed
-from harmonia.run.approval import Approver
-from harmonia.run.engines.base import Sampling, Usage
+from harmonia.run.engines.base import Usage
 from harmonia.run.events import RunEnded
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
 from harmonia.run.model_source import Model
+from harmonia.run.options import RunChanges, RunOptions, with_changes
 from harmonia.run.tools import ToolSet
-
-if TYPE_CHECKING:
-    from harmonia.families.profiles import ModelProfile
 
 
 @dataclass(slots=True)
@@ -35,13 +30,7 @@ class Session:
     screen: Screen
     tools: ToolSet
     conversation: Conversation = field(default_factory=Conversation)
-    effort: str | None = None
-    sampling: Sampling = field(default_factory=Sampling)
-    limits: RunLimits = field(default_factory=RunLimits)
-    approve: Approver | None = None
-    allow_unverified: bool = False
-    guessed: Guessed = "hidden"
-    profile: ModelProfile | str | None = None  # of a model that does not speak Harmony
+    options: RunOptions = field(default_factory=RunOptions)
     chat_id: str | None = None
     engine: str | None = None  # the name by which the model is found again
     saved: SavedChats | None = None
@@ -78,6 +67,10 @@ class Session:
         self.chat_id = self.chat_id or SavedChats.new_id()
         return self.saved.save(self.chat_id, self.conversation, self.model.model, self.engine)
 
+    def change(self, **changes: Unpack[RunChanges]) -> None:
+        """Change options of the runs to come."""
+        self.options = with_changes(self.options, changes)
+
     def stop(self) -> None:
         """Stop the answer that is coming, if one is; what came is kept."""
         if self._running is not None:
@@ -94,19 +87,7 @@ class Session:
         if self.refresh_tools is not None:
             self.tools = await self.refresh_tools() or self.tools
         self.screen.begin()
-        run = Run(
-            self.model,
-            conversation,
-            tools=self.tools if len(self.tools) else None,
-            effort=self.effort,
-            sampling=self.sampling,
-            limits=self.limits,
-            approve=self.approve,
-            allow_unverified=self.allow_unverified,
-            guessed=self.guessed,
-            resume=resume,
-            profile=self.profile,
-        )
+        run = Run(self.model, conversation, self.options, tools=self.tools if len(self.tools) else None, resume=resume)
         self._running = run
         try:
             with _on_interrupt(run.stop):

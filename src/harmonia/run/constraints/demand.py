@@ -1,7 +1,7 @@
-"""What a run demands of the next completion, and the grammar that holds an engine to it.
+"""What a run demands of the next completion, and the grammar that enforces it.
 
-A demand is made of the tools, the tool choice and the response format. An engine that takes a grammar samples nothing
-else; its grammar is written once for each demand and kept, since a server gets the same tools with every request.
+A demand consists of the tools, the tool choice and the response format. The grammar of a demand is written once and
+cached, because a server gets the same tools with every request.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from harmonia.events import Header
 from harmonia.grammar import Begun, Demand, GrammarKind, WrittenGrammar, grammar_for
 from harmonia.json_codec import encode_any
 from harmonia.messages import ResponseFormat
-from harmonia.run.constraints.event_buffer import Holds, is_damaged
+from harmonia.run.constraints.held_events import Holds, is_damaged
 from harmonia.run.engines.base import ToolChoice
 from harmonia.run.tools import ToolSet
 from harmonia.run.worker_pool import in_worker
 
-# demanded  where there is something that not every well-formed completion has
-# always    also where any well-formed completion will do
-# off       never; what is demanded is checked
+# demanded  where some well-formed completions would not meet the demand
+# always    also where every well-formed completion would
+# off       never; completions are validated instead
 GrammarUse = Literal["demanded", "always", "off"]
 
 _KEPT_GRAMMARS: Final = 128
@@ -47,13 +47,13 @@ def needs_grammar(demand: Demand, tools: ToolSet) -> bool:
 
 
 def holds_for(demand: Demand, tools: ToolSet) -> Holds | None:
-    """Which messages cannot be told before they were checked; None where no message can be wrong.
+    """Which messages are held back until they are validated; None where no message can be wrong.
 
-    A call that may not be made is no reason to hold anything back: it is answered by saying so, and never handed over.
+    A call that is not allowed is no reason to hold anything back: its result says so, and it is never handed over.
     """
     needs_call = demand.tool_choice not in ("auto", "none")
     has_format = demand.response_format is not None
-    # A call that may be wrong can follow any other, and what was told of that could not be given up any more.
+    # A call that may be wrong can follow any other, and what was passed on of that one could not be discarded.
     is_exact = any(tool.strict or tool.text_form is not None for tool in tools)
     if not (needs_call or has_format or is_exact):
         return None
@@ -66,11 +66,11 @@ def holds_for(demand: Demand, tools: ToolSet) -> Holds | None:
     return holds
 
 
-# ── grammars that were written ──────────────────────────────────────────────────────────────────────────────────────
+# ── the cache of grammars ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Kept:
-    """Grammars by what they were written for; those that were not used for long are forgotten."""
+    """Grammars by what they were written for; the least recently used are dropped first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # agents have threads of their own
@@ -98,13 +98,13 @@ class _Kept:
 _KEPT: Final = _Kept()
 
 
-async def written_grammar(demand: Demand, kind: GrammarKind, begun: Begun | None = None) -> WrittenGrammar:
+async def written_grammar(demand: Demand, kind: GrammarKind, prefix: Begun | None = None) -> WrittenGrammar:
     """The grammar of a demand for this kind of engine."""
-    document = encode_any([kind, msgspec.to_builtins(demand), msgspec.to_builtins(begun)])
+    document = encode_any([kind, msgspec.to_builtins(demand), msgspec.to_builtins(prefix)])
     key = hashlib.sha256(document.encode()).digest()
     found = _KEPT.find(key)
     if found is None:
         # Always in a thread: a few hundred characters of references may come to thousands of rules.
-        found = await in_worker(partial(grammar_for, demand, kind, begun))
+        found = await in_worker(partial(grammar_for, demand, kind, prefix))
         _KEPT.add(key, found)
     return found

@@ -24,9 +24,9 @@ from harmonia.messages import Conversation, Json, Message
 from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Traits
 from harmonia.run.events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
 from harmonia.run.model_source import Model
+from harmonia.run.options import RunLimits, RunOptions
 from harmonia.run.prompt import Prompt
 from harmonia.run.tools import Tool
 from harmonia.run.worker_pool import SHARE, in_worker
@@ -195,12 +195,10 @@ class StartedCompletion:
         request = self._request
         written = {id(message): message for message in conversation}
 
-        def most_cached(prompt: Prompt, begun: Message | None, sampled: Sequence[Message]) -> int:
-            return self._sent_prompts.explain(self._owner, prompt, begun, sampled, written)
+        def most_cached(prompt: Prompt, prefix: Message | None, sampled: Sequence[Message]) -> int:
+            return self._sent_prompts.explain(self._owner, prompt, prefix, sampled, written)
 
-        run = Run(
-            service.model,
-            conversation,
+        options = RunOptions(
             tools=chosen.toolset,
             sampling=request.sampling(choice),
             tool_choice=chosen.choice,
@@ -210,7 +208,7 @@ class StartedCompletion:
             allow_unverified=service.settings.calls == "unverified",
             # The older form has place for one call.
             parallel_calls=request.parallel_tool_calls is not False and not self._offer.is_older,
-            checks_form=False,  # a client's was looked at, within bounds
+            check_format=False,  # the request reader has checked it, within bounds
             grammar=service.settings.grammar,
             retry_malformed=service.settings.retry_malformed,
             guessed=service.settings.guessed,
@@ -218,6 +216,7 @@ class StartedCompletion:
             most_cached=most_cached,
             cache_salt=cache_salt(self._owner),
         )
+        run = Run(service.model, conversation, options)
         return _Running(run, aiter(run))
 
     async def begin(self) -> None:

@@ -22,8 +22,8 @@ from harmonia.messages import Message
 from harmonia.parts import call_of
 from harmonia.run.engines.base import Sampling
 from harmonia.run.events import AsSampled, TurnEvent
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import Run
+from harmonia.run.options import RunLimits, RunOptions
 from harmonia.run.prompt import Prompt
 from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
@@ -274,9 +274,7 @@ class StartedResponse:
         asked, service, request = self._asked, self._service, self._asked.request
         limits = service.settings.limits
         most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
-        run = Run(
-            service.model,
-            asked.fitted(),
+        options = RunOptions(
             tools=asked.chosen.toolset,
             sampling=Sampling(
                 temperature=DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
@@ -295,10 +293,10 @@ class StartedResponse:
                 time_s=limits.request_s,
             ),
             allow_unverified=service.settings.calls == "unverified",
-            begun=asked.begun,
+            prefix=asked.begun,
             parallel_calls=request.parallel_tool_calls is not False,
-            keeps_sampled=self._seals_items and asked.caller.dialect == "openai",
-            checks_form=False,  # a client's was looked at, within bounds
+            keep_sampled=self._seals_items and asked.caller.dialect == "openai",
+            check_format=False,  # the request reader has checked it, within bounds
             grammar=service.settings.grammar,
             retry_malformed=service.settings.retry_malformed,
             guessed=service.settings.guessed,
@@ -306,6 +304,7 @@ class StartedResponse:
             most_cached=self._most_cached,
             cache_salt=cache_salt(self.owner),
         )
+        run = Run(service.model, asked.fitted(), options)
         if self._is_cancelled:
             run.stop()
         self._run, self._pulled = run, aiter(run)

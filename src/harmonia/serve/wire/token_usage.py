@@ -42,7 +42,7 @@ class Tally:
         elif isinstance(event, SamplingStarted):
             self._logprobs = {}
             if event.index:
-                self._before = self._begun = event.begun_tokens
+                self._before = self._begun = event.prefix_tokens
         elif isinstance(event, SamplingGivenUp):
             # Nobody sees it, but it was paid for.
             count = event.left_out_tokens or sum(len(encode(message.text)) for message in event.left_out)

@@ -174,7 +174,7 @@ def test_a_random_model_is_no_reason_to_crash_and_everything_is_kept(untaught_en
         profile="auto",
         allow_unverified=True,
         sampling=sampling,
-        keeps_sampled=True,
+        keep_sampled=True,
     )
     events = events_of(running)
     assert running.ended is not None

@@ -19,8 +19,8 @@ from harmonia.grammar.writer import grammar_for
 from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, Sampling
 from harmonia.run.events import CallEnded, SamplingEnded, TurnEvent
-from harmonia.run.limits import RunLimits
 from harmonia.run.loop import run
+from harmonia.run.options import RunLimits
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 from tests.run.engines.real.lessons import begin
 from tests.run.engines.real.real_engines import run_watched

@@ -1,11 +1,11 @@
-"""Events of a completion that are told only once it was checked.
+"""Holds back events of a completion until it has been validated.
 
-    told at once       what is neither an answer nor a call: thoughts, and what is said before a call
-    held back          from the first header on that the check is about, everything: what is told keeps its order
+    passed on at once   what is neither an answer nor a call: reasoning, and text before a call
+    held back           everything from the first header that the validation is about, so that the order stays
 
-What was told stays in the conversation, whatever comes of the rest; what was held back can be given up as a whole, as
-long as no call and no answer was told before it. So nobody who reads the events sees two answers, or a call that was
-none.
+What was passed on stays in the conversation, whatever becomes of the rest. What was held back can be discarded as a
+whole, as long as no call and no answer was passed on before it. So a consumer never sees two answers, or a call that
+was not made.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _WITHIN_HEADERS: Final = frozenset((MessageStarted, LogprobsGiven, Repaired))
 
 
 def is_damaged(header: Header) -> bool:
-    """Whether what follows this header will be neither shown nor run, because it was not read with certainty."""
+    """Whether the message of this header will be neither shown nor run, because the header is not certain."""
     return header.is_forged or header.trust < (Trust.CERTAIN if header.is_call else Trust.REPAIRED)
 
 
-class Holding:
-    """Feed it the events of one completion; what it gives back may be told."""
+class HeldEvents:
+    """Push the events of one completion; what it returns may be passed on."""
 
-    __slots__ = ("_held", "_holds", "_is_closed", "_waiting", "can_give_up", "told_messages")
+    __slots__ = ("_held", "_holds", "_is_closed", "_waiting", "can_discard", "passed_messages")
 
     def __init__(self, holds: Holds) -> None:
-        self.told_messages = 0
-        # A call or an answer that was told stands, and another completion could say something else.
-        self.can_give_up = True
+        self.passed_messages = 0
+        # A call or an answer that was passed on stands; another completion might contradict it.
+        self.can_discard = True
         self._holds = holds
         self._is_closed = False
-        self._waiting: list[TurnEvent] = []  # of a message whose header is not there yet
+        self._waiting: list[TurnEvent] = []  # of a message whose header is not complete yet
         self._held: list[TurnEvent] = []
 
-    def take(self, event: TurnEvent) -> Sequence[TurnEvent]:
-        """What may be told now that this event is here."""
+    def push(self, event: TurnEvent) -> Sequence[TurnEvent]:
+        """The events that may be passed on now."""
         kind = event.__class__
         if self._is_closed:
             self._held.append(event)
@@ -60,17 +60,17 @@ class Holding:
             return ()
         if isinstance(event, MessageEnded):
             message = event.message
-            self.told_messages += 1
+            self.passed_messages += 1
             if is_tool_address(message.recipient) or (message.channel == "final" and is_visible(message)):
-                self.can_give_up = False
+                self.can_discard = False
         if not self._waiting:
             return (event,)
         waiting, self._waiting = self._waiting, []
         return (*waiting, event)
 
     def release(self) -> Sequence[TurnEvent]:
-        """Everything that was held back, in its order."""
+        """Everything that was held back, in order."""
         events = [*self._waiting, *self._held]
         self._waiting, self._held = [], []
-        self.told_messages += sum(isinstance(event, MessageEnded) for event in events)
+        self.passed_messages += sum(isinstance(event, MessageEnded) for event in events)
         return events
