@@ -145,6 +145,16 @@ def test_the_command_accepts_what_the_pages_tell_a_reader_to_type(page: Path) ->
         command.make_context(command.name, arguments)  # raises a UsageError for what it does not accept
 
 
+def test_a_server_greets_as_its_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "guides" / "server.md").read_text()
+    shown = next(block[2] for block in _BLOCK.finditer(page) if "listens at" in block[2]).splitlines()
+    with server_process("--engine", "demo", folder=tmp_path) as server:
+        printed = [line.rstrip("\n").replace(server.url, f"http://{SERVER}") for line in server.said]
+    # The first line has the version and the last one the interpreter; the store and the page depend on the machine.
+    for line, found in zip(shown[1:-1], printed[1:-1], strict=True):
+        assert line == found or line.split()[0] == found.split()[0] in ("store", "page")
+
+
 def test_every_error_code_has_a_paragraph_and_every_paragraph_a_code() -> None:
     pages = "".join((ROOT / "docs" / "reference" / name).read_text() for name in ("errors.md", "faults.md"))
     described = re.findall(r"^### `(.+)`$", pages, re.MULTILINE)
