@@ -21,7 +21,6 @@ ROOMS = (
     "vocabulary",
     "provenance",
     "messages",
-    "builtin_tools",
     "schema",
     "renderer",
     "events",

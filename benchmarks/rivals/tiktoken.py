@@ -57,7 +57,7 @@ def _load() -> Any:
     from tiktoken_ext import openai_public
 
     from harmonia.vocabulary.ranks import read_shipped
-    from harmonia.vocabulary.special import ID_BY_SPELLING
+    from harmonia.vocabulary.special_tokens import ID_BY_SPELLING
 
     # Its definition of the encoding downloads the vocabulary; this is the same one, from our package.
     def load(*_arguments: Any, **_options: Any) -> dict[bytes, int]:

@@ -4,7 +4,6 @@ Importing it loads no vocabulary, opens no file and no socket; the first use doe
 """
 
 from harmonia.alias import install_as_openai_harmony
-from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import (
     EngineError,
     ErrorCode,
@@ -42,6 +41,7 @@ from harmonia.messages import (
     ToolDescription,
     ToolNamespace,
 )
+from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import Limits, Parsed, Parser, parse
 from harmonia.parts import (
     Call,

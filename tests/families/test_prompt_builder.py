@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import Conversation, Message, Role, render
-from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.described_tools import ToolLike, described_tools
 from harmonia.families.profiles import all_profiles, resolve_profile
@@ -24,6 +23,7 @@ from harmonia.families.prompt_builder import (
 )
 from harmonia.families.registry import ToolFormat, dialect_of, family_of
 from harmonia.messages import DeveloperContent, ToolDescription, ToolNamespace
+from harmonia.messages.builtin_tools import BROWSER, PYTHON
 
 OTHERS = [tool_format for tool_format in ToolFormat if tool_format is not ToolFormat.HARMONY]
 # The formats, and their dialects in the package's profiles.

@@ -11,8 +11,8 @@ from typing import Protocol, cast
 
 import pytest
 
-from harmonia.vocabulary.engines import Engine, load_engine
 from harmonia.vocabulary.ranks import read_shipped
+from harmonia.vocabulary.tokenizers import Engine, load_engine
 
 needs_fast = pytest.mark.skipif(find_spec("gigatoken") is None, reason="the extra `fast` is not installed")
 

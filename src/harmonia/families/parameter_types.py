@@ -18,7 +18,7 @@ import msgspec
 
 from harmonia.errors import InputError
 from harmonia.messages import Json
-from harmonia.schema.references import References
+from harmonia.schema.document import References
 
 MAX_DEPTH: Final = 6
 # Schemas that are looked at for one tool.

@@ -47,7 +47,7 @@ from harmonia.parser.arguments import json_fault
 from harmonia.parser.family_faults import ALL_FAULTS, FAMILY_FAULTS
 from harmonia.parser.faults import Fault
 from harmonia.parser.headers import is_visible
-from harmonia.parser.reading import results_of
+from harmonia.parser.parser import results_of
 from harmonia.parser.tools import Tools
 from harmonia.parser.turns import Turn
 from harmonia.provenance import Origin, Span, Stop, Trust

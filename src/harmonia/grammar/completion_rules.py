@@ -25,7 +25,6 @@ from typing import Final
 
 import msgspec
 
-from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.grammar.demand import CallableTool, Demand, callable_tools
 from harmonia.grammar.rules import (
@@ -42,6 +41,7 @@ from harmonia.grammar.rules import (
     optional,
     sequence,
 )
+from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import parse
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, START, encode
 

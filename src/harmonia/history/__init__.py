@@ -2,7 +2,6 @@
 
 from harmonia.history.alignment import Aligned, Change, align
 from harmonia.history.budgets import Budget, RenderConversation, measure
-from harmonia.history.changes import Prompt, PromptChange, compare, shared_prefix
 from harmonia.history.fitting import Compact, Fitted, fit
 from harmonia.history.policies import (
     DOCUMENTED,
@@ -18,6 +17,7 @@ from harmonia.history.policies import (
     is_reasoning,
 )
 from harmonia.history.preparation import Dropped, Prepared, Received, prepare, receive
+from harmonia.history.prompt_changes import Prompt, PromptChange, compare, shared_prefix
 from harmonia.history.turns import Turn, turns_of
 from harmonia.messages import Exchange, Joined, Orphan, call_id, join_results, pending_calls
 

@@ -9,7 +9,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
-from harmonia.renderer.rendered import Rendered
+from harmonia.renderer.result import Rendered
 
 
 def describe_rendered(rendered: Rendered, *, mask: bool = False, escape: bool = False) -> dict[str, Any]:

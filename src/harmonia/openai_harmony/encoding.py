@@ -17,7 +17,7 @@ from harmonia.openai_harmony.models import Conversation, Message, RenderConversa
 from harmonia.openai_harmony.parsed import ROLES, ParsedMessages, without_withheld
 from harmonia.openai_harmony.rendering import render_conversation, render_message
 from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, make_parser, report
-from harmonia.parser.reading import results_of
+from harmonia.parser.parser import results_of
 from harmonia.parser.reference import ONE_MORE_TOKEN, SPELLING_OF_ONE_MORE
 from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabulary, default_vocabulary
 

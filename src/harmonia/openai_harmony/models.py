@@ -21,8 +21,8 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.messages import ToolNamespace
+from harmonia.messages.builtin_tools import BROWSER, PYTHON
 
 T = TypeVar("T")
 Json = dict[str, Any]

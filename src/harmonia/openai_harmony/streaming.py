@@ -31,7 +31,7 @@ from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Message, Role
 from harmonia.openai_harmony.parsed import ROLES, UNNAMED_TOOL, as_messages, is_withheld
 from harmonia.parser import Limits, Parser
-from harmonia.parser.reading import Chunk
+from harmonia.parser.parser import Chunk
 from harmonia.provenance import Trust
 from harmonia.vocabulary import START, Vocabulary
 

@@ -49,7 +49,7 @@ from harmonia.parser.headers import (
     remember,
     spell,
 )
-from harmonia.parser.ledger import Ledger, Limits, Place
+from harmonia.parser.parser_state import Limits, ParserState, Place
 from harmonia.parser.reference import Refusal, read_as_reference
 from harmonia.parser.tools import Tools
 from harmonia.parser.turns import Turn
@@ -120,8 +120,8 @@ def _prompt_tokens(role: Role) -> list[int]:
     return [START, *default_vocabulary().encode(role.value)]
 
 
-class Machine(Ledger):
-    """Reads one stream. Its readers, in parser/reading.py, give it text and special tokens."""
+class Machine(ParserState):
+    """Reads one stream. Its readers, in parser/parser.py, give it text and special tokens."""
 
     __slots__ = (
         "_blank_parts",

@@ -2,10 +2,17 @@
 
 from harmonia.parts.calls import Call, CallStatus, call_of, split_name
 from harmonia.parts.message_parts import Part, PartKind, Text, Think, ToolCall, parts_of
-from harmonia.parts.normalised import Normalised, normalise, normalise_history, normalise_trace, normalised_error
+from harmonia.parts.normal_form import Normalised, normalise, normalise_history, normalise_trace, normalised_error
 from harmonia.parts.part_stream import PartDelta, PartEnded, PartStarted, PartStream, PartUpdate
 from harmonia.parts.traces import CHUNK_MARKER, Trace, read_traces
-from harmonia.parts.visible import Guessed, GuessedAsFinal, is_visible, is_visible_header, shown_message, visible_text
+from harmonia.parts.visibility import (
+    Guessed,
+    GuessedAsFinal,
+    is_visible,
+    is_visible_header,
+    shown_message,
+    visible_text,
+)
 
 __all__ = [
     "CHUNK_MARKER",

@@ -20,7 +20,7 @@ from harmonia.events import Header
 from harmonia.messages import Message, Role, call_id
 from harmonia.parser.tools import DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.parts.calls import CallStatus, as_tools, call_of
-from harmonia.parts.visible import is_visible, is_visible_header
+from harmonia.parts.visibility import is_visible, is_visible_header
 
 
 class Think(msgspec.Struct, frozen=True, tag_field="type", tag="think"):

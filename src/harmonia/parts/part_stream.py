@@ -8,7 +8,7 @@
 3. White space at the beginning of a text is left out, and at its end it is held back until more text comes, so what
    was shown never has to be taken back. Text that is nothing but white space starts no part; a call always does.
 4. A part that began as text ends as a thought where only its end says that it is one: a closing mark in other
-   families, or the `<|call|>` of a call without a recipient (see parts/visible.py).
+   families, or the `<|call|>` of a call without a recipient (see parts/visibility.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harmonia.messages import Message, call_id
 from harmonia.parser.tools import DeclaredTool, Tools
 from harmonia.parts.calls import as_tools, split_name
 from harmonia.parts.message_parts import Part, PartKind, ended_as_thought, kind_of_header, part_of
-from harmonia.parts.visible import GuessedAsFinal
+from harmonia.parts.visibility import GuessedAsFinal
 
 
 class PartStarted(msgspec.Struct, frozen=True, tag_field="type", tag="part_started"):

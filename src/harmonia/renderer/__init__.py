@@ -1,10 +1,10 @@
 """Conversations to tokens, text and training masks."""
 
-from harmonia.renderer.loss import TrainOn
-from harmonia.renderer.packing import freeze
-from harmonia.renderer.rendered import MessageSpan, Rendered
-from harmonia.renderer.rendering import Renderer, clear_cache, render
+from harmonia.renderer.cache import freeze
+from harmonia.renderer.renderer import Renderer, clear_cache, render
+from harmonia.renderer.result import MessageSpan, Rendered
 from harmonia.renderer.segments import CallStop, Form, RecipientSection
+from harmonia.renderer.training_mask import TrainOn
 
 __all__ = [
     "CallStop",

@@ -24,6 +24,7 @@ from harmonia.schema.annotations import (
     value_text,
 )
 from harmonia.schema.arrays import array_text
+from harmonia.schema.document import References, Steps
 from harmonia.schema.keywords import (
     CLOSING,
     INEXPRESSIBLE,
@@ -36,11 +37,10 @@ from harmonia.schema.keywords import (
 from harmonia.schema.kinds import is_about_arrays, is_about_objects, is_of_kind, says_more_than_type, says_null, spelled
 from harmonia.schema.literals import comment
 from harmonia.schema.names import Names
-from harmonia.schema.objects import object_text
 from harmonia.schema.paths import Place
 from harmonia.schema.printed import ANY, LEAVES, NEVER, Level, Printed, Shown, intersection
-from harmonia.schema.references import References, Steps
 from harmonia.schema.report import Report
+from harmonia.schema.structures import object_text
 from harmonia.schema.unions import share_kind, union_type
 from harmonia.schema.values import Declaration, Json, SchemaLimits, TypeScript
 

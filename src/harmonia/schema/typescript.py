@@ -6,10 +6,10 @@ from typing import Any
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.schema.documents import as_json
-from harmonia.schema.exact import exact_type
 from harmonia.schema.names import Names
-from harmonia.schema.plain import plain_type
+from harmonia.schema.plain_printer import plain_type
 from harmonia.schema.printer import Printer
+from harmonia.schema.reference_printer import exact_type
 from harmonia.schema.values import DEFAULT_LIMITS, SchemaLimits, TypeScript
 
 

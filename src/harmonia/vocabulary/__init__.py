@@ -9,7 +9,7 @@ from harmonia.vocabulary.codec import (
     encode,
     is_special,
 )
-from harmonia.vocabulary.special import (
+from harmonia.vocabulary.special_tokens import (
     CALL,
     CHANNEL,
     CONSTRAIN,

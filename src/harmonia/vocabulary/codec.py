@@ -19,14 +19,14 @@ from typing import Final, Literal, cast, get_args
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ranks
-from harmonia.vocabulary.engines import Engine, load_engine
-from harmonia.vocabulary.special import (
+from harmonia.vocabulary.special_tokens import (
     FIRST_SPECIAL,
     ID_BY_SPELLING,
     SPELLING_BY_ID,
     VOCABULARY_SIZE,
     find_spellings,
 )
+from harmonia.vocabulary.tokenizers import Engine, load_engine
 
 EngineName = Literal["auto", "exact", "fast"]
 Special = Literal["all"] | Collection[str]

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.grammar import Begun, Demand, GrammarKind, Loss, WrittenGrammar, callable_tools
 from harmonia.messages import Message, ResponseFormat
+from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.run.constraints.demand import GrammarUse, demand_of, holds_for, needs_grammar, written_grammar
 from harmonia.run.constraints.held_events import HeldEvents, Holds, is_damaged
 from harmonia.run.constraints.text_format import find_fault

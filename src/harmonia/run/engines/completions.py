@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.renderer.rendered import Ambiguous
+from harmonia.renderer.result import Ambiguous
 from harmonia.run.engines.base import Chunk, Finish, Request, Traits
 from harmonia.run.engines.completion_wire import TextAnswer
 from harmonia.run.engines.http import Patience, Server, ServerError

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.renderer.rendered import Ambiguous
+from harmonia.renderer.result import Ambiguous
 from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.response_reader import Answer, check_ambiguous, name_parameters, safe_text, sample

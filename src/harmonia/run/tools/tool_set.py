@@ -24,9 +24,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Self, cast
 
-from harmonia.builtin_tools import BROWSER, PYTHON
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
 from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
+from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import Tools
 from harmonia.parser.arguments import json_fault
 from harmonia.parts import Call, split_name

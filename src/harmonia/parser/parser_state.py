@@ -32,7 +32,7 @@ class Limits(msgspec.Struct, frozen=True):
     body_chars: int = 100_000_000
 
 
-class Ledger:
+class ParserState:
     """The state that the machine and its readers share."""
 
     # Slots, because an object with this many attributes would otherwise look each of them up in a dictionary.

@@ -20,11 +20,11 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.events import Diagnostic, Event, Header, MessageEnded, Repaired
 from harmonia.messages import Message, Role
+from harmonia.parser.fast_paths import FastPaths
 from harmonia.parser.headers import ASSISTANT
-from harmonia.parser.ledger import Limits, Place
 from harmonia.parser.machine import STOPS, State
+from harmonia.parser.parser_state import Limits, Place
 from harmonia.parser.reference import END_OF_STREAM_IN_HEADER, Gate, Refusal
-from harmonia.parser.shortcuts import ShortCuts
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
 from harmonia.provenance import Sampled
@@ -67,7 +67,7 @@ class _EndOfStream:
     """What `close` feeds."""
 
 
-class Parser(ShortCuts):
+class Parser(FastPaths):
     """Reads one stream of token ids, text or bytes, as it arrives.
 
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole

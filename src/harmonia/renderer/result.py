@@ -11,7 +11,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Message
-from harmonia.renderer.loss import Stretch, TrainOn, loss_mask
+from harmonia.renderer.training_mask import Stretch, TrainOn, loss_mask
 from harmonia.schema import Loss
 from harmonia.vocabulary import FIRST_SPECIAL, RETURN, Vocabulary, default_vocabulary, find_spellings
 

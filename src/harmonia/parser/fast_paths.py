@@ -18,7 +18,7 @@ _START_SPELLING = SPELLING_BY_ID[START]
 _MESSAGE_SPELLING = SPELLING_BY_ID[MESSAGE]
 
 
-class ShortCuts(Machine):
+class FastPaths(Machine):
     """The machine, and ways past it for what is known."""
 
     __slots__ = ()

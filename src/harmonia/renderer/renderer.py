@@ -16,12 +16,12 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, DeveloperContent, Message, Role
 from harmonia.provenance import Sampled
+from harmonia.renderer.cache import packed_contents, unpack_contents
 from harmonia.renderer.contents import declares_functions
-from harmonia.renderer.loss import TrainOn
 from harmonia.renderer.memory import Memory
-from harmonia.renderer.packing import packed_contents, unpack_contents
-from harmonia.renderer.rendered import Piece, Rendered
+from harmonia.renderer.result import Piece, Rendered
 from harmonia.renderer.segments import KNOWN_FORMS, CallStop, Form, RecipientSection, segment, stop_token
+from harmonia.renderer.training_mask import TrainOn
 from harmonia.vocabulary import CALL, END, RETURN, START, Vocabulary, default_vocabulary
 
 DEFAULT_CACHE_BYTES: Final = 64_000_000

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.schema import to_typescript
-from harmonia.schema.exact import exact_type
 from harmonia.schema.names import Names
-from harmonia.schema.plain import plain_type
+from harmonia.schema.plain_printer import plain_type
 from harmonia.schema.printer import Printer
+from harmonia.schema.reference_printer import exact_type
 from harmonia.schema.values import DEFAULT_LIMITS
 from tests.support.oracle_cases import compared
 from tests.support.repeated import repeated

@@ -16,8 +16,8 @@ from typing import NoReturn
 import pytest
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.vocabulary.engines import Engine, FastEngine, load_engine
 from harmonia.vocabulary.newer_unicode import has_newer_characters
+from harmonia.vocabulary.tokenizers import Engine, FastEngine, load_engine
 from tests.support.oracle_cases import compared
 from tests.vocabulary.texts import (
     BLOCKS,
@@ -170,7 +170,7 @@ def test_threads_may_share_an_engine(name: str, published_tiktoken: OrdinaryEnco
 FIRST_USE = """
 from threading import Barrier, Thread
 
-from harmonia.vocabulary.engines import load_engine
+from harmonia.vocabulary.tokenizers import load_engine
 from harmonia.vocabulary.ranks import read_shipped
 
 engine = load_engine({name!r}, read_shipped())
