@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
@@ -169,6 +170,12 @@ def test_the_index_lists_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     listed = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+\.md)\)", index.read_text())}
     assert {page.resolve() for page in PAGES if page.parent.parent == index.parent} <= listed
+
+
+def test_extras_that_pages_mention_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for page in PAGES:
+        assert {*re.findall(r"'\.\[(\w+)\]'", page.read_text())} <= set(extras), page.name
 
 
 def anchors_of(page: Path) -> set[str]:
