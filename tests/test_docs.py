@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ import pytest
 
 from harmonia import ErrorCode
 from harmonia.cli import main
+from harmonia.families import read_profiles
 from tests.support.paths import ROOT
 from tests.support.servers.server_processes import server_process
 
@@ -154,6 +156,22 @@ def test_a_server_greets_as_its_page_says(tmp_path: Path) -> None:
     # The first line has the version and the last one the interpreter; the store and the page depend on the machine.
     for line, found in zip(shown[1:-1], printed[1:-1], strict=True):
         assert line == found or line.split()[0] == found.split()[0] in ("store", "page")
+
+
+def test_profiles_and_settings_on_the_pages_can_be_read() -> None:
+    profiles = [
+        example.code
+        for example in examples(ROOT / "docs" / "guides" / "model-families.md")
+        if example.language == "toml"
+    ]
+    assert [profile.name for text in profiles for profile in read_profiles(text)] == ["house_model"]
+    for page in PAGES:
+        for example in examples(page):
+            if example.language == "toml":
+                tomllib.loads(example.code)
+            elif example.language == "json":
+                lines = example.code.splitlines() if example.code.startswith('{"type"') else [example.code]
+                assert [json.loads(line) for line in lines], page.name
 
 
 def test_every_error_code_has_a_paragraph_and_every_paragraph_a_code() -> None:
