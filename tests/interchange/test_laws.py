@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 import tests.support.strategies.conversations as wild
 from harmonia import Conversation, DeveloperContent, InputError, Message, parse, render
-from harmonia.interchange import FORMATS, Exported, Format, from_chat_messages, from_responses_items, recognise
+from harmonia.interchange import (
+    FORMATS,
+    ConversationFormat,
+    Exported,
+    from_chat_messages,
+    from_responses_items,
+    recognise,
+)
 from harmonia.interchange.chat_completions import to_chat_messages
-from harmonia.interchange.responses_writing import to_responses_items
+from harmonia.interchange.responses import to_responses_items
 from harmonia.vocabulary import FIRST_SPECIAL
 from tests.interchange.interchange_strategies import kept_conversations
 from tests.support.repeated import repeated
@@ -23,7 +30,7 @@ apis = pytest.mark.parametrize("name", ["chat", "responses"])
 RENDERED = ("harmony", "tokens")
 
 
-def write(format_: Format, conversation: Conversation) -> Exported:
+def write(format_: ConversationFormat, conversation: Conversation) -> Exported:
     try:
         return format_.write(conversation)
     except InputError:
@@ -40,7 +47,7 @@ def is_within(some: Iterable[Message], all_: Iterable[Message]) -> bool:
 
 @repeated(given(conversation=wild.conversations), some=10, many=40)
 @every_format
-def test_what_no_loss_names_comes_back_in_its_order(format_: Format, conversation: Conversation) -> None:
+def test_what_no_loss_names_comes_back_in_its_order(format_: ConversationFormat, conversation: Conversation) -> None:
     written = write(format_, conversation)
     back = format_.read(written.value).conversation
     lost = {loss.message for loss in written.losses}
@@ -52,7 +59,7 @@ def test_what_no_loss_names_comes_back_in_its_order(format_: Format, conversatio
 
 @repeated(given(conversation=kept_conversations() | wild.conversations), some=6, many=20)
 @every_format
-def test_the_text_says_what_the_value_says(format_: Format, conversation: Conversation) -> None:
+def test_the_text_says_what_the_value_says(format_: ConversationFormat, conversation: Conversation) -> None:
     written = write(format_, conversation)
     assert format_.read(written.text).conversation == format_.read(written.value).conversation
 
@@ -60,7 +67,7 @@ def test_the_text_says_what_the_value_says(format_: Format, conversation: Conver
 @repeated(given(conversation=wild.conversations), some=10, many=40)
 @example(conversation=Conversation([Message("developer", DeveloperContent(""), "a.0")]))
 @every_format
-def test_a_second_trip_loses_nothing_more(format_: Format, conversation: Conversation) -> None:
+def test_a_second_trip_loses_nothing_more(format_: ConversationFormat, conversation: Conversation) -> None:
     once = format_.read(write(format_, conversation).value).conversation
     assert format_.read(write(format_, once).value).conversation == once
 
@@ -123,7 +130,7 @@ def test_typed_spellings_in_an_imported_document_are_text(said: list[tuple[str, 
     given(conversation=kept_conversations()), some=8, many=25, suppress_health_check=[HealthCheck.filter_too_much]
 )
 @every_format
-def test_nothing_that_is_read_was_sampled(format_: Format, conversation: Conversation) -> None:
+def test_nothing_that_is_read_was_sampled(format_: ConversationFormat, conversation: Conversation) -> None:
     parsed = Conversation(parse(render(conversation, next_role=None).tokens))
     written = write(format_, parsed)
     assert bool(len(parsed)) == any(loss.what == "sampled" for loss in written.losses)

@@ -20,7 +20,7 @@ import msgspec
 
 from harmonia.cli.options import file_argument
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
-from harmonia.interchange import FORMATS, Exported, Format, Lossy, SystemAs, format_named, recognise
+from harmonia.interchange import FORMATS, ConversationFormat, Exported, Lossy, SystemAs, format_named, recognise
 from harmonia.json_codec import encode_json
 from harmonia.parser.arguments import read_json
 
@@ -30,7 +30,7 @@ _NAMES = tuple(FORMATS)
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    to: Format
+    to: ConversationFormat
     system: SystemAs
     as_json: bool
     strict: bool
@@ -102,7 +102,7 @@ def command(
 
 
 def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write: Callable[[str], object]) -> None:
-    read: Format | None = None
+    read: ConversationFormat | None = None
     for number, data in enumerate(lines, 1):
         if not data.strip():
             continue
@@ -121,7 +121,7 @@ def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write:
         write(f"{encode_json(value)}\n")
 
 
-def _reader(text: str, from_: str, options: _Options) -> Format:
+def _reader(text: str, from_: str, options: _Options) -> ConversationFormat:
     if from_ != "auto":
         return format_named(from_, system=options.system)
     name = recognise(text)
@@ -130,7 +130,7 @@ def _reader(text: str, from_: str, options: _Options) -> Format:
     return format_named(name, system=options.system)
 
 
-def _convert(read: Format, text: str, options: _Options) -> Exported:
+def _convert(read: ConversationFormat, text: str, options: _Options) -> Exported:
     imported = read.read(text)
     try:
         written = options.to.write(imported.conversation, call_ids=imported.call_ids)

@@ -1,4 +1,4 @@
-"""Conversations to other formats and back, saying what is lost."""
+"""Conversations in other formats and back, with a report of what is lost."""
 
 from harmonia.interchange.chat_completions import (
     SystemAs,
@@ -7,21 +7,25 @@ from harmonia.interchange.chat_completions import (
     to_chat_body,
     to_chat_messages,
 )
-from harmonia.interchange.conversion import CallIds, Exported, Format, Imported, Lossy
+from harmonia.interchange.conversion import CallIds, ConversationFormat, Exported, Imported, Lossy
 from harmonia.interchange.formats import FORMATS, format_named, recognise, recognise_value
-from harmonia.interchange.harmony import read_harmony, write_harmony
-from harmonia.interchange.harmony_json import read_harmony_json, write_harmony_json
+from harmonia.interchange.harmony import (
+    read_harmony,
+    read_harmony_json,
+    read_tokens,
+    write_harmony,
+    write_harmony_json,
+    write_tokens,
+)
 from harmonia.interchange.markdown import read_markdown, write_markdown
-from harmonia.interchange.responses import from_responses_items, read_responses
-from harmonia.interchange.responses_writing import to_responses_body, to_responses_items
-from harmonia.interchange.tokens import read_tokens, write_tokens
+from harmonia.interchange.responses import from_responses_items, read_responses, to_responses_body, to_responses_items
 from harmonia.interchange.tools import chat_tools, responses_tools
 
 __all__ = [
     "FORMATS",
     "CallIds",
+    "ConversationFormat",
     "Exported",
-    "Format",
     "Imported",
     "Lossy",
     "SystemAs",

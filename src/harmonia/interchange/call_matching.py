@@ -1,9 +1,9 @@
-"""Which call a result belongs to. A conversation joins them by name and order, the APIs by ids.
+"""Matches results to calls: a conversation matches them by name and order, the APIs by ids.
 
-Writing: the call of message 3 is `call_3`, unless it came with an id; results are joined as messages/exchanges.py says.
-Reading: a result goes to the call with its id; an id that no earlier call has is an error, because the result would be
-taken for another's. One without an id goes to the call to which a conversation would join it. Results of calls to the
-same tool that came together are put in the order of those calls, because that is all that the model sees.
+Writing: the call in message 3 is `call_3`, unless it has an id; results are matched as in messages/exchanges.py.
+Reading: a result belongs to the call with its id. An id that no earlier call has is an error, because the result would
+be attributed to another call. A result without an id is matched as a conversation would match it. Results of parallel
+calls to the same tool are put in the order of those calls, because the order is all that the model sees.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from dataclasses import dataclass
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import message_defaults
-from harmonia.interchange.conversion import CallIds, Lossy
+from harmonia.interchange.conversion import CallIds, Imported, Lossy
 from harmonia.interchange.documents import Report
 from harmonia.interchange.message_defaults import Texts
+from harmonia.interchange.settings import Settings, place
 from harmonia.messages import Conversation, Message, Role, call_id, join_results
 
 
-class WrittenCalls:
-    """The ids of the calls of a conversation, and the calls that its results answer. No id is given twice."""
+class ExportedCalls:
+    """The ids of a conversation's calls, each unique, and the calls that its results answer."""
 
     def __init__(self, conversation: Conversation, call_ids: CallIds | None) -> None:
         joined = join_results(conversation)
@@ -43,14 +44,14 @@ class WrittenCalls:
         return self._ids[index]
 
     def answered_by(self, result_index: int) -> tuple[str, str] | None:
-        """The id and the recipient of the call that a result answers; None where there is none."""
+        """The id and the recipient of the call that a result answers, or None."""
         index = self._index_of.get(result_index)
         if index is None:
             return None
         return self._ids[index], self._conversation[index].recipient or ""
 
     def losses(self) -> Iterator[Lossy]:
-        """Results that will come back elsewhere, because they stand in another order than their calls."""
+        """Results that will move, because their order differs from that of their calls."""
         latest: dict[str, int] = {}
         for index, message in enumerate(self._conversation):
             if message.role is not Role.TOOL:
@@ -61,14 +62,14 @@ class WrittenCalls:
                 continue
             recipient = self._conversation[call].recipient or ""
             if call < latest.get(recipient, -1):
-                why = "results come back in the order of the calls to the same tool"
+                why = "results come back in the order of the calls to their tool"
                 yield Lossy(f"$.messages[{index}]", "order", why, index)
             latest[recipient] = max(call, latest.get(recipient, -1))
 
 
 @dataclass(slots=True)
 class _Open:
-    """A call, where it stands, which calls it came with, and whether somebody answered it."""
+    """A call, its index, the batch of parallel calls it belongs to, and whether it was answered."""
 
     index: int
     message: Message
@@ -80,17 +81,17 @@ class _Open:
         return self.message.recipient or ""
 
 
-class ReadMessages:
-    """The messages that were read so far. Results wait until the next message that is none."""
+class ImportedMessages:
+    """The messages read so far. Results wait until the next message that is not a result."""
 
     def __init__(self, report: Report) -> None:
         self.messages: list[Message] = []
         self.call_ids: dict[int, str] = {}
         self._report = report
         self._by_id: dict[str, deque[_Open]] = defaultdict(deque)
-        # By their tool, and under None all: the calls that came together, the latest at the end.
+        # Batches of unanswered calls by tool, and all of them under None; the latest batch is the last.
         self._waiting: dict[str | None, list[deque[_Open]]] = defaultdict(list)
-        self._batch = 0  # calls with no result and no user between them came together
+        self._batch = 0  # calls with no result and no user message between them are one batch
         self._results: list[tuple[_Open | None, Message, str]] = []
 
     def add(self, *messages: Message) -> None:
@@ -99,17 +100,17 @@ class ReadMessages:
         self._batch += any(message.role is Role.USER for message in messages)
 
     def add_unless_empty(self, message: Message, path: str) -> None:
-        """A text of the assistant's, or instructions. An empty one says nothing, and in a prompt it would end a turn or
-        be one more message: it is left out and reported. What a user or a tool says stays, also where it is nothing."""
+        """Add a text of the assistant or instructions. An empty one is omitted and reported: in a prompt it would end
+        a turn, or be an extra message. Empty messages of users and tools are kept."""
         if message_defaults.is_empty(message):
-            self._report.lose(path, "message", "the message is empty, and left out")
+            self._report.lose(path, "message", "the message is empty and was omitted")
         else:
             self.add(message)
 
     def add_call(
         self, message: Message, id_: str | None, output: Texts | Message | None = None, path: str = "$"
     ) -> None:
-        """A call, and what it gave, where a server made the call itself and tells both at once."""
+        """Add a call, and its result if a server made the call itself and reports both together."""
         self._settle()
         call = _Open(len(self.messages), message, self._batch)
         for name in (call.recipient, None):
@@ -127,7 +128,7 @@ class ReadMessages:
             self._results.append((call, result.answering(message), path))
 
     def add_result(self, id_: str | None, name: str | None, content: Texts, path: str, id_path: str) -> None:
-        """A result for the call with this id; without an id, for the tool of this name, or the call that waits."""
+        """Add a result for the call with this id; without an id, for the tool of this name or the waiting call."""
         if id_ is not None:
             call = self._call_with(id_, id_path)
         else:
@@ -135,7 +136,7 @@ class ReadMessages:
             if call is None and name is None:
                 raise InputError(
                     ErrorCode.INTERCHANGE_UNKNOWN_CALL,
-                    "the result names neither a call nor a tool, and no call waits for one",
+                    "the result names neither a call nor a tool, and no call is waiting for a result",
                     Position(path=path),
                 )
         if call is not None:
@@ -143,13 +144,30 @@ class ReadMessages:
         recipient = name if call is None else call.recipient
         assert recipient is not None
         if name is not None and name != recipient:
-            self._report.lose(path, "name", f"the call went to {recipient}, so its result is not one of {name}")
+            self._report.lose(path, "name", f"the result names {name}, but its call went to {recipient}")
         result = message_defaults.result(recipient, content)
         self._results.append((call, result if call is None else result.answering(call.message), path))
+
+    def add_instructions(self, texts: Texts, name: str | None, path: str, *, is_system: bool) -> None:
+        """Add a system text, or developer instructions, which are a single text."""
+        if is_system:
+            self.add_unless_empty(message_defaults.system(texts, name), path)
+            return
+        if isinstance(texts, tuple) and len(texts) > 1:
+            why = "instructions are a single text: the parts became its lines"
+            self._report.lose(f"{path}.content", "content", why)
+        self.add_unless_empty(message_defaults.developer(texts, name), path)
 
     def finish(self) -> list[Message]:
         self._settle()
         return self.messages
+
+    def imported(self, settings: Settings) -> Imported:
+        """All messages, with the settings of the request placed in front of them."""
+        messages = self.finish()
+        added = place(messages, settings)
+        call_ids = {index + added: id_ for index, id_ in self.call_ids.items()}
+        return Imported(Conversation(messages), tuple(self._report.losses), call_ids)
 
     def _call_with(self, id_: str, path: str) -> _Open:
         calls = self._by_id.get(id_)
@@ -157,13 +175,13 @@ class ReadMessages:
             raise InputError(
                 ErrorCode.INTERCHANGE_UNKNOWN_CALL, f"no earlier call has the id {id_!r}", Position(path=path)
             )
-        # Some servers count their calls anew in every turn.
+        # Some servers restart their call ids in every turn.
         while len(calls) > 1 and calls[0].is_answered:
             calls.popleft()
         return calls[0]
 
     def _call_of(self, name: str | None) -> _Open | None:
-        """Of the calls that came last and wait, the first: as messages/exchanges.py joins them, too."""
+        """The first waiting call of the latest batch, as messages/exchanges.py matches them."""
         groups = self._waiting.get(name)
         while groups:
             while groups[-1] and groups[-1][0].is_answered:
@@ -174,7 +192,7 @@ class ReadMessages:
         return None
 
     def _settle(self) -> None:
-        """Put the results that wait into the messages, those of one tool in the order of its calls."""
+        """Append the waiting results to the messages, those of one tool in the order of its calls."""
         if not self._results:
             return
         results, self._results = self._results, []
@@ -190,5 +208,5 @@ class ReadMessages:
                 ordered[at] = results[taken]
             if sorted_ats != ats:
                 path = results[ats[0]][2]
-                self._report.lose(path, "order", "the results were put in the order of the calls to the same tool")
+                self._report.lose(path, "order", "the results were reordered to match the calls to their tool")
         self.messages += [message for _, message, _ in ordered]

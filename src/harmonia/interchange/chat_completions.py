@@ -1,13 +1,13 @@
 """Chat Completions: lists of messages, request bodies and answers, to conversations and back.
 
-    developer, system      developer instructions; `system="system"` keeps a system message as a system text
+    developer, system      developer instructions; with `system="system"` a system message stays a system text
     user                   user
-    reasoning              assistant, analysis   (`reasoning_content` and `thinking` are read, too)
-    content                assistant, commentary where calls follow in the same message, otherwise final
-    tool_calls             assistant, to the tool; a custom call is one to a tool without a namespace, such as python
-    tool                   tool, with the name of the tool that its call went to
+    reasoning              assistant, analysis   (`reasoning_content` and `thinking` are read too)
+    content                assistant, commentary if calls follow in the same message, otherwise final
+    tool_calls             assistant, to the tool; a custom call goes to a tool without a namespace, such as python
+    tool                   tool, with the name of the tool that was called
 
-Several assistant messages of a conversation become one where the API has one: reasoning, a preamble and calls, or
+Several assistant messages of a conversation become one message of the API: reasoning, a preamble and calls, or
 reasoning and the answer.
 """
 
@@ -17,8 +17,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 from harmonia.interchange import message_defaults
-from harmonia.interchange.call_matching import ReadMessages, WrittenCalls
-from harmonia.interchange.conversion import CallIds, Exported, Format, Imported, Lossy
+from harmonia.interchange.call_matching import ExportedCalls, ImportedMessages
+from harmonia.interchange.conversion import (
+    CallIds,
+    ConversationFormat,
+    Exported,
+    Imported,
+    Lossy,
+    sampled_losses,
+    sort_losses,
+)
 from harmonia.interchange.documents import (
     Object,
     Report,
@@ -33,28 +41,26 @@ from harmonia.interchange.documents import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.losses import sampled_losses, sort_losses
 from harmonia.interchange.message_defaults import Texts, differences, left_out
 from harmonia.interchange.settings import (
     NO_SETTINGS,
     Settings,
     WrittenSettings,
     instructions_of,
-    place,
     read_settings,
     write_format,
 )
 from harmonia.interchange.tools import chat_tools, read_tools
 from harmonia.messages import Conversation, Json, Message, Role, is_call, is_forged
 
-# What becomes of a system message: a developer's instructions, which is what such texts are to a gpt-oss model.
+# What a system message becomes. By default developer instructions, since gpt-oss reads such texts as those.
 SystemAs = Literal["developer", "system"]
 
 _NAME: Final = "Chat Completions"
 _REASONING: Final = ("reasoning", "reasoning_content", "thinking")
 _BODY: Final = ("messages", "tools", "functions", "reasoning_effort", "response_format")
 _CALL_KINDS: Final = ("function", "custom")
-_NO_PART: Final = "no part of a conversation"
+_NO_PART: Final = "not part of a conversation"
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -63,7 +69,7 @@ _NO_PART: Final = "no part of a conversation"
 def to_chat_messages(
     conversation: Conversation, *, call_ids: CallIds | None = None, reasoning_field: str = "reasoning"
 ) -> Exported:
-    """The messages alone. Tools and the reasoning effort are reported as lost: `to_chat_body` has them."""
+    """The messages alone. Tools and the reasoning effort are reported as lost; `to_chat_body` includes them."""
     settings = WrittenSettings(conversation, _NAME, chat_tools, is_body=False)
     writer = _Writer(conversation, call_ids, reasoning_field)
     return Exported(writer.written, writer.finish(settings))
@@ -72,7 +78,7 @@ def to_chat_messages(
 def to_chat_body(
     conversation: Conversation, *, call_ids: CallIds | None = None, reasoning_field: str = "reasoning"
 ) -> Exported:
-    """`messages`, and where the conversation has them `tools`, `reasoning_effort` and `response_format`."""
+    """A request body: `messages` and, if the conversation has them, `tools`, `reasoning_effort`, `response_format`."""
     settings = WrittenSettings(conversation, _NAME, chat_tools, is_body=True)
     writer = _Writer(conversation, call_ids, reasoning_field)
     body: Json = {"messages": writer.written}
@@ -90,10 +96,10 @@ class _Writer:
         self.written: list[Json] = []
         self._listed: list[int] = []
         self._losses: list[Lossy] = []
-        self._calls = WrittenCalls(conversation, call_ids)
+        self._calls = ExportedCalls(conversation, call_ids)
         self._conversation = conversation
         self._reasoning_field = reasoning_field
-        # The assistant message that may take more, and whose it is.
+        # The assistant message to which more can be added, and its author's name.
         self._open: Json | None = None
         self._open_name: str | None = None
         for index, message in enumerate(conversation):
@@ -107,7 +113,7 @@ class _Writer:
 
     def _write(self, index: int, message: Message) -> None:
         if is_forged(message):
-            self._losses.append(left_out(index, f"the model wrote it in the name of {message.role}"))
+            self._losses.append(left_out(index, f"the model forged it as a {message.role} message"))
             return
         match message.role:
             case Role.SYSTEM:
@@ -140,7 +146,7 @@ class _Writer:
             text = message_defaults.joined(texts)
             self._open = None
             if not text:
-                self._losses.append(left_out(index, f"{_NAME} has no empty reasoning"))
+                self._losses.append(left_out(index, f"{_NAME} cannot express empty reasoning"))
                 return
             self._join(index, name)[self._reasoning_field] = text
             self._compare(index, message_defaults.assistant(text, "analysis", name))
@@ -159,7 +165,7 @@ class _Writer:
     def _write_result(self, index: int, message: Message) -> None:
         answered = self._calls.answered_by(index)
         if answered is None:
-            self._losses.append(left_out(index, f"no call to {message.name} waits for it, so there is no call id"))
+            self._losses.append(left_out(index, f"no call to {message.name} is waiting for it, so it has no call id"))
             return
         id_, recipient = answered
         texts = message_defaults.texts_of(message)
@@ -174,7 +180,7 @@ class _Writer:
         return is_call(following) and following.name == name and not is_forged(following)
 
     def _join(self, index: int, name: str | None) -> Json:
-        """The assistant message that is open, or a new one."""
+        """The open assistant message, or a new one."""
         if self._open is None or self._open_name != name:
             self._append(index, "assistant", None, name)
             self._open, self._open_name = self.written[-1], name
@@ -207,14 +213,14 @@ def _write_call(recipient: str, text: str, id_: str) -> Json:
 
 
 def from_chat_messages(messages: Sequence[Object], *, tools: object = None, system: SystemAs = "developer") -> Imported:
-    """A conversation from messages, and from the `tools` of the request, which are declared in a developer message."""
+    """A conversation from messages and the `tools` of the request, which are declared in a developer message."""
     report = Report()
     settings = NO_SETTINGS if tools is None else Settings(namespaces=read_tools(tools, "$.tools", report) or None)
     return _read_messages(messages, "$", settings, system, report)
 
 
 def read_chat(given: Any, *, system: SystemAs = "developer") -> Imported:
-    """A conversation from a list of messages, a request body, or an answer; as JSON values or as their text."""
+    """A conversation from a list of messages, a request body or an answer, as a JSON value or its text."""
     value = value_of(given)
     report = Report()
     if isinstance(value, list | tuple):
@@ -223,7 +229,7 @@ def read_chat(given: Any, *, system: SystemAs = "developer") -> Imported:
     if "choices" in body:
         return _read_answer(body, system, report)
     if "messages" not in body:
-        refuse("there are neither messages nor choices", "$")
+        refuse("expected a field `messages` or `choices`", "$")
     report.lose_others(body, _BODY, "$", _NO_PART)
     name, tools = ("functions", body["functions"]) if body.get("functions") else ("tools", body.get("tools"))
     paths = (f"$.{name}", "$.reasoning_effort", "$.response_format")
@@ -235,13 +241,13 @@ def _read_answer(body: Object, system: SystemAs, report: Report) -> Imported:
     report.lose_others(body, ("choices",), "$", _NO_PART)
     choices = list_at(body["choices"], "$.choices")
     if not choices:
-        refuse("the answer has no choice", "$.choices")
+        refuse("the answer has no choices", "$.choices")
     if len(choices) > 1:
-        report.lose("$.choices", "choices", f"the first choice was taken, and {len(choices) - 1} left out")
+        report.lose("$.choices", "choices", f"only the first choice was imported, {len(choices) - 1} omitted")
     choice = object_at(choices[0], "$.choices[0]")
     report.lose_others(choice, ("index", "message"), "$.choices[0]", _NO_PART)
     if "message" not in choice:
-        refuse("the choice has no message; streams are read by `harmonia parse`", "$.choices[0]")
+        refuse("the choice has no message; read a stream with `harmonia parse`", "$.choices[0]")
     reader = _Reader(system, report)
     reader.read(choice["message"], "$.choices[0].message", "assistant")
     return reader.finish(NO_SETTINGS)
@@ -258,13 +264,10 @@ class _Reader:
     def __init__(self, system: SystemAs, report: Report) -> None:
         self._system: SystemAs = system
         self._report = report
-        self._read = ReadMessages(report)
+        self._read = ImportedMessages(report)
 
     def finish(self, settings: Settings) -> Imported:
-        messages = self._read.finish()
-        added = place(messages, settings)
-        call_ids = {index + added: id_ for index, id_ in self._read.call_ids.items()}
-        return Imported(Conversation(messages), tuple(self._report.losses), call_ids)
+        return self._read.imported(settings)
 
     def read(self, given: object, path: str, role: str | None = None) -> None:
         message = object_at(given, path)
@@ -289,19 +292,13 @@ class _Reader:
                 self._read.add_result(id_, full_name, texts, path, f"{path}.tool_call_id")
                 self._lose_others(message, ("tool_call_id",), path)
             case _:
-                refuse(
-                    f"{role!r} is no role of {_NAME}: system, developer, user, assistant, tool, function",
-                    f"{path}.role",
-                )
+                known = "system, developer, user, assistant, tool or function"
+                refuse(f"unknown role {role!r}; expected {known}", f"{path}.role")
 
     def _read_instructions(self, role: str, message: Object, path: str) -> None:
         texts = texts_at(message.get("content"), f"{path}.content", self._report)
-        if role == "system" and self._system == "system":
-            self._read.add_unless_empty(message_defaults.system(texts, self._name(message, path)), path)
-        else:
-            if isinstance(texts, tuple) and len(texts) > 1:
-                self._report.lose(f"{path}.content", "content", "instructions are one text: the parts became its lines")
-            self._read.add_unless_empty(message_defaults.developer(texts, self._name(message, path)), path)
+        name = self._name(message, path)
+        self._read.add_instructions(texts, name, path, is_system=role == self._system == "system")
         self._lose_others(message, (), path)
 
     def _read_assistant(self, message: Object, path: str) -> None:
@@ -316,10 +313,11 @@ class _Reader:
         if any(texts):
             said.append(message_defaults.assistant(texts, "commentary" if calls else "final", name))
         if refusal:
-            self._report.lose(f"{path}.refusal", "refusal", "that it is a refusal is not kept; its text is on final")
+            why = "kept as ordinary text on final, without the mark that it is a refusal"
+            self._report.lose(f"{path}.refusal", "refusal", why)
             said.append(message_defaults.assistant(refusal, "final", name))
         if not said and not calls:
-            self._report.lose(path, "message", "the message is empty, and left out")
+            self._report.lose(path, "message", "the message is empty and was omitted")
         self._read.add(*said)
         for recipient, arguments, id_ in calls:
             self._read.add_call(message_defaults.call(recipient, arguments, name), id_)
@@ -333,7 +331,7 @@ class _Reader:
             texts = [each.get("text") or each.get("summary") for each in cast("list[Any]", details) if _is_object(each)]
             found = ["".join(text for text in texts if isinstance(text, str))]
         if len(set(found)) > 1:
-            self._report.lose(path, "reasoning", f"{' and '.join(_REASONING)} differ; the first of them was taken")
+            self._report.lose(path, "reasoning", f"the fields {', '.join(_REASONING)} differ; the first was imported")
         return found[0] if found else ""
 
     def _calls_of(self, message: Object, path: str) -> list[tuple[str, str, str | None]]:
@@ -343,7 +341,7 @@ class _Reader:
             call = object_at(given, here)
             kind = call.get("type") or next((kind for kind in _CALL_KINDS if kind in call), "function")
             if kind not in _CALL_KINDS:
-                refuse(f"a call of type {kind!r} is not known", f"{here}.type")
+                refuse(f"unknown call type {kind!r}; expected function or custom", f"{here}.type")
             self._report.lose_others(call, ("id", "type", "index", kind), here, _NO_PART)
             id_ = optional_text(call, "id", here)
             calls.append((*_read_function(call.get(kind), f"{here}.{kind}", kind), id_))
@@ -372,7 +370,7 @@ def _is_object(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-CHAT: Final = Format(
+CHAT: Final = ConversationFormat(
     "chat",
     "Chat Completions: a list of messages, a request body, or an answer; writes a request body",
     read_chat,

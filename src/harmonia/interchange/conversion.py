@@ -1,31 +1,32 @@
-"""What passes between a conversation and another format: what was read, what was written, and what did not fit.
+"""The results of converting a conversation to another format or back, and what the conversion loses.
 
-1. Nothing is lost in silence: each thing that a format has no place for is one Lossy.
-2. Where `write` reports nothing, `read` gives the same conversation back. Where it reports something, the messages that
-   no Lossy names come back as they were, in their order.
-3. What is read never has sampled tokens (law 1): they come from a parser or a store that can vouch for them.
+1. Nothing is lost silently: everything that a format cannot express is one `Lossy`.
+2. If `write` reports no loss, `read` restores the same conversation. Otherwise the messages that no `Lossy` names are
+   restored unchanged and in order.
+3. A conversation that was read never has sampled tokens (law 1): only a parser or a trusted store supplies them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 
 from harmonia.json_codec import encode_json
-from harmonia.messages import Conversation
+from harmonia.messages import Conversation, call_id, is_call
+from harmonia.provenance import Trust
 
-# Message indices of calls, and the ids that the calls had where they were read.
+# The ids that calls had in the source, by message index.
 CallIds = Mapping[int, str]
 
 
 class Lossy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that did not come through. `what` is the field, `why` a sentence for people.
+    """Something that a conversion lost: `what` names the field, `why` explains it in a sentence.
 
-    `path` is a JSON path of what was read or, in an export, of the conversation; `message` is an index into the
-    conversation, where it is about one of its messages.
+    `path` is a JSON path into the input or, for an export, into the conversation. `message` is the index of the message
+    concerned, if there is one.
     """
 
     path: str
@@ -39,7 +40,7 @@ class Lossy(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A conversation that was read. `call_ids` has the ids of its calls, which messages have no place for."""
+    """A conversation that was read. `call_ids` are the ids of its calls, which messages cannot store."""
 
     conversation: Conversation
     losses: tuple[Lossy, ...] = ()
@@ -48,14 +49,14 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: a text, or a JSON value."""
+    """The result of an export: a text or a JSON value."""
 
     value: Any
     losses: tuple[Lossy, ...] = ()
 
     @property
     def text(self) -> str:
-        """The value as text; JSON stands on one line."""
+        """The value as text, JSON on one line."""
         return self.value if isinstance(self.value, str) else encode_json(self.value)
 
 
@@ -64,10 +65,10 @@ class Write(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """A way to write conversations. `read` takes the JSON value or its text; `write` gives what `read` takes.
+class ConversationFormat:
+    """A format of conversations. `read` accepts the JSON value or its text; `write` returns what `read` accepts.
 
-    `keeps_call_ids` says whether what is written has the ids that `write` is given.
+    `keeps_call_ids` says whether the output includes the ids passed to `write`.
     """
 
     name: str
@@ -75,3 +76,43 @@ class Format:
     read: Callable[[Any], Imported]
     write: Write
     keeps_call_ids: bool = False
+
+
+# ── losses that every export may have ──
+
+
+def sampled_losses(conversation: Conversation) -> Iterator[Lossy]:
+    """Sampled tokens are never exported: on the way back they could not be trusted."""
+    number = sum(1 for message in conversation if message.sampled is not None)
+    if number:
+        messages = "1 message" if number == 1 else f"{number} messages"
+        yield Lossy("$.messages", "sampled", f"the sampled tokens of {messages} are not exported")
+
+
+def origin_losses(conversation: Conversation) -> Iterator[Lossy]:
+    """Doubts about messages, for formats that cannot express them: messages come back as certain (laws 5, 7)."""
+    for index, message in enumerate(conversation):
+        origin = message.origin
+        if origin is None:
+            continue
+        if origin.forged:
+            role = message.role
+            why = f"the model forged this message; the format cannot say so, and it comes back as a real {role} message"
+        elif origin.trust is Trust.GUESSED and not is_call(message):
+            why = "the header was guessed; the format cannot say so, and the message comes back as certain"
+        else:
+            continue
+        yield Lossy(f"$.messages[{index}]", "origin", why, index)
+
+
+def call_id_losses(call_ids: CallIds | None) -> Iterator[Lossy]:
+    """Ids of calls, for formats without them. An id that would be generated again is not a loss."""
+    lost = [id_ for index, id_ in (call_ids or {}).items() if id_ != call_id(index)]
+    if lost:
+        others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        yield Lossy("$.messages", "call_id", f"the format has no call ids; lost: {lost[0]}{others}")
+
+
+def sort_losses(losses: Iterable[Lossy]) -> tuple[Lossy, ...]:
+    """Losses about the whole conversation first, then message by message."""
+    return tuple(sorted(losses, key=lambda loss: -1 if loss.message is None else loss.message))

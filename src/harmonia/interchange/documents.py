@@ -1,4 +1,4 @@
-"""Reading JSON that others wrote: lenient about what is left out, exact about where something is wrong."""
+"""Reads fields of JSON from other programs: lenient about missing fields, exact about where an error is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT_PARTS = ("text", "input_text", "output_text", "reasoning_text", "summary_t
 
 
 class Report:
-    """The losses of one import, in their order."""
+    """The losses of one import, in order."""
 
     __slots__ = ("losses",)
 
@@ -28,13 +28,13 @@ class Report:
         self.losses.append(Lossy(path, what, why))
 
     def lose_others(self, value: Object, known: Collection[str], path: str, why: str) -> None:
-        """Report the fields that are not known, if they say anything: one Lossy for all of them."""
-        others = [name for name, said in value.items() if name not in known and not _says_nothing(said)]
+        """Report unknown fields that are not empty, as one Lossy."""
+        others = [name for name, given in value.items() if name not in known and not _is_blank(given)]
         if others:
             self.lose(path, "fields", f"{', '.join(others)}: {why}")
 
 
-def _says_nothing(value: object) -> bool:
+def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str | list | dict) and not value)
 
 
@@ -43,53 +43,53 @@ def refuse(message: str, path: str) -> NoReturn:
 
 
 def value_of(given: Any) -> Any:
-    """A JSON value from its text; anything else is one already."""
+    """A JSON value, parsed if it is given as text."""
     if not isinstance(given, str | bytes):
         return given
     try:
         text = given.decode() if isinstance(given, bytes) else given
         return read_json(text.removeprefix("\ufeff"))
     except UnicodeDecodeError as error:
-        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not UTF-8: {error}") from error
+        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid UTF-8: {error}") from error
     except ValueError as error:
         character: int | None = getattr(error, "pos", None)
         raise InputError(
-            ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not JSON: {error}", Position(character=character)
+            ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid JSON: {error}", Position(character=character)
         ) from error
 
 
 def object_at(value: object, path: str) -> Object:
     if not isinstance(value, Mapping):
-        refuse(f"{_kind_of(value)} stands where an object is expected", path)
+        refuse(f"expected an object, found {_kind_of(value)}", path)
     return cast(Object, value)
 
 
 def list_at(value: object, path: str) -> list[Any]:
     if not isinstance(value, list | tuple):
-        refuse(f"{_kind_of(value)} stands where a list is expected", path)
+        refuse(f"expected a list, found {_kind_of(value)}", path)
     return list(cast("list[Any]", value))
 
 
 def text_at(value: object, path: str) -> str:
     if not isinstance(value, str):
-        refuse(f"{_kind_of(value)} stands where a text is expected", path)
+        refuse(f"expected a string, found {_kind_of(value)}", path)
     return value
 
 
 def optional_text(value: Object, name: str, path: str) -> str | None:
-    """The text of a field; None where it is missing, null or empty."""
+    """The text of a field, or None if it is missing, null or empty."""
     given = value.get(name)
     return None if given is None or given == "" else text_at(given, f"{path}.{name}")
 
 
 def required_text(value: Object, name: str, path: str) -> str:
     if value.get(name) is None:
-        refuse(f"there is no {name}", path)
+        refuse(f"the field {name} is missing", path)
     return text_at(value[name], f"{path}.{name}")
 
 
 def arguments_at(value: object, path: str) -> str:
-    """What is sent to a tool: a text as it stands; other values are written as JSON, and nothing is an empty object."""
+    """The arguments of a call: a string as it is, any other value as JSON, null as an empty object."""
     if value is None:
         return "{}"
     return value if isinstance(value, str) else json_text(value, path)
@@ -106,7 +106,7 @@ def json_text(value: object, path: str) -> str:
 
 
 def texts_at(value: object, path: str, report: Report) -> Texts:
-    """A content: null, a text, a part, or a list of parts and texts. One part alone is its text."""
+    """A content: null, a text, a part, or a list of parts and texts. A single part gives its text."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -124,20 +124,20 @@ def texts_at(value: object, path: str, report: Report) -> Texts:
 def _part_text(part: Object, path: str, report: Report) -> str:
     kind = part.get("type")
     if kind in _TEXT_PARTS or (kind is None and isinstance(part.get("text"), str)):
-        report.lose_others(part, ("type", "text"), path, "no part of a text")
+        report.lose_others(part, ("type", "text"), path, "not part of a text")
         return text_at(part.get("text"), f"{path}.text")
     if kind == "refusal":
-        report.lose(path, "refusal", "that it is a refusal is not kept; its text is")
+        report.lose(path, "refusal", "kept as ordinary text, without the mark that it is a refusal")
         return required_text(part, "refusal", path)
     described = _describe_medium(kind, part)
     if described is None:
-        refuse(f"a part of type {kind!r} is not known", path)
-    report.lose(path, str(kind), f"Harmony conversations are text: the part became the placeholder {described}")
+        refuse(f"unknown part type {kind!r}", path)
+    report.lose(path, str(kind), f"Harmony conversations are text only; replaced by the placeholder {described}")
     return described
 
 
 def _describe_medium(kind: object, part: Object) -> str | None:
-    """A placeholder for what is no text, such as `[image: https://…]`."""
+    """A placeholder for media, such as `[image: https://…]`."""
     match kind:
         case "image_url" | "input_image" | "output_image" | "image":
             given = part.get("image_url", part.get("source"))
@@ -175,7 +175,7 @@ def _kind_of(value: object) -> str:
         case int() | float():
             return "a number"
         case str():
-            return "a text"
+            return "a string"
         case list():
             return "a list"
         case _:

@@ -1,4 +1,4 @@
-"""All formats by name, and a guess which one a text is."""
+"""All conversation formats by name, and detection of the format of an input."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.interchange.chat_completions import CHAT, SystemAs
-from harmonia.interchange.conversion import Format
+from harmonia.interchange.conversion import ConversationFormat
 from harmonia.interchange.documents import Object
-from harmonia.interchange.harmony import HARMONY
-from harmonia.interchange.harmony_json import HARMONY_JSON
+from harmonia.interchange.harmony import HARMONY, HARMONY_JSON, TOKENS, looks_like_ids
 from harmonia.interchange.markdown import MARKDOWN, looks_like_markdown
 from harmonia.interchange.responses import RESPONSES
-from harmonia.interchange.tokens import TOKENS, looks_like_ids
 from harmonia.parser.arguments import read_json
 from harmonia.vocabulary import find_spellings
 
-FORMATS: Final[Mapping[str, Format]] = {
+FORMATS: Final[Mapping[str, ConversationFormat]] = {
     each.name: each for each in (HARMONY_JSON, CHAT, RESPONSES, MARKDOWN, HARMONY, TOKENS)
 }
 
@@ -30,20 +28,20 @@ _HARMONY_PARTS: Final = frozenset(("system_content", "developer_content"))
 _RESPONSES_PARTS: Final = frozenset(("input_text", "output_text", "input_image", "input_file"))
 
 
-def format_named(name: str, *, system: SystemAs = "developer") -> Format:
-    """The format of a name. `system` says what becomes of system messages of the APIs; see chat.py."""
+def format_named(name: str, *, system: SystemAs = "developer") -> ConversationFormat:
+    """The format with this name. `system` says what system messages of the APIs become; see chat_completions.py."""
     found = FORMATS.get(name)
     if found is None:
         names = ", ".join(FORMATS)
-        raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"there is no format {name!r}; there are {names}")
+        raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"unknown format {name!r}; choose one of {names}")
     if system == "developer" or found.name not in (CHAT.name, RESPONSES.name):
         return found
     read: Any = partial(cast("Any", found.read), system=system)
-    return Format(found.name, found.description, read, found.write, found.keeps_call_ids)
+    return ConversationFormat(found.name, found.description, read, found.write, found.keeps_call_ids)
 
 
 def recognise(text: str) -> str:
-    """The name of the format that a text most likely is; an InputError where it is none."""
+    """The name of the format that a text most likely has; an InputError if it has none."""
     text = text.removeprefix("\ufeff")
     if looks_like_ids(text):
         return TOKENS.name
@@ -52,14 +50,14 @@ def recognise(text: str) -> str:
         try:
             return recognise_value(read_json(text))
         except ValueError:
-            pass  # Harmony text and Markdown may begin with a bracket, too
+            pass  # Harmony text and Markdown may begin with a bracket too
     if beginning.startswith("<|"):
         return HARMONY.name
     if looks_like_markdown(text):
         return MARKDOWN.name
     if find_spellings(text):
         return HARMONY.name
-    raise _unknown("it is neither JSON nor Markdown with headings such as `## user`, and has no special token")
+    raise _unknown("not JSON, not Markdown with headings such as `## user`, and without special tokens")
 
 
 def recognise_value(value: object) -> str:
@@ -72,13 +70,13 @@ def recognise_value(value: object) -> str:
             return CHAT.name
         if isinstance(body.get("messages"), list):
             name = _recognise_list(body["messages"])
-            # A request says more than a conversation does.
+            # Only a request has tools beside its messages.
             return CHAT.name if name == HARMONY_JSON.name and "tools" in body else name
         if "input" in body or "output" in body:
             return RESPONSES.name
         if "tokens" in body or "token_ids" in body:
             return TOKENS.name
-    raise _unknown("it is JSON without messages, input, output, choices or tokens")
+    raise _unknown("JSON without messages, input, output, choices or tokens")
 
 
 def _recognise_list(items: list[Any]) -> str:
@@ -95,7 +93,7 @@ def _recognise_list(items: list[Any]) -> str:
     if kinds & _RESPONSES_PARTS or any(item.get("type") == "message" for item in objects):
         return RESPONSES.name
     if len(objects) < len(items):
-        raise _unknown("it is a list of other things than messages, items or token ids")
+        raise _unknown("a list, but not of messages, items or token ids")
     return CHAT.name
 
 
@@ -108,5 +106,5 @@ def _parts_of(item: Object) -> list[Object]:
 def _unknown(why: str) -> InputError:
     names = ", ".join(FORMATS)
     return InputError(
-        ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"the input is of no format that is known: {why}; say which of {names}"
+        ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"cannot tell the format of the input: {why}. Name one of {names}"
     )

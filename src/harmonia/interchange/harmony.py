@@ -1,22 +1,33 @@
-"""Harmony text, with special tokens spelled out: what a model reads and writes.
+"""Harmony itself: text with special tokens spelled out, token ids, and the JSON of conversations.
 
-Reading it is parsing it, tolerantly; what the parser mended is reported. Text that spells a special token is refused on
-the way out, because it would be one on the way back. What is lost is found by reading back what was written.
+Text and token ids are parsed tolerantly, and the parser's repairs are reported as losses. On export, text that spells a
+special token is refused, because it would come back as the token; token ids are never ambiguous. Losses are found by
+reading back what was written.
 
-Instructions, function tools and system messages without tools of their own come back as the contents they were made of,
-where those render as the same text. What the model reads of a schema is less than the schema: a whole number comes back
-as a number. Tools whose declarations are not what the renderer writes stay text.
+Instructions, function tools and system messages without tools are restored as the contents they were rendered from, if
+those render to the same text. A declaration says less than its schema: an integer comes back as a number. Declarations
+that the renderer would not write stay text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from harmonia.errors import InputError, Position
-from harmonia.interchange.conversion import CallIds, Exported, Format, Imported, Lossy
-from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
+from harmonia.interchange.conversion import (
+    CallIds,
+    ConversationFormat,
+    Exported,
+    Imported,
+    Lossy,
+    call_id_losses,
+    origin_losses,
+    sampled_losses,
+    sort_losses,
+)
+from harmonia.interchange.documents import Object, list_at, refuse, value_of
 from harmonia.interchange.message_defaults import differences, left_out
 from harmonia.messages import (
     ChannelConfig,
@@ -49,11 +60,14 @@ _SYSTEM: Final = re.compile(
     r"(?P<required> Channel must be included for every message\.)?"
     r"(?:\nCalls to these tools must go to the commentary channel: 'functions'\.)?)?"
 )
+_NOT_IN_IDS: Final = re.compile(r"[^\s,0-9-]")
+_ID: Final = re.compile(r"-?[0-9]{1,18}")
+_NAMES_OF_LISTS: Final = ("tokens", "token_ids")
 _COMPLETION: Final = (SPELLING_BY_ID[CHANNEL], SPELLING_BY_ID[MESSAGE])
 
 
 def read_harmony(given: str | bytes) -> Imported:
-    """A conversation from Harmony text; a completion, which begins inside a header, is the assistant's."""
+    """A conversation from Harmony text. A completion, which begins inside a header, belongs to the assistant."""
     text = given if isinstance(given, str) else given.decode(errors="replace")
     text = text.removeprefix("\ufeff")
     role = Role.ASSISTANT if text.lstrip().startswith(_COMPLETION) else None
@@ -61,7 +75,7 @@ def read_harmony(given: str | bytes) -> Imported:
 
 
 def write_harmony(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
-    """The conversation as a stored history; an InputError where a text spells a special token."""
+    """The conversation as a stored history; an InputError if a text spells a special token."""
     rendered = render(conversation, next_role=None)
     text = rendered.text
     return Exported(text, losses_of(conversation, parse(text), rendered.losses, call_ids))
@@ -77,19 +91,19 @@ def imported_from(parsed: Parsed) -> Imported:
     has_functions = any(isinstance(each, DeveloperContent) and declares_functions(each) for each in developers)
     for message in parsed:
         if message.origin is not None and message.origin.forged:
-            why = f"the model wrote a message in the name of {message.role}; it is left out"
+            why = f"the model forged a {message.role} message; it was omitted"
             losses.append(Lossy("$", "message", why))
         else:
             content = _content_of(message, has_functions=has_functions)
             if message.role in (Role.SYSTEM, Role.DEVELOPER) and _has_tools_as_text(content):
-                why = "the tools are kept as the text that the model reads; their schemas cannot be read out of it"
+                why = "the tools are kept as text: their schemas cannot be restored from these declarations"
                 losses.append(Lossy(f"$.messages[{len(messages)}]", "tools", why, len(messages)))
             messages.append(_unsampled(message, content))
     return Imported(Conversation(messages), tuple(losses))
 
 
 def _has_tools_as_text(content: _Content) -> bool:
-    """Whether declarations stand in a text."""
+    """Whether a text contains declarations of tools."""
     if isinstance(content, SystemContent) or (isinstance(content, DeveloperContent) and content.tools):
         return False
     text = content if isinstance(content, str) else content.instructions or ""
@@ -97,10 +111,10 @@ def _has_tools_as_text(content: _Content) -> bool:
 
 
 def _unsampled(message: Message, content: _Content) -> Message:
-    """The message without its tokens. What was not certain stays so: it is neither shown nor run."""
+    """The message without its tokens. A doubtful message stays doubtful: it is neither shown nor run."""
     origin = message.origin
     if origin is None or origin.trust is Trust.CERTAIN:
-        # Anybody can write tokens into a file, so a call that is read from one is not certain.
+        # Anyone can write tokens into a file, so a call read from one is not certain.
         return message.replace(content=content)
     return Message.parsed(
         message.author, content, message.channel, message.recipient, message.content_type, origin, None
@@ -108,7 +122,7 @@ def _unsampled(message: Message, content: _Content) -> Message:
 
 
 def _content_of(message: Message, *, has_functions: bool) -> _Content:
-    """What the text of a message was made of, if that would make the same text."""
+    """The content that a message was rendered from, if it renders to the same text."""
     match message.role:
         case Role.DEVELOPER:
             return _developer_content(message.text)
@@ -150,7 +164,7 @@ def _read_tools(declared: str) -> dict[str, ToolNamespace] | None:
 def _system_content(text: str, *, has_functions: bool) -> str | SystemContent:
     about = _ABOUT.search(text)
     if about is None:
-        return text  # one line alone is somebody's own text, not an identity
+        return text  # a plain text, not an identity line
     identity = text[: about.start()].rstrip("\n") or None
     found = _SYSTEM.fullmatch(text[about.start() :])
     if found is None or not (found["effort"] or found["channels"] or found["cutoff"]):
@@ -176,7 +190,7 @@ def losses_of(
         if index < len(back):
             losses += differences(index, message, back[index], "Harmony text")
         else:
-            losses.append(left_out(index, "it does not come back as a message of its own"))
+            losses.append(left_out(index, "it is not restored as a message of its own"))
     return sort_losses(losses)
 
 
@@ -184,9 +198,89 @@ def _place(at: Position) -> str:
     return str(at) or "$"
 
 
-HARMONY: Final = Format(
+HARMONY: Final = ConversationFormat(
     "harmony",
     "Harmony text with special tokens spelled out: what a model reads and writes",
     read_harmony,
     write_harmony,
+)
+
+
+# ── token ids ──
+
+
+def looks_like_ids(text: str) -> bool:
+    words = _listed(text)
+    return words is not None and any(character.isdigit() for character in words)
+
+
+def read_tokens(given: Any) -> Imported:
+    """A conversation from token ids: a list, `{"tokens": […]}`, or text with white space or commas between them."""
+    ids = _read_ids(given)
+    role = Role.ASSISTANT if ids[:1] in ([CHANNEL], [MESSAGE]) else None
+    return imported_from(parse(ids, role))
+
+
+def write_tokens(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
+    rendered = render(conversation, next_role=None)
+    return Exported(rendered.tokens, losses_of(conversation, parse(rendered.tokens), rendered.losses, call_ids))
+
+
+def _listed(text: str) -> str | None:
+    """The inside of a list of ids, whose brackets are optional; None for any other text."""
+    inner = text.strip().removeprefix("[").removesuffix("]")
+    return None if _NOT_IN_IDS.search(inner) else inner
+
+
+def _read_ids(given: Any) -> list[int]:
+    if isinstance(given, str | bytes):
+        text = given.decode(errors="replace") if isinstance(given, bytes) else given
+        listed = _listed(text)
+        if listed is not None:
+            words = listed.replace(",", " ").split()
+            if all(map(_ID.fullmatch, words)):
+                return [int(word) for word in words]
+        given = value_of(text)
+    path = "$"
+    if isinstance(given, dict):
+        value = cast(Object, given)
+        name = next((name for name in _NAMES_OF_LISTS if name in value), None)
+        if name is None:
+            refuse("expected a field `tokens` or `token_ids`", path)
+        given, path = value[name], f"$.{name}"
+    ids: list[int] = []
+    for at, each in enumerate(list_at(given, path)):
+        for id_ in cast("list[Any]", each) if isinstance(each, list) else (each,):
+            if type(id_) is not int:
+                refuse("expected a token id, an integer", f"{path}[{at}]")
+            ids.append(id_)
+    return ids
+
+
+TOKENS: Final = ConversationFormat(
+    "tokens",
+    "Token ids: a JSON list, or numbers with white space between them",
+    read_tokens,
+    write_tokens,
+)
+
+
+# ── JSON ──
+
+
+def read_harmony_json(given: Any) -> Imported:
+    """A conversation from its own JSON, which openai-harmony shares: `{"messages": […]}` or the list alone."""
+    return Imported(Conversation.from_dict(value_of(given)))
+
+
+def write_harmony_json(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
+    losses = sort_losses([*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)])
+    return Exported(conversation.to_dict(), losses)
+
+
+HARMONY_JSON: Final = ConversationFormat(
+    "harmony-json",
+    "The JSON of a conversation in Harmonia and openai-harmony; complete but for sampled tokens",
+    read_harmony_json,
+    write_harmony_json,
 )

@@ -1,4 +1,4 @@
-"""Markdown that people read, and that is read back as the same conversation.
+"""Readable Markdown that can be read back as the same conversation.
 
     ## assistant, channel `commentary`, to `functions.get_weather`, type `<|constrain|>json`
 
@@ -6,16 +6,17 @@
     {"location": "Tokyo"}
     ```
 
-A message is a heading and its content. The heading has the role and what else the header has; a value that would end
-the code it stands in is a JSON string there. The content is plain text, or fenced blocks where plain text could be read
-as something else: it has a heading, a fence, blank lines at its ends; or it is not one text. A fence is longer than any
-in its text, so a text survives whatever it says. The second word behind a fence tells what is no text:
+A message is a heading and its content. The heading has the role and the other header fields; a value that contains
+backticks or control characters is written as a JSON string. The content is plain text. It is fenced if plain text would
+be ambiguous (it contains a heading or a fence, or begins or ends with a blank line) or if there are several contents. A
+fence is longer than any fence in its text, so every text survives. The second word after a fence marks structured
+content:
 
     ```text instructions         instructions of a developer content
     ```json developer_content    the rest of it, or all of it
     ```json system_content       a system content
 
-What stands before the first heading is left out and reported.
+Text before the first heading is omitted and reported.
 """
 
 from __future__ import annotations
@@ -25,9 +26,17 @@ import re
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange.conversion import CallIds, Exported, Format, Imported
+from harmonia.interchange.conversion import (
+    CallIds,
+    ConversationFormat,
+    Exported,
+    Imported,
+    call_id_losses,
+    origin_losses,
+    sampled_losses,
+    sort_losses,
+)
 from harmonia.interchange.documents import Report
-from harmonia.interchange.losses import call_id_losses, origin_losses, sampled_losses, sort_losses
 from harmonia.json_codec import encode_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.parser.arguments import read_json
@@ -45,13 +54,13 @@ _HEADING: Final = re.compile(
 _FIELDS: Final = (("name", "name"), ("channel", "channel"), ("to", "recipient"), ("type", "content_type"))
 _PLAIN_VALUE: Final = re.compile(r"[^\s`\"\x00-\x1f\x7f](?:[^`\x00-\x1f\x7f\u0085\u2028\u2029]*[^\s`\x00-\x1f\x7f])?")
 _FENCE: Final = re.compile(r"(?P<fence>`{3,})(?P<info>[^`]*)")
-# Lines that plain text must not have: a heading of ours, and what would hide the headings behind it from people.
+# Lines that plain text must not contain: a message heading, and anything that would swallow the headings after it.
 _NOT_PLAIN: Final = re.compile(r"^(?:## | *(?:```|~~~|<))", re.MULTILINE)
 _BACKTICKS: Final = re.compile(r"`{3,}")
 
 
 def looks_like_markdown(text: str) -> bool:
-    """Whether there is a heading of a message."""
+    """Whether the text has a message heading."""
     return any(_HEADING.fullmatch(line.rstrip("\r")) for line in text.split("\n") if line.startswith("## "))
 
 
@@ -59,7 +68,7 @@ def looks_like_markdown(text: str) -> bool:
 
 
 def write_markdown(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
-    """The conversation as Markdown. Nothing of it is lost but sampled tokens and ids of calls."""
+    """The conversation as Markdown. Only sampled tokens, doubts and call ids are lost."""
     text = "\n".join(f"{_write_heading(message)}\n{_write_contents(message)}" for message in conversation)
     losses = sort_losses([*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)])
     return Exported(refuse_surrogates(text), losses)
@@ -97,7 +106,7 @@ def _write_content(content: Content) -> str:
             rest = cast("dict[str, Any]", json.loads(_write_struct(content)))
             instructions = rest.pop("instructions", None)
             if instructions is None:
-                # That there are none is said, because instructions before it would belong to it otherwise.
+                # An explicit null, because the instructions of a preceding content would be read as part of this one.
                 return _write_block(encode_json({"instructions": None, **rest}, indent=2), "json developer_content")
             block = _write_block(instructions, "text instructions")
             return f"{block}\n{_write_block(encode_json(rest, indent=2), 'json developer_content')}" if rest else block
@@ -132,10 +141,10 @@ def _is_json(text: str) -> bool:
 
 
 def read_markdown(given: str | bytes) -> Imported:
-    """What `write_markdown` wrote, perhaps edited by hand."""
+    """A conversation from the output of `write_markdown`, possibly edited by hand."""
     text = given if isinstance(given, str) else _decode(given)
     text = text.removeprefix("\ufeff")
-    # An editor that ends lines with CR LF ends all of them so; what we write has at least one line that does not.
+    # An editor that uses CR LF uses it for every line; our output has at least one line without it.
     if "\r\n" in text and text.count("\n") == text.count("\r\n"):
         text = text.replace("\r\n", "\n")
     report = Report()
@@ -149,7 +158,7 @@ def read_markdown(given: str | bytes) -> Imported:
         if heading is not None:
             messages.append(_read_message(heading, lines, start))
         elif any(line.strip() for line in lines):
-            report.lose("$", "text", "the text before the first message is left out")
+            report.lose("$", "text", "the text before the first message was omitted")
 
     for line in text.split("\n"):
         found = None
@@ -167,7 +176,7 @@ def read_markdown(given: str | bytes) -> Imported:
         character += len(line) + 1
     end_message()
     if heading is None and text.strip():
-        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, "there is no heading of a message, such as `## user`")
+        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, "no message heading found, such as `## user`")
     return Imported(Conversation(messages), tuple(report.losses))
 
 
@@ -191,7 +200,7 @@ def _read_value(written: str | None, character: int) -> str | None:
     try:
         value = read_json(written)
     except ValueError as error:
-        raise _invalid(f"{written} in the heading is no JSON string", character) from error
+        raise _invalid(f"{written} in the heading is not a valid JSON string", character) from error
     return value if isinstance(value, str) else written
 
 
@@ -233,7 +242,7 @@ def _read_plain(lines: list[str]) -> str:
 
 
 def _blocks(lines: list[str], character: int) -> list[tuple[str, str]]:
-    """The fenced blocks of a message: the words behind the fence, and the text."""
+    """The fenced blocks of a message: the words after the fence, and the text."""
     blocks: list[tuple[str, str]] = []
     fence, info, text = "", "", list[str]()
     for line in lines:
@@ -245,9 +254,9 @@ def _blocks(lines: list[str], character: int) -> list[tuple[str, str]]:
         elif opening := _FENCE.fullmatch(line):
             fence, info, text = opening["fence"], opening["info"], []
         elif line.strip():
-            raise _invalid("a message is plain text, or fenced blocks with nothing between them", character)
+            raise _invalid("the message has text outside its fenced blocks; put it into a block too", character)
     if fence:
-        raise _invalid("a fenced block of the message does not end", character)
+        raise _invalid("a fenced block of the message is not closed", character)
     return blocks
 
 
@@ -255,9 +264,9 @@ def _read_object(text: str, character: int) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        raise _invalid(f"a block of the message is not JSON: {error}", character) from error
+        raise _invalid(f"a block of the message is not valid JSON: {error}", character) from error
     if not isinstance(value, dict):
-        raise _invalid("a block of the message is no JSON object", character)
+        raise _invalid("a block of the message is not a JSON object", character)
     return cast("dict[str, Any]", value)
 
 
@@ -265,21 +274,21 @@ def _read_struct(kind: str, fields: dict[str, Any], character: int) -> Content:
     try:
         return Message.from_dict({"role": "user", "content": [{**fields, "type": kind}]}).contents[0]
     except InputError as error:
-        raise _invalid(f"a block of the message is no {kind}: {error.message}", character) from error
+        raise _invalid(f"a block of the message is not a valid {kind}: {error.message}", character) from error
 
 
 def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not UTF-8: {error}") from error
+        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid UTF-8: {error}") from error
 
 
 def _invalid(message: str, character: int) -> InputError:
     return InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, message, Position(character=character))
 
 
-MARKDOWN: Final = Format(
+MARKDOWN: Final = ConversationFormat(
     "markdown",
     "Markdown: a heading and a text for each message; reads what it writes",
     read_markdown,

@@ -1,7 +1,7 @@
-"""The messages that readers make, and how a message differs from the one that will be made of it.
+"""The default channel, recipient and content type of imported messages, and what an export loses against them.
 
-A format that has no channels and no content types says less than a message does, so its reader has to choose. The
-choices stand here, once: a writer makes the message that the reader will make, compares, and reports what differs.
+A format without channels and content types says less than a message, so its reader has to fill in defaults. They are
+defined once, here: a writer builds the message that the reader will build, compares, and reports the differences.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _FIELDS: Final = ("role", "name", "channel", "recipient", "content_type")
 
 
 def bare_name(recipient: str) -> str:
-    """A tool's name where there are no namespaces: `functions.x` is x, all others keep their namespace.
+    """A tool's name for formats without namespaces: `functions.x` becomes x; other tools keep their namespace.
 
-    A function that would then look like another tool, such as `functions.python`, keeps it too.
+    So does a function whose name would then look like another tool's, such as `functions.python`.
     """
     name = recipient.removeprefix(FUNCTIONS)
     return name if name and "." not in name and not is_builtin(name) else recipient
 
 
 def full_name(name: str) -> str:
-    """The recipient that a function's name stands for: x is `functions.x`; python and names with a dot are whole."""
+    """The recipient of a function: x becomes `functions.x`; python and names with a dot stay as they are."""
     return name if "." in name or is_builtin(name) else f"{FUNCTIONS}{name}"
 
 
 def free_form_name(name: str) -> str:
-    """The recipient of a custom tool: its own name, unless that is nobody's to call, such as `user`."""
+    """The recipient of a custom tool: its own name, unless a tool cannot have that name, such as `user`."""
     return name if is_tool_address(name) else f"{FUNCTIONS}{name}"
 
 
 def is_free_form(recipient: str) -> bool:
-    """Whether a tool takes text, not JSON: those without a namespace, such as python, are called so."""
+    """Whether a tool takes plain text instead of JSON, as tools without a namespace do, such as python."""
     return "." not in recipient
 
 
@@ -66,7 +66,7 @@ def user(content: Texts, name: str | None = None) -> Message:
 
 
 def developer(content: Texts, name: str | None = None) -> Message:
-    """Instructions. Several parts are lines of one text."""
+    """Instructions; several parts become the lines of one text."""
     text = content if isinstance(content, str) else "\n".join(content)
     return Message(Author(Role.DEVELOPER, name), DeveloperContent(text))
 
@@ -80,7 +80,7 @@ def assistant(content: Texts, channel: str, name: str | None = None) -> Message:
 
 
 def call(recipient: str, arguments: str, name: str | None = None) -> Message:
-    """A call as the models write it: functions on commentary with JSON, the built-in tools on analysis."""
+    """A call as models write it: functions on commentary with JSON, built-in tools on analysis."""
     if is_builtin(recipient):
         channel, content_type = "analysis", _CODE
     else:
@@ -89,7 +89,7 @@ def call(recipient: str, arguments: str, name: str | None = None) -> Message:
 
 
 def result(recipient: str, content: Texts) -> Message:
-    """What a tool answered, on the channel on which it was called."""
+    """The result of a tool, on the channel of its call."""
     channel = "analysis" if is_builtin(recipient) else "commentary"
     return Message(Author(Role.TOOL, recipient), content, channel, "assistant")
 
@@ -98,14 +98,14 @@ def result(recipient: str, content: Texts) -> Message:
 
 
 def is_hidden(message: Message) -> bool:
-    """Whether the assistant's text is not for the user; one that somebody wrote without a channel is."""
+    """Whether an assistant message is hidden from the user. Text without a channel that was not sampled is visible."""
     if message.channel is None and message.origin is None:
         return False
-    return not is_visible(message) and not _is_said_to_nobody(message)
+    return not is_visible(message) and not _has_odd_recipient(message)
 
 
 def texts_of(message: Message) -> Texts:
-    """The text contents as they stand, or as a tuple where there are several."""
+    """The text of a message, or a tuple of texts if it has several."""
     content = message.content
     if isinstance(content, str):
         return content
@@ -114,7 +114,7 @@ def texts_of(message: Message) -> Texts:
 
 
 def is_empty(message: Message) -> bool:
-    """Whether a message has no text at all, and no settings."""
+    """Whether a message has neither text nor settings."""
     content = message.content
     if isinstance(content, DeveloperContent):
         return content == DeveloperContent(content.instructions) and not content.instructions
@@ -125,8 +125,8 @@ def joined(content: Texts) -> str:
     return content if isinstance(content, str) else "".join(content)
 
 
-def _is_said_to_nobody(message: Message) -> bool:
-    # To a role or to everybody, on a channel that users see: it is the address that is odd, not the text.
+def _has_odd_recipient(message: Message) -> bool:
+    # Addressed to a role or to everybody on a visible channel: only the recipient is odd, the text is visible.
     recipient = message.recipient
     return recipient is not None and not is_tool_address(recipient) and is_visible(_without_address(message))
 
@@ -143,20 +143,20 @@ def _without_address(message: Message) -> Message:
 
 
 def differences(index: int, message: Message, back: Message, format_name: str) -> Iterator[Lossy]:
-    """What is lost of a message that is read back as another."""
+    """The losses of a message that will be read back as another one."""
     path = f"$.messages[{index}]"
     for name in _FIELDS:
         value, returned = getattr(message, name), getattr(back, name)
         if value != returned:
-            why = f"{format_name} has no place for {_named(name, value)}; it comes back with {_named(name, returned)}"
+            why = f"{format_name} cannot express {_named(name, value)}; it comes back with {_named(name, returned)}"
             yield Lossy(f"{path}.{name}", name, why, index)
     if message.content != back.content:
         yield from _content_differences(index, message.contents, back.contents, format_name)
 
 
 def left_out(index: int, why: str) -> Lossy:
-    """A whole message that is not written."""
-    return Lossy(f"$.messages[{index}]", "message", f"the message is left out: {why}", index)
+    """The loss of a whole message."""
+    return Lossy(f"$.messages[{index}]", "message", f"the message was omitted: {why}", index)
 
 
 def _content_differences(
@@ -167,7 +167,7 @@ def _content_differences(
         content, returned = contents[0], back[0]
         for name in type(content).__struct_fields__:
             if getattr(content, name) != getattr(returned, name):
-                why = f"{format_name} does not bring back the {name} of this {_kind(content)} as they are"
+                why = f"{format_name} does not restore the {name} of this {_kind(content)} unchanged"
                 yield Lossy(f"{path}.{name}", name, why, index)
         return
     why = f"the content is {_kinds(contents)}; in {format_name} it comes back as {_kinds(back)}"

@@ -1,15 +1,14 @@
-"""Responses items, request bodies and responses, as conversations.
+"""Responses: lists of items, request bodies and responses, to conversations and back.
 
-    message, developer or system   developer instructions; `system="system"` keeps a system message as a system text
+    message, developer or system   developer instructions; with `system="system"` a system message stays a system text
     message, user                  user
-    message, assistant             assistant, final; commentary where the phase says so
-    reasoning                      assistant, analysis: its content, or its summary where that is all there is
+    message, assistant             assistant, final; commentary if the phase says so
+    reasoning                      assistant, analysis: its content, or its summary if it has no content
     function_call, custom_tool_call, mcp_call, web_search_call, code_interpreter_call    assistant, to the tool
-    function_call_output, custom_tool_call_output, and the outputs inside of calls       tool
-    mcp_list_tools                 nothing: the tools that a conversation has are those of its request
+    function_call_output, custom_tool_call_output, and outputs inside calls              tool
+    mcp_list_tools                 nothing: the tools of a conversation are those of its request
 
-Other items are a server's own business; they are left out and reported. A reference to an item is refused, because what
-it refers to is not there.
+Items of other types are omitted and reported. A reference to an item is refused, because the item itself is missing.
 """
 
 from __future__ import annotations
@@ -18,9 +17,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from harmonia.interchange import message_defaults
-from harmonia.interchange.call_matching import ReadMessages
+from harmonia.interchange.call_matching import ExportedCalls, ImportedMessages
 from harmonia.interchange.chat_completions import SystemAs
-from harmonia.interchange.conversion import Format, Imported
+from harmonia.interchange.conversion import (
+    CallIds,
+    ConversationFormat,
+    Exported,
+    Imported,
+    Lossy,
+    sampled_losses,
+    sort_losses,
+)
 from harmonia.interchange.documents import (
     Object,
     Report,
@@ -35,21 +42,32 @@ from harmonia.interchange.documents import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.message_defaults import Texts
-from harmonia.interchange.responses_writing import NAME, PHASES, to_responses_body
-from harmonia.interchange.settings import NO_SETTINGS, Settings, place, read_settings
-from harmonia.interchange.tools import read_tools
-from harmonia.messages import Conversation
+from harmonia.interchange.message_defaults import Texts, differences, left_out
+from harmonia.interchange.settings import (
+    NO_SETTINGS,
+    Settings,
+    WrittenSettings,
+    instructions_of,
+    read_settings,
+    write_format,
+)
+from harmonia.interchange.tools import read_tools, responses_tools
+from harmonia.messages import Conversation, Json, Message, Role, is_call, is_forged
 
-_CHANNELS: Final = {phase: channel for channel, phase in PHASES.items()}
+_NAME: Final = "Responses"
+_PHASES: Final = {"commentary": "commentary", "final": "final_answer"}
+_CHANNELS: Final = {phase: channel for channel, phase in _PHASES.items()}
 _BODY: Final = ("input", "instructions", "tools", "reasoning", "text")
-_NO_PART: Final = "no part of a conversation"
-# The pages of the built-in browser, by the names of a web search's actions.
+_NO_PART: Final = "not part of a conversation"
+# The functions of the built-in browser, by the actions of a web search.
 _BROWSER: Final = {"search": "browser.search", "open_page": "browser.open", "find_in_page": "browser.find"}
 
 
+# ── reading ──
+
+
 def from_responses_items(items: Sequence[Object], *, tools: object = None, system: SystemAs = "developer") -> Imported:
-    """A conversation from items, and from the `tools` of the request, which are declared in a developer message."""
+    """A conversation from items and the `tools` of the request, which are declared in a developer message."""
     report = Report()
     settings = NO_SETTINGS if tools is None else Settings(namespaces=read_tools(tools, "$.tools", report) or None)
     reader = _Reader(system, report)
@@ -58,7 +76,7 @@ def from_responses_items(items: Sequence[Object], *, tools: object = None, syste
 
 
 def read_responses(given: Any, *, system: SystemAs = "developer") -> Imported:
-    """A conversation from a list of items, a request body, or a response; as JSON values or as their text."""
+    """A conversation from a list of items, a request body or a response, as a JSON value or its text."""
     value = value_of(given)
     report = Report()
     reader = _Reader(system, report)
@@ -67,12 +85,12 @@ def read_responses(given: Any, *, system: SystemAs = "developer") -> Imported:
         return reader.finish(NO_SETTINGS)
     body = object_at(value, "$")
     if "output" in body:
-        # A response repeats the settings of its request; they are no part of the answer.
+        # A response repeats the settings of its request; they are not part of the output.
         report.lose_others(body, ("output",), "$", _NO_PART)
         reader.read_items(body["output"], "$.output")
         return reader.finish(NO_SETTINGS)
     if "input" not in body:
-        refuse("there is neither input nor output", "$")
+        refuse("expected a field `input` or `output`", "$")
     report.lose_others(body, _BODY, "$", _NO_PART)
     reader.read_instructions(body.get("instructions"), "$.instructions")
     reader.read_items(body["input"], "$.input")
@@ -92,13 +110,10 @@ class _Reader:
     def __init__(self, system: SystemAs, report: Report) -> None:
         self._system: SystemAs = system
         self._report = report
-        self._read = ReadMessages(report)
+        self._read = ImportedMessages(report)
 
     def finish(self, settings: Settings) -> Imported:
-        messages = self._read.finish()
-        added = place(messages, settings)
-        call_ids = {index + added: id_ for index, id_ in self._read.call_ids.items()}
-        return Imported(Conversation(messages), tuple(self._report.losses), call_ids)
+        return self._read.imported(settings)
 
     def read_instructions(self, given: object, path: str) -> None:
         """The `instructions` of a request: a text, or a list of messages."""
@@ -138,35 +153,28 @@ class _Reader:
             case "mcp_list_tools":
                 pass
             case "item_reference":
-                refuse(f"the item {item.get('id')!r} is only referred to; give the item itself", path)
+                refuse(f"the item {item.get('id')!r} is only a reference; include the item itself", path)
             case None:
-                refuse("an item needs a type, or a role", path)
+                refuse("an item needs a type or a role", path)
             case _:
-                self._report.lose(
-                    path, str(kind), f"items of type {kind} have no place in a conversation; it is left out"
-                )
+                self._report.lose(path, str(kind), f"items of type {kind} cannot be imported; it was omitted")
 
     def _read_message(self, item: Object, path: str) -> None:
         role = required_text(item, "role", path)
         texts = texts_at(item.get("content"), f"{path}.content", self._report)
         match role:
-            case "system" if self._system == "system":
-                self._read.add_unless_empty(message_defaults.system(texts), path)
             case "system" | "developer":
-                if isinstance(texts, tuple) and len(texts) > 1:
-                    why = "instructions are one text: the parts became its lines"
-                    self._report.lose(f"{path}.content", "content", why)
-                self._read.add_unless_empty(message_defaults.developer(texts), path)
+                self._read.add_instructions(texts, None, path, is_system=role == self._system == "system")
             case "user":
                 self._read.add(message_defaults.user(texts))
             case "assistant":
                 phase = item.get("phase")
                 channel = _CHANNELS.get(phase) if isinstance(phase, str) else "final"
                 if channel is None:
-                    self._report.lose(f"{path}.phase", "phase", f"the phase {phase} is not known; it is read as final")
+                    self._report.lose(f"{path}.phase", "phase", f"unknown phase {phase}; read as final")
                 self._read.add_unless_empty(message_defaults.assistant(texts, channel or "final"), path)
             case _:
-                refuse(f"{role!r} is no role of {NAME}: system, developer, user, assistant", f"{path}.role")
+                refuse(f"unknown role {role!r}; expected system, developer, user or assistant", f"{path}.role")
         self._lose_others(item, ("role", "content", "phase"), path)
 
     def _read_reasoning(self, item: Object, path: str) -> None:
@@ -174,13 +182,14 @@ class _Reader:
         if texts == ():
             texts = texts_at(item.get("summary") or (), f"{path}.summary", self._report)
             if texts != ():
-                self._report.lose(path, "reasoning", "its summary stands for the reasoning, which is not there")
+                self._report.lose(path, "reasoning", "the reasoning itself is missing; its summary was imported")
         elif item.get("summary"):
-            self._report.lose(f"{path}.summary", "summary", "the reasoning itself is there, so its summary is left out")
+            self._report.lose(f"{path}.summary", "summary", "omitted, because the reasoning itself was imported")
         if item.get("encrypted_content"):
-            self._report.lose(f"{path}.encrypted_content", "encrypted_content", "only its maker can open it")
+            why = "omitted: only the server that encrypted it can read it"
+            self._report.lose(f"{path}.encrypted_content", "encrypted_content", why)
         if not any(texts):
-            self._report.lose(path, "message", "the reasoning has no text, and is left out")
+            self._report.lose(path, "message", "the reasoning has no text and was omitted")
         else:
             self._read.add(message_defaults.assistant(texts, "analysis"))
         self._lose_others(item, ("content", "summary", "encrypted_content"), path)
@@ -204,7 +213,7 @@ class _Reader:
         output, error = item.get("output"), item.get("error")
         if error:
             output = error if isinstance(error, str) else json_text(error, f"{path}.error")
-            self._report.lose(f"{path}.error", "error", "that the call failed is not kept; what it answered is")
+            self._report.lose(f"{path}.error", "error", "kept as an ordinary result, not marked as failed")
         self._read_hosted_call(item, recipient, text, output, path)
         self._lose_others(item, ("name", "server_label", "arguments", "output", "error"), path)
 
@@ -213,12 +222,12 @@ class _Reader:
         kind = str(action.pop("type", "search"))
         sources = action.pop("sources", None)
         recipient = _BROWSER.get(kind, f"browser.{kind}")
-        if kind == "open_page" and "url" in action:  # where the browser has the name `id`
+        if kind == "open_page" and "url" in action:  # the browser calls it `id`
             action = {"id": action.pop("url"), **action}
         text = json_text(action, f"{path}.action")
         output = None if not sources else json_text(sources, f"{path}.action.sources")
         if output is None:
-            self._report.lose(path, "output", "what the search found is not in the item")
+            self._report.lose(path, "output", "the item does not contain the search results")
         self._read_hosted_call(item, recipient, text, output, path)
         self._lose_others(item, ("action",), path)
 
@@ -230,13 +239,13 @@ class _Reader:
                 outputs.append(output["logs"])
             else:
                 kind = output.get("type")
-                self._report.lose(f"{path}.outputs[{at}]", str(kind), f"an output of type {kind} is no text")
+                self._report.lose(f"{path}.outputs[{at}]", str(kind), f"an output of type {kind} is not text; omitted")
         output = "".join(outputs) if outputs else None
         self._read_hosted_call(item, "python", optional_text(item, "code", path) or "", output, path)
         self._lose_others(item, ("code", "outputs"), path)
 
     def _read_hosted_call(self, item: Object, recipient: str, text: str, output: object, path: str) -> None:
-        """A call that the server made itself, with its result in the same item."""
+        """Read a call that the server made itself, with its result in the same item."""
         given = None if output is None else self._output(output, f"{path}.output")
         self._read.add_call(message_defaults.call(recipient, text), optional_text(item, "id", path), given, path)
 
@@ -249,7 +258,116 @@ class _Reader:
         self._report.lose_others(item, ("type", "id", "status", *known), path, _NO_PART)
 
 
-RESPONSES: Final = Format(
+# ── writing ──
+
+
+def to_responses_items(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
+    """The items alone. Tools and the reasoning effort are reported as lost; `to_responses_body` includes them."""
+    settings = WrittenSettings(conversation, _NAME, responses_tools, is_body=False, keeps_names=False)
+    writer = _Writer(conversation, call_ids)
+    return Exported(writer.written, writer.finish(settings))
+
+
+def to_responses_body(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
+    """A request body: `input` and, if the conversation has them, `tools`, `reasoning` and `text`."""
+    settings = WrittenSettings(conversation, _NAME, responses_tools, is_body=True, keeps_names=False)
+    writer = _Writer(conversation, call_ids)
+    body: Json = {"input": writer.written}
+    if settings.tools:
+        body["tools"] = settings.tools
+    if settings.effort is not None:
+        body["reasoning"] = {"effort": settings.effort.value}
+    if settings.response_format is not None:
+        body["text"] = {"format": {"type": "json_schema", **write_format(settings.response_format)}}
+    return Exported(body, writer.finish(settings))
+
+
+class _Writer:
+    def __init__(self, conversation: Conversation, call_ids: CallIds | None) -> None:
+        self.written: list[Json] = []
+        self._listed: list[int] = []
+        self._losses: list[Lossy] = []
+        self._calls = ExportedCalls(conversation, call_ids)
+        self._conversation = conversation
+        for index, message in enumerate(conversation):
+            self._write(index, message)
+
+    def finish(self, settings: WrittenSettings) -> tuple[Lossy, ...]:
+        others = (*settings.losses(self._listed), *self._calls.losses(), *sampled_losses(self._conversation))
+        return sort_losses((*self._losses, *others))
+
+    def _write(self, index: int, message: Message) -> None:
+        if is_forged(message):
+            self._losses.append(left_out(index, f"the model forged it as a {message.role} message"))
+            return
+        texts = message_defaults.texts_of(message)
+        match message.role:
+            case Role.SYSTEM:
+                if any(texts):
+                    self._append(index, _message("system", texts))
+            case Role.DEVELOPER:
+                instructions = instructions_of(message)
+                if instructions:
+                    self._append(index, _message("developer", instructions))
+            case Role.USER:
+                self._append(index, _message("user", texts), message_defaults.user(texts))
+            case Role.ASSISTANT:
+                self._write_assistant(index, message, texts)
+            case Role.TOOL:
+                self._write_result(index, message, texts)
+
+    def _write_assistant(self, index: int, message: Message, texts: Texts) -> None:
+        if is_call(message):
+            recipient = message.recipient or ""
+            call = _call(recipient, message.text, self._calls.id_of(index))
+            self._append(index, call, message_defaults.call(recipient, message.text))
+        elif message_defaults.is_hidden(message):
+            if not any(texts):
+                self._losses.append(left_out(index, f"{_NAME} cannot express empty reasoning"))
+                return
+            item: Json = {"type": "reasoning", "summary": [], "content": _parts("reasoning_text", texts)}
+            self._append(index, item, message_defaults.assistant(texts, "analysis"))
+        elif not any(texts):
+            self._losses.append(left_out(index, message_defaults.EMPTY))
+        else:
+            channel = "commentary" if message.channel == "commentary" else "final"
+            item = _message("assistant", texts, "output_text") | {"phase": _PHASES[channel]}
+            self._append(index, item, message_defaults.assistant(texts, channel))
+
+    def _write_result(self, index: int, message: Message, texts: Texts) -> None:
+        answered = self._calls.answered_by(index)
+        if answered is None:
+            self._losses.append(left_out(index, f"no call to {message.name} is waiting for it, so it has no call id"))
+            return
+        id_, recipient = answered
+        kind = "custom_tool_call_output" if message_defaults.is_free_form(recipient) else "function_call_output"
+        output = texts if isinstance(texts, str) else _parts("input_text", texts)
+        item: Json = {"type": kind, "call_id": id_, "output": output}
+        self._append(index, item, message_defaults.result(recipient, texts))
+
+    def _append(self, index: int, item: Json, back: Message | None = None) -> None:
+        """Append an item that will be read back as `back`. Instructions are compared when the settings are known."""
+        self._listed.append(index)
+        self.written.append(item)
+        if back is not None:
+            self._losses += differences(index, self._conversation[index], back, _NAME)
+
+
+def _message(role: str, texts: Texts, part: str = "input_text") -> Json:
+    return {"type": "message", "role": role, "content": _parts(part, texts)}
+
+
+def _parts(kind: str, texts: Texts) -> list[Json]:
+    return [{"type": kind, "text": text} for text in ((texts,) if isinstance(texts, str) else texts)]
+
+
+def _call(recipient: str, text: str, id_: str) -> Json:
+    if message_defaults.is_free_form(recipient):
+        return {"type": "custom_tool_call", "call_id": id_, "name": recipient, "input": text}
+    return {"type": "function_call", "call_id": id_, "name": message_defaults.bare_name(recipient), "arguments": text}
+
+
+RESPONSES: Final = ConversationFormat(
     "responses",
     "Responses: a list of items, a request body, or a response; writes a request body",
     read_responses,

@@ -21,7 +21,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
 from harmonia.interchange import message_defaults
-from harmonia.interchange.call_matching import ReadMessages
+from harmonia.interchange.call_matching import ImportedMessages
 from harmonia.interchange.documents import Report
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
 from harmonia.parts import call_of, is_visible
@@ -129,7 +129,7 @@ class Reading:
         self._offer = offer
         self._seals = seals
         self._approved = approved or {}
-        self._read = ReadMessages(Report())
+        self._read = ImportedMessages(Report())
         self._requests: dict[str, Message] = {}
         # Requests that the store or a seal knows, each with the call as it was sampled.
         self._vouched: dict[str, tuple[McpApprovalRequest, Entry, Message]] = {}
