@@ -212,8 +212,8 @@ def _is_lost(loss: Lossy) -> bool:
 
 
 def _sentence(loss: Lossy) -> str:
-    why = loss.why.replace("Responses has no place for", "a chat has no place for")
-    why = re.sub(r"Responses does not bring back the (\w+) of this (\w+) content as they are", _NOT_KEPT, why)
+    why = loss.why.replace("Responses cannot express", "a chat cannot express")
+    why = re.sub(r"Responses does not restore the (\w+) of this (\w+) content unchanged", _NOT_KEPT, why)
     if loss.what == "fields":
         names, _, reason = why.partition(": ")
         why = f"the {'fields' if ', ' in names else 'field'} {names} had no place: {reason}"
