@@ -41,7 +41,7 @@ MADE_LATER: dict[tuple[str, str], str] = {
     ("harmonia.grammar.llguidance_schemas", "_Reader._keep_pattern"): "one set, against one character",
     ("harmonia.grammar.llguidance_schemas", "_is_plain"): "only compiled",
     ("harmonia.openai_harmony.encoding", "_any_of"): "the spellings of special tokens",
-    ("harmonia.run.provider_check.apis", "find_apis"): "the name of a model, in what a provider says",
+    ("harmonia.run.provider_check.runner", "find_apis"): "the name of a model, in what a provider says",
     ("harmonia.run.engines.demo.tool_selection", "_mentions"): "names of tools, in a text that was cut",
     ("harmonia.run.engines.demo.tool_selection", "_is_about"): "one word, in a text that was cut",
     ("harmonia.run.engines.demo.hints", "Hints.mentions"): "one fixed text",

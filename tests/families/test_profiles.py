@@ -23,7 +23,7 @@ from harmonia.families.profiles import (
 )
 from harmonia.families.registry import ToolFormat
 from harmonia.families.templates import template_names
-from harmonia.run.families.profiles import default_profiles_file, user_profiles
+from harmonia.run.families.engine import default_profiles_file, user_profiles
 
 TAGS = Thinking("<think>", "</think>")
 OPENED = Thinking("<think>", "</think>", opened_by_prompt=True)

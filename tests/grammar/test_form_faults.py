@@ -13,8 +13,8 @@ from harmonia.grammar.demand import Syntax
 from harmonia.grammar.lark_rules import form_fault
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar, Text
-from harmonia.run.constraints import text_format as custom_inputs
-from harmonia.run.constraints.text_format import find_fault
+from harmonia.run.constraints import validation as custom_inputs
+from harmonia.run.constraints.validation import find_fault
 from harmonia.run.engines import grammar_mask as masking
 
 BROKEN: list[tuple[Syntax, str, int]] = [

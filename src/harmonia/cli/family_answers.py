@@ -67,7 +67,7 @@ def other_profile(
         raise click.UsageError("--model is empty; it takes the name of the model")
     from harmonia.families.models import profile_of
     from harmonia.families.registry import ToolFormat
-    from harmonia.run.families.profiles import user_profiles
+    from harmonia.run.families.engine import user_profiles
 
     profile = profile_of(model, user_profiles(profiles_file))
     if profile.format is ToolFormat.HARMONY:

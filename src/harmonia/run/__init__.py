@@ -1,4 +1,4 @@
-"""Running a model: engines and upstreams, tools, the turn and the loop around it."""
+"""Running a model: engines and providers, tools, and the loop around them."""
 
 from harmonia.run.agent import Agent, AgentAnswer
 from harmonia.run.engines import (
@@ -30,7 +30,7 @@ from harmonia.run.loop import Run, run, run_turn
 from harmonia.run.model_source import Model
 from harmonia.run.options import RunChanges, RunLimits, RunOptions
 from harmonia.run.prompt import compose
-from harmonia.run.providers import Upstream
+from harmonia.run.providers import Provider
 from harmonia.run.tool_calls import Answer, Approve, Approver, Decision, Edit, Refuse
 from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
 
@@ -50,6 +50,7 @@ __all__ = [
     "LogprobsGiven",
     "Model",
     "PendingCall",
+    "Provider",
     "Refuse",
     "Request",
     "Run",
@@ -68,7 +69,6 @@ __all__ = [
     "Traits",
     "TurnEvent",
     "Unmet",
-    "Upstream",
     "Usage",
     "compose",
     "convert_tools_for_harmony",

@@ -2,7 +2,7 @@
 
 engine      the prompt is tokens, and the parser reads what comes
 family      an engine whose model does not speak Harmony: the prompt is text, and the family's reader reads it
-upstream    a provider: it gets the conversation itself, and its events are those of the parser already
+provider    a provider: it gets the conversation itself, and its events are those of the parser already
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harmonia.parser import Tools
 from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request
 from harmonia.run.prompt import Prompt, build
-from harmonia.run.providers.base import Upstream
+from harmonia.run.providers.base import Provider
 from harmonia.run.sampling import Completion
 from harmonia.run.tools import ToolSet
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
     from harmonia.run.families.route import FamilyRoute
 
-Model = Engine | Upstream
+Model = Engine | Provider
 Pieces = AsyncGenerator[Chunk | Finish, None] | AsyncGenerator[Event | Finish, None]
 
 # Rendering so much text for the first time takes some milliseconds.
@@ -52,7 +52,7 @@ class Source:
         shows_guessed: bool = False,
     ) -> None:
         self._model = model
-        self._upstream = cast("Upstream", model) if hasattr(model, "respond") else None
+        self._provider = cast("Provider", model) if hasattr(model, "respond") else None
         self._route = _find_route(profile, model, tools)
         self._renderer = renderer or _SHARED_RENDERER
         self._policy = policy
@@ -67,7 +67,7 @@ class Source:
     @property
     def prefix_refusal(self) -> str | None:
         """Why the model cannot continue a prefix; None where it can."""
-        if self._upstream is not None:
+        if self._provider is not None:
             return f"{self._model.name} is a provider, and providers cannot continue a message"
         if self._route is not None:
             return "only a model that speaks Harmony can continue a message"
@@ -85,11 +85,11 @@ class Source:
 
     @property
     def _engine(self) -> Engine | None:
-        return None if self._upstream is not None or self._route is not None else cast("Engine", self._model)
+        return None if self._provider is not None or self._route is not None else cast("Engine", self._model)
 
     def is_long(self, conversation: Conversation, prefix: Message | None) -> bool:
         """Whether the prompt takes so long to make that others should not wait for it."""
-        if self._upstream is not None:
+        if self._provider is not None:
             return False
         characters = sum(len(message.text) for message in conversation)
         return characters + (0 if prefix is None else len(prefix.text)) >= _LONG_PROMPT_CHARS
@@ -98,7 +98,7 @@ class Source:
         """The next prompt. Behind the first `asked_at` messages stands what an attempt left that was given up."""
         if self._route is not None:
             return self._route.build(conversation)
-        if self._upstream is None:
+        if self._provider is None:
             return build(conversation, prefix, self._policy, self._renderer)
         # Providers refuse reasoning with nothing behind it, and take a text at the end for one to go on with.
         said = conversation if asked_at == len(conversation) else conversation[:asked_at]
@@ -106,9 +106,9 @@ class Source:
 
     def open(self, prompt: Prompt, request: Request) -> tuple[Completion, Pieces]:
         """Ask: what comes, and the completion that takes it."""
-        if self._upstream is not None:
-            completion = Completion(self.declared, is_upstream=True, one_call=self._one_call)
-            return completion, self._upstream.respond(prompt.conversation, request)
+        if self._provider is not None:
+            completion = Completion(self.declared, is_provider=True, one_call=self._one_call)
+            return completion, self._provider.respond(prompt.conversation, request)
         if self._route is not None:
             reader = self._route.reader(prompt)
             completion = Completion(

@@ -20,7 +20,7 @@ from harmonia.messages import Json, Message, ReasoningEffort, ResponseFormat
 from harmonia.parts import Guessed
 from harmonia.renderer import Renderer
 from harmonia.run.constraints.demand import GrammarUse
-from harmonia.run.constraints.text_format import find_fault
+from harmonia.run.constraints.validation import find_fault
 from harmonia.run.engines.base import Sampling, ToolChoice
 from harmonia.run.prompt import Prompt, known_effort
 from harmonia.run.tool_calls import Approver

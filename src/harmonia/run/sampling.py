@@ -39,7 +39,7 @@ _Piece = int | Sequence[int] | str
 
 
 class Completion:
-    """What the model says in one sampling. An upstream's events are those of the parser already; an engine's chunks go
+    """What the model says in one sampling. a provider's events are those of the parser already; an engine's chunks go
     through one.
 
     `given` are the tokens of a message that the prompt began, behind `<|start|>assistant`: the message goes on, and the
@@ -54,7 +54,7 @@ class Completion:
         "_guesses",
         "_has_turn_ended",
         "_is_closed",
-        "_is_upstream",
+        "_is_provider",
         "_kept",
         "_late",
         "_one_call",
@@ -74,7 +74,7 @@ class Completion:
         given: Sequence[int] = (),
         *,
         is_text: bool = False,
-        is_upstream: bool = False,
+        is_provider: bool = False,
         one_call: bool = False,
         keeps: bool = False,
         reader: Reader | None = None,
@@ -87,7 +87,7 @@ class Completion:
         self._doubted: list[int] = []
         self._read: Final[Callable[[_Piece], list[Event]]] = read
         self._guesses = GuessedAsFinal() if shows_guessed else None
-        self._kept: list[_Piece] | None = [] if keeps and not is_upstream else None
+        self._kept: list[_Piece] | None = [] if keeps and not is_provider else None
         self._late: list[ErrorCode] = []
         self._is_closed = False
         self._has_turn_ended = False
@@ -97,7 +97,7 @@ class Completion:
         self.messages: list[Message] = []
         self.hidden_because: str | None = None
         self.is_over = False
-        self._is_upstream = is_upstream
+        self._is_provider = is_provider
         self._one_call = one_call
         self._given = tuple(given)
         # The events of what the prompt began, for a run that began it itself.
@@ -170,7 +170,7 @@ class Completion:
             self.messages.append(event.message)
             # Other families and providers have no token that hands over for a call, and a model that means to make
             # another one ends the first with <|end|>. Where <|call|> ends it, the end of the turn follows.
-            is_handed = self._reader is not None or self._is_upstream or event.stop == "end"
+            is_handed = self._reader is not None or self._is_provider or event.stop == "end"
             if self._one_call and is_handed and is_tool_address(event.message.recipient):
                 self.is_over = True
         else:
@@ -190,9 +190,9 @@ class Completion:
                 self._collect(self._parser.close())
             if self._has_turn_ended:
                 return []
-        if self.is_over or self._is_upstream:
+        if self.is_over or self._is_provider:
             # The messages have ended; that the turn has, and what there is to see, is left to say.
-            self._is_upstream = False
+            self._is_provider = False
             event = TurnEnded(_stop_of(self.messages), why_hidden(self.messages))
             self.note(event)
             return [event]

@@ -23,7 +23,7 @@ from harmonia.parts import Call, call_of
 from harmonia.run.cancellation import Cancellation
 from harmonia.run.events import CallEnded, CallStarted, PendingCall
 from harmonia.run.tools import Tool, ToolResult, ToolSet, error_result, result_message, result_of
-from harmonia.run.tools.text_arguments import text_for
+from harmonia.run.tools.arguments import text_for
 
 # To a model whose calls are read from text, the usual form is what it wrote: it would repeat itself for ever.
 _NEEDS_APPROVAL: Final = (

@@ -17,7 +17,7 @@ from harmonia.grammar import Demand, TextForm, WrittenGrammar, grammar_for
 from harmonia.messages import ResponseFormat, Role
 from harmonia.run.agent import Agent
 from harmonia.run.constraints import demand as demands
-from harmonia.run.constraints import text_format as custom_inputs
+from harmonia.run.constraints import validation as custom_inputs
 from harmonia.run.constraints.validation import check_completion
 from harmonia.run.engines import Finish, Request, Sampling, Traits
 from harmonia.run.engines.http import ServerError

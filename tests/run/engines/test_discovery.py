@@ -280,9 +280,9 @@ def test_the_demo_needs_no_model() -> None:
 @pytest.mark.parametrize("name", ["responses:https://host/v1", "chat:https://host/v1"])
 def test_providers_are_opened_by_name(name: str) -> None:
     async def run() -> str:
-        upstream = await open_model(name, "openai/gpt-oss-120b", api_key="key")
-        await upstream.close()
-        return upstream.model
+        provider = await open_model(name, "openai/gpt-oss-120b", api_key="key")
+        await provider.close()
+        return provider.model
 
     assert asyncio.run(run()) == "openai/gpt-oss-120b"
 

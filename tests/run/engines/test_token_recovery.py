@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harmonia.run.engines.token_recovery import MAX_MISSING, restore_tokens
+from harmonia.run.engines.llama_cpp import MAX_MISSING, restore_tokens
 from harmonia.vocabulary import CALL, END, decode_bytes, default_vocabulary, encode
 
 # Characters of three and four bytes, most of which are several tokens.

@@ -23,7 +23,7 @@ from harmonia.run.engines import Finish
 from harmonia.run.events import CallEnded, PendingCall, SamplingEnded, SamplingGivenUp, TurnEvent
 from harmonia.run.families.engine import ProfiledEngine, with_profile
 from harmonia.run.loop import Run, run, run_turn
-from harmonia.run.providers.chat_completions import ChatUpstream
+from harmonia.run.providers.chat_completions import ChatCompletionsProvider
 from harmonia.run.tool_calls import Approve, Decision
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, final
@@ -403,15 +403,15 @@ def test_what_cannot_be_is_refused_before_anything_is_asked() -> None:
     refused(ErrorCode.ENGINE_INVALID_OPTION, ScriptedEngine(final(ANSWER)), profile="hermes")
     unfinished = [Message.user(QUESTION), Message.assistant("It is")]
     refused(ErrorCode.RUN_INVALID_OPTION, engine, profile="auto", conversation=unfinished, resume=True)
-    upstream = ChatUpstream("http://127.0.0.1:9", "qwen3")
-    refused(ErrorCode.RUN_INVALID_OPTION, upstream, profile="hermes")
+    provider = ChatCompletionsProvider("http://127.0.0.1:9", "qwen3")
+    refused(ErrorCode.RUN_INVALID_OPTION, provider, profile="hermes")
     assert engine.prompts == []
 
 
 def test_a_provider_knows_its_models_itself() -> None:
-    upstream = ChatUpstream("http://127.0.0.1:9", "qwen3")
-    assert with_profile(upstream, "auto") is upstream
-    run(upstream, QUESTION, profile="auto")
+    provider = ChatCompletionsProvider("http://127.0.0.1:9", "qwen3")
+    assert with_profile(provider, "auto") is provider
+    run(provider, QUESTION, profile="auto")
 
 
 def test_an_engine_can_carry_its_profile() -> None:

@@ -20,10 +20,9 @@ from harmonia.messages import (
     ToolNamespace,
 )
 from harmonia.run.engines import Finish, Request, Sampling
-from harmonia.run.providers import ChatUpstream, ResponsesUpstream
-from harmonia.run.providers.addresses import api_address
-from harmonia.run.providers.bodies import Body, chat_body, responses_body
-from harmonia.run.providers.names import ToolNames
+from harmonia.run.engines.urls import api_address
+from harmonia.run.providers import ChatCompletionsProvider, ResponsesProvider
+from harmonia.run.providers.bodies import Body, ToolNames, chat_body, responses_body
 from tests.support.engines.provider_streams import chat_answer
 from tests.support.servers.wire_servers import SHORT, Asked, Wire, serving
 
@@ -191,23 +190,25 @@ def test_an_address_may_be_given_in_several_forms(given: str, address: str) -> N
     assert api_address(given) == address
 
 
-@pytest.mark.parametrize("kind", [ChatUpstream, ResponsesUpstream])
-def test_a_key_goes_into_a_header_and_is_seen_nowhere_else(kind: type[ChatUpstream] | type[ResponsesUpstream]) -> None:
+@pytest.mark.parametrize("kind", [ChatCompletionsProvider, ResponsesProvider])
+def test_a_key_goes_into_a_header_and_is_seen_nowhere_else(
+    kind: type[ChatCompletionsProvider] | type[ResponsesProvider],
+) -> None:
     async def handle(asked: Asked, wire: Wire) -> None:
         assert asked.headers["authorization"] == "Bearer sk-secret"
         assert asked.headers["x-title"] == "test"
         await wire.answer(
-            200, chat_answer(content="Hi") if kind is ChatUpstream else {"output": [], "status": "completed"}
+            200, chat_answer(content="Hi") if kind is ChatCompletionsProvider else {"output": [], "status": "completed"}
         )
 
     async def run() -> Finish:
         async with serving(handle) as served:
-            upstream = kind(served.url, "m", api_key="sk-secret", headers={"x-title": "test"}, patience=SHORT)
-            assert "secret" not in repr(upstream)
-            assert (upstream.model, upstream.url) == ("m", f"{served.url}/v1")
-            events = [event async for event in upstream.respond(HI, Request())]
-            await upstream.close()
-            await upstream.close()
+            provider = kind(served.url, "m", api_key="sk-secret", headers={"x-title": "test"}, patience=SHORT)
+            assert "secret" not in repr(provider)
+            assert (provider.model, provider.url) == ("m", f"{served.url}/v1")
+            events = [event async for event in provider.respond(HI, Request())]
+            await provider.close()
+            await provider.close()
             assert isinstance(events[-1], Finish)
             return events[-1]
 

@@ -19,7 +19,7 @@ from harmonia.events import ArgumentsDelta, Event, HeaderCompleted, MessageEnded
 from harmonia.messages import Conversation, Message
 from harmonia.provenance import Trust
 from harmonia.run.engines import Finish, Patience, Request
-from harmonia.run.providers import ChatUpstream, ResponsesUpstream
+from harmonia.run.providers import ChatCompletionsProvider, ResponsesProvider
 from tests.support.engines.provider_streams import (
     ANSWER,
     STREAMS,
@@ -59,13 +59,13 @@ class Got:
         )
 
 
-def open_upstream(api: Api, url: str, **options: Any) -> ChatUpstream | ResponsesUpstream:
+def open_provider(api: Api, url: str, **options: Any) -> ChatCompletionsProvider | ResponsesProvider:
     options = {"patience": SHORT, **options}
-    return (ChatUpstream if api == "chat" else ResponsesUpstream)(url, "gpt-oss-20b", **options)
+    return (ChatCompletionsProvider if api == "chat" else ResponsesProvider)(url, "gpt-oss-20b", **options)
 
 
 def ask(api: Api, handle: Handle, **options: Any) -> Got:
-    """What an upstream gives of an answer that `handle` writes. Nothing may stay open."""
+    """What a provider gives of an answer that `handle` writes. Nothing may stay open."""
 
     async def answer(asked: Asked, wire: Wire) -> None:
         assert asked.path == ("/v1/chat/completions" if api == "chat" else "/v1/responses")
@@ -74,9 +74,9 @@ def ask(api: Api, handle: Handle, **options: Any) -> Got:
     async def run() -> Got:
         got = Got()
         async with serving(answer) as served:
-            upstream = open_upstream(api, served.url, **options)
+            provider = open_provider(api, served.url, **options)
             try:
-                async for event in upstream.respond(QUESTION, Request()):
+                async for event in provider.respond(QUESTION, Request()):
                     assert got.finish is None
                     if isinstance(event, Finish):
                         got.finish = event
@@ -84,7 +84,7 @@ def ask(api: Api, handle: Handle, **options: Any) -> Got:
                         got.events.append(event)
             except EngineError as error:
                 got.error = error
-            await upstream.close()
+            await provider.close()
         assert_order(got.events)
         return got
 
@@ -385,11 +385,11 @@ def test_text_is_given_as_it_comes(api: Api, events: list[Any]) -> None:
 
     async def run() -> None:
         async with serving(answer) as served:
-            upstream = open_upstream(api, served.url)
-            async for each in upstream.respond(QUESTION, Request()):
+            provider = open_provider(api, served.url)
+            async for each in provider.respond(QUESTION, Request()):
                 if isinstance(each, TextDelta) and each.header.is_visible:
                     seen.set()
-            await upstream.close()
+            await provider.close()
 
     asyncio.run(run())
 
@@ -500,14 +500,14 @@ def test_leaving_closes_the_connection(api: Api) -> None:
 
     async def run() -> None:
         async with serving(answer) as served:
-            upstream = open_upstream(api, served.url)
-            answering = upstream.respond(QUESTION, Request())
+            provider = open_provider(api, served.url)
+            answering = provider.respond(QUESTION, Request())
             async for each in answering:
                 if isinstance(each, TextDelta):
                     break
             await answering.aclose()
             await asyncio.wait_for(left.wait(), 30)
-            await upstream.close()
+            await provider.close()
 
     asyncio.run(run())
 

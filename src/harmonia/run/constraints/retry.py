@@ -19,8 +19,7 @@ from harmonia.messages import Message, ResponseFormat
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.run.constraints.demand import GrammarUse, demand_of, holds_for, needs_grammar, written_grammar
 from harmonia.run.constraints.held_events import HeldEvents, Holds, is_damaged
-from harmonia.run.constraints.text_format import find_fault
-from harmonia.run.constraints.validation import Verdict, check_completion, is_malformed
+from harmonia.run.constraints.validation import Verdict, check_completion, find_fault, is_malformed
 from harmonia.run.engines.base import Finish, ToolChoice
 from harmonia.run.engines.http import ServerError
 from harmonia.run.events import Unmet

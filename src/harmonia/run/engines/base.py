@@ -13,12 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
+from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import GrammarKind, WrittenGrammar
 from harmonia.messages import ReasoningEffort, ResponseFormat, ToolNamespace
+from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 # stop     the model ended the turn by a stop token
 # length   the number of tokens that was asked for, or the context, is used up
@@ -173,3 +175,19 @@ class TextEngine(Engine, Protocol):
         model's texts begin, where it has one.
         """
         ...
+
+
+# Behind the end of a grammar that leaves the stop token to the engine, it samples one of these. Which of them says
+# nothing: the turn puts back the one that belongs to the message.
+ENDS_OF_GENERATION: Final = frozenset({RETURN, CALL, END_OF_TEXT})
+
+
+def grammar_of(request: Request, kind: GrammarKind | None, engine: str) -> WrittenGrammar | None:
+    """The grammar of a request. One of another kind than the engine takes is refused: it would hold nothing."""
+    grammar = request.grammar
+    if grammar is not None and grammar.kind != kind:
+        takes = f"one of {kind}'s" if kind else "none"
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION, f"{engine} was given a grammar for {grammar.kind}; it takes {takes}"
+        )
+    return grammar

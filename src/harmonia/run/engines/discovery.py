@@ -37,17 +37,17 @@ from harmonia.run.engines.urls import redact
 from harmonia.run.engines.vllm import VllmEngine
 
 if TYPE_CHECKING:
-    from harmonia.run.providers.base import Upstream
+    from harmonia.run.providers.base import Provider
 
 # Where each engine listens unless told otherwise. `transformers serve` and vLLM share one; the server says which it is.
 USUAL_PORTS: dict[Kind, int] = {"vllm": 8000, "llama.cpp": 8080, "ollama": 11434, "lmstudio": 1234, "sglang": 30000}
 USUAL_HOST = "127.0.0.1"
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-_UPSTREAMS = ("responses", "chat")
+_PROVIDERS = ("responses", "chat")
 _NAMES = (
     *("demo", "replay:FILE", "auto", "http://…", *(f"{kind}:URL" for kind in _KINDS), "transformers:PATH"),
-    *(f"{kind}:URL" for kind in _UPSTREAMS),
+    *(f"{kind}:URL" for kind in _PROVIDERS),
 )
 
 _HOW_TO_START = (
@@ -143,22 +143,22 @@ async def open_engine(name: str, model: str | None = None, **options: Any) -> En
             )
 
 
-async def open_model(name: str, model: str | None = None, **options: Any) -> Engine | Upstream:
+async def open_model(name: str, model: str | None = None, **options: Any) -> Engine | Provider:
     """An engine or a provider by its name."""
     kind, _, url = name.partition(":")
-    if kind not in _UPSTREAMS:
+    if kind not in _PROVIDERS:
         return await open_engine(name, model, **options)
     if not url or not model:
         raise InputError(
             ErrorCode.ENGINE_INVALID_OPTION, f"{kind}:URL needs an address and a model; got {redact(name)!r}, {model!r}"
         )
     if kind == "responses":
-        from harmonia.run.providers.responses import ResponsesUpstream
+        from harmonia.run.providers.responses import ResponsesProvider
 
-        return _make(ResponsesUpstream, {"model": model, **options}, url)
-    from harmonia.run.providers.chat_completions import ChatUpstream
+        return _make(ResponsesProvider, {"model": model, **options}, url)
+    from harmonia.run.providers.chat_completions import ChatCompletionsProvider
 
-    return _make(ChatUpstream, {"model": model, **options}, url)
+    return _make(ChatCompletionsProvider, {"model": model, **options}, url)
 
 
 async def _open_kind(kind: Kind, url: str, model: str | None, options: dict[str, Any]) -> Engine:

@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -33,6 +33,7 @@ from harmonia.run.engines.urls import redact
 
 if TYPE_CHECKING:
     import httpx2
+
 
 T = TypeVar("T")
 
@@ -431,3 +432,28 @@ def _read_retry_after(value: str | None) -> float | None:
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return None
+
+
+# ── values in JSON from servers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+Fields = Mapping[str, Any]
+
+
+def fields_of(value: object) -> Fields:
+    """An object's fields."""
+    return cast(Fields, value) if isinstance(value, Mapping) else {}
+
+
+def objects_of(value: object) -> list[Fields]:
+    """The objects in a list."""
+    return [fields_of(each) for each in cast("list[Any]", value)] if isinstance(value, list) else []
+
+
+def text_of(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def count_of(value: object) -> int:
+    """A number of tokens. True is no number here, though Python thinks so."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

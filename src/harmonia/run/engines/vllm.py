@@ -19,9 +19,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.base import Chunk, Finish, Request, Traits
-from harmonia.run.engines.completion_wire import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
-from harmonia.run.engines.grammars import ENDS_OF_GENERATION, grammar_of
+from harmonia.run.engines.base import ENDS_OF_GENERATION, Chunk, Finish, Request, Traits, grammar_of
+from harmonia.run.engines.completions import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.response_reader import STOP_TOKENS, name_parameters, salt_of, sample
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary

@@ -9,27 +9,59 @@ call of its is certain (law 5), and the grammars of Harmony are not for it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families import ToolFormat
-from harmonia.families.profiles import ModelProfile, profile_named, resolve_profile
+from harmonia.families.profiles import ModelProfile, profile_named, read_profiles, resolve_profile
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request
 from harmonia.run.engines.text_route import as_text_engine
-from harmonia.run.families.profiles import user_profiles
 
 if TYPE_CHECKING:
-    from harmonia.run.providers.base import Upstream
+    from harmonia.run.providers.base import Provider
+
+
+def user_profiles(file: str | os.PathLike[str] | None = None) -> tuple[ModelProfile, ...]:
+    """The profiles of the file; without one, those of the configuration folder, if there are any.
+
+    A file that was named has to be there. What is wrong in either is `formats.invalid_profile`, with the file's name.
+    """
+    path = default_profiles_file() if file is None else Path(file)
+    if file is None and not path.exists():
+        return ()
+    try:
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise _invalid(f"the file of profiles {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _invalid(f"the file of profiles {path} is not UTF-8 at byte {error.start}") from None
+    try:
+        return read_profiles(text)
+    except InputError as error:
+        raise InputError(error.code, f"{path}: {error.message}", error.at) from None
+
+
+def default_profiles_file() -> Path:
+    """Where a user's profiles are looked for."""
+    configuration = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(configuration) / "harmonia" / "profiles.toml"
+
+
+def _invalid(message: str) -> InputError:
+    return InputError(ErrorCode.FORMATS_INVALID_PROFILE, message)
+
 
 # The profile that the model's own name leads to.
 AUTO: Final = "auto"
 
 
 def choose_profile(
-    profile: ModelProfile | str | None, model: Engine | Upstream, profiles_file: str | None = None
+    profile: ModelProfile | str | None, model: Engine | Provider, profiles_file: str | None = None
 ) -> ModelProfile | None:
     """The profile by which a model is run; None where it needs none: it speaks Harmony, or its provider knows how it
     speaks. A text is the name of a profile, the user's own among them, or `auto`. Without one, the model's own counts.
@@ -54,8 +86,8 @@ def choose_profile(
 
 
 def with_profile(
-    model: Engine | Upstream, profile: ModelProfile | str | None, profiles_file: str | None = None
-) -> Engine | Upstream:
+    model: Engine | Provider, profile: ModelProfile | str | None, profiles_file: str | None = None
+) -> Engine | Provider:
     """The model, carrying its profile where it needs one; `choose_profile` finds it."""
     chosen = choose_profile(profile, model, profiles_file)
     return model if chosen is None else ProfiledEngine(cast("Engine", model), chosen)

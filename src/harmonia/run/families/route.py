@@ -29,11 +29,11 @@ from harmonia.run.engines.text_route import as_text_engine
 from harmonia.run.families.engine import choose_profile
 from harmonia.run.prompt import Prompt
 from harmonia.run.tools import Tool, ToolSet
-from harmonia.run.tools.text_arguments import INPUT
+from harmonia.run.tools.arguments import INPUT
 from harmonia.run.tools.tool import FUNCTIONS
 
 if TYPE_CHECKING:
-    from harmonia.run.providers.base import Upstream
+    from harmonia.run.providers.base import Provider
 
 # The one argument of a tool that takes text. Models know what python's is called.
 _CODE: Final = "code"
@@ -73,7 +73,7 @@ class FamilyRoute:
         return self._engine.generate_text(written.text, request, written.stop, written.marks)
 
 
-def find_route(profile: ModelProfile | str | None, model: Engine | Upstream, tools: ToolSet) -> FamilyRoute | None:
+def find_route(profile: ModelProfile | str | None, model: Engine | Provider, tools: ToolSet) -> FamilyRoute | None:
     """The route for a model of this profile; None where there is none to take. See `choose_profile`."""
     chosen = choose_profile(profile, model)
     return None if chosen is None else FamilyRoute(chosen, as_text_engine(cast("Engine", model)), tools)

@@ -7,8 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from harmonia.errors import EngineError, ErrorCode
-from harmonia.run.engines.http import Server, ServerError
-from harmonia.run.providers.wire import Fields, fields_of, objects_of, text_of
+from harmonia.run.engines.http import Fields, Server, ServerError, fields_of, objects_of, text_of
 
 # Kinds that are asked for tokens in a way of their own; all others are asked at /v1/completions.
 KINDS: Final = ("auto", "vllm", "llama.cpp", "ollama", "lmstudio", "sglang", "openrouter", "openai")

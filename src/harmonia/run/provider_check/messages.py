@@ -20,9 +20,18 @@ from harmonia.messages import (
 )
 from harmonia.run.engines.base import Request, Sampling
 from harmonia.run.engines.response_reader import is_about_context
-from harmonia.run.provider_check.engine_activity import wait_until_idle
 from harmonia.run.provider_check.outcomes import Found
-from harmonia.run.provider_check.session import LEAK, PATHS, REQUEST, SAMPLING, Api, Heard, Session, is_throttled
+from harmonia.run.provider_check.session import (
+    LEAK,
+    PATHS,
+    REQUEST,
+    SAMPLING,
+    Api,
+    Heard,
+    Session,
+    is_throttled,
+    wait_until_idle,
+)
 from harmonia.vocabulary import SPELLING_BY_ID, encode
 
 _QUESTION: Final = "Say hello."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -13,11 +14,11 @@ from harmonia.events import ArgumentsDelta, Event, MessageEnded, TextDelta
 from harmonia.messages import Conversation, Json, Message, ReasoningEffort
 from harmonia.parts import Call, call_of, is_visible
 from harmonia.run.engines.base import Finish, Request, Sampling
-from harmonia.run.engines.http import Server, ServerError
+from harmonia.run.engines.http import Server, ServerError, objects_of
 from harmonia.run.provider_check.identity import Identity
 from harmonia.run.providers.bodies import Body, chat_body, responses_body
-from harmonia.run.providers.chat_reader import ChatReader
-from harmonia.run.providers.responses_reader import ResponsesReader
+from harmonia.run.providers.chat_completions import ChatReader
+from harmonia.run.providers.responses import ResponsesReader
 from harmonia.run.providers.round_trip import Reader, decode_line, reported_error
 
 T = TypeVar("T")
@@ -213,3 +214,36 @@ class Session:
             error = caught
         take(reader.close(is_broken=error is not None))
         return Heard(tuple(messages), None if error else reader.finish(), pieces, lines_read > 1, error)
+
+
+_RUNNING: Final = re.compile(
+    rb"(?:(?:vllm|sglang):num_(?:requests_running|running_reqs)\S*|harmonia_requests_in_flight) ([\d.e+]+)$"
+)
+_LOOKS: Final = 40
+_BETWEEN_S: Final = 0.05
+
+
+async def wait_until_idle(session: Session) -> bool | None:
+    """True as soon as it does nothing, False where it goes on for seconds, None where nobody can see it."""
+    for _ in range(_LOOKS):
+        running = await _count_running(session)
+        if not running:
+            return None if running is None else True
+        await asyncio.sleep(_BETWEEN_S)
+    return False
+
+
+async def _count_running(session: Session) -> float | None:
+    try:
+        if session.identity.kind == "llama.cpp":
+            slots = objects_of(await session.root.fetch("/slots", list[Any]))
+            return sum(bool(slot.get("is_processing")) for slot in slots) if slots else None
+        if session.identity.kind in ("vllm", "sglang", "harmonia"):
+            async with aclosing(session.root.lines("/metrics", None, "ndjson")) as reads:
+                lines = [line async for read in reads for line in read]
+            counts = [float(match[1]) for line in lines if (match := _RUNNING.match(line))]
+            own = session.identity.kind == "harmonia"  # it counts the request for its metrics, too
+            return sum(counts) - own if counts else None
+    except EngineError:
+        pass
+    return None

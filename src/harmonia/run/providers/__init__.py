@@ -1,7 +1,7 @@
 """Providers that speak messages: Harmony happens over there."""
 
-from harmonia.run.providers.base import Upstream
-from harmonia.run.providers.chat_completions import ChatUpstream
-from harmonia.run.providers.responses import ResponsesUpstream
+from harmonia.run.providers.base import Provider
+from harmonia.run.providers.chat_completions import ChatCompletionsProvider
+from harmonia.run.providers.responses import ResponsesProvider
 
-__all__ = ["ChatUpstream", "ResponsesUpstream", "Upstream"]
+__all__ = ["ChatCompletionsProvider", "Provider", "ResponsesProvider"]

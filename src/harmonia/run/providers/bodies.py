@@ -7,19 +7,66 @@ None is taken out of the body.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from harmonia.errors import ErrorCode, InputError
 from harmonia.interchange import chat_tools, responses_tools, to_chat_body, to_responses_body
 from harmonia.interchange.conversion import Lossy
-from harmonia.interchange.message_defaults import full_name
+from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.interchange.settings import write_format
 from harmonia.messages import Conversation, Json, Role
 from harmonia.parser.tools import is_tool_address
 from harmonia.run.engines.base import Request, ToolChoice
 from harmonia.run.engines.response_reader import name_parameters
-from harmonia.run.providers.names import ToolNames
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST: Final = 64
+
+
+class ToolNames:
+    """The names in one conversation with a provider: of the tools that are declared, and of others in its history."""
+
+    def __init__(self, declared: Iterable[str] = (), others: Iterable[str] = ()) -> None:
+        self.recipients = tuple(declared)
+        self._wire: dict[str, str] = {}
+        self._recipients: dict[str, str] = {}
+        listed = dict.fromkeys([*self.recipients, *others])
+        # Those that can stay as they are have the first choice.
+        for recipient in sorted(listed, key=lambda recipient: _ILLEGAL.search(bare_name(recipient)) is not None):
+            self._add(recipient)
+
+    def wire_of(self, recipient: str) -> str:
+        """What the provider calls a tool."""
+        return self._wire.get(recipient) or self._add(recipient)
+
+    def recipient_of(self, name: str) -> str:
+        """What a tool that the provider names is called here. A name that was never given to it is taken as it is."""
+        return self._recipients.get(name) or full_name(name)
+
+    def chosen(self, choice: ToolChoice) -> str | None:
+        """The provider's name of the tool that must be called; None where the choice names none."""
+        if choice in ("auto", "none", "required"):
+            return None
+        found = choice if choice in self.recipients else full_name(choice)
+        if found not in self.recipients:
+            raise InputError(
+                ErrorCode.RUN_INVALID_OPTION,
+                f"the tool choice is {choice!r}; expected auto, none, required or one of {', '.join(self.recipients)}",
+            )
+        return self.wire_of(found)
+
+    def _add(self, recipient: str) -> str:
+        name = _ILLEGAL.sub("_", bare_name(recipient))[:_LONGEST]
+        number = 2
+        while name in self._recipients:
+            name = f"{name[: _LONGEST - 4]}_{number}"
+            number += 1
+        self._wire[recipient] = name
+        self._recipients[name] = recipient
+        return name
+
 
 _CHAT_SAMPLING: Final = {
     "max_tokens": "max_tokens",
@@ -31,7 +78,6 @@ _CHAT_SAMPLING: Final = {
 }
 _RESPONSES_SAMPLING: Final = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
 _CALLS: Final = ("function_call", "custom_tool_call")
-_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 # What an export reports because it would not come back as it was. The provider gets it, or does not need it.
 _NO_LOSS_HERE: Final = ("tools", "response_formats", "reasoning_effort", "channel", "content_type", "sampled")

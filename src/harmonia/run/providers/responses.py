@@ -1,16 +1,31 @@
-"""A provider that speaks the Responses API: OpenAI's, Open Responses', and the dialects of servers in between."""
+"""The events and the answers of a Responses API to messages. No I/O.
+
+    output_item.added  (content_part.added  …delta*  …done  content_part.done)*  output_item.done      each item
+    completed | incomplete | failed | error                                                            the end
+
+Servers disagree about nearly all of this: some send no `added`, some no deltas, some number their items from -1, some
+give an item another id at its end, some send the whole answer with `completed` and nothing before. So an event is
+joined with the item that it names, or else with the one that can be meant, and what comes twice is taken once.
+
+The names of Open Responses (`response.reasoning.delta`), of vLLM (`response.reasoning_part.added`) and of the Harmony
+guide (`response.stream.delta`, `response.output_tool_call.delta`, `response.stream.error`) are read like OpenAI's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Final, Literal
+
+from harmonia.events import Event
 from harmonia.messages import Conversation
-from harmonia.run.engines.base import Request
-from harmonia.run.providers.bodies import Body, responses_body
-from harmonia.run.providers.names import ToolNames
-from harmonia.run.providers.provider import Provider
-from harmonia.run.providers.responses_reader import ResponsesReader
+from harmonia.run.engines.base import Finish, FinishReason, Request, Usage
+from harmonia.run.engines.http import Fields, count_of, fields_of, objects_of, text_of
+from harmonia.run.providers.answer import ANSWER_PARTS, Answer, call_header, channel_of, finish_of, text_header
+from harmonia.run.providers.base import HttpProvider
+from harmonia.run.providers.bodies import Body, ToolNames, responses_body
 
 
-class ResponsesUpstream(Provider):
+class ResponsesProvider(HttpProvider):
     """`POST {base_url}/responses`. Nothing is stored at the provider: it gets the whole conversation each time."""
 
     NAME = "responses"
@@ -21,3 +36,330 @@ class ResponsesUpstream(Provider):
 
     def _make_reader(self, names: ToolNames) -> ResponsesReader:
         return ResponsesReader(names)
+
+
+Kind = Literal["text", "reasoning", "call", "custom"]
+
+_KINDS: Final[dict[str, Kind]] = {
+    "message": "text",
+    "reasoning": "reasoning",
+    "function_call": "call",
+    "tool_call": "call",
+    "custom_tool_call": "custom",
+}
+_ERRORS: Final = ("error", "response.error", "response.stream.error")
+_ENDS: Final = ("completed", "incomplete", "failed", "cancelled", "done")
+# Where the last word of an event's name is one of these, its first words say what it is about.
+_TEXTS: Final[dict[str, Kind]] = {
+    "output_text": "text",
+    "refusal": "text",
+    "stream": "text",
+    "text": "text",
+    "reasoning": "reasoning",
+    "reasoning_text": "reasoning",
+    "reasoning_content": "reasoning",
+    "reasoning_summary": "reasoning",
+    "reasoning_summary_text": "reasoning",
+    "function_call_arguments": "call",
+    "output_tool_call": "call",
+    "tool_call": "call",
+    "custom_tool_call_input": "custom",
+}
+# Said by other events too, or of no use to a conversation.
+_SILENT: Final = (
+    "created", "queued", "in_progress", "content_part", "reasoning_part", "reasoning_summary_part", "keepalive", "ping"
+)  # fmt: skip
+_OUT_OF_TOKENS: Final = ("max_output_tokens", "max_tokens", "length", "max_length")
+
+
+class _Item:
+    """An item of the output, as far as it came."""
+
+    __slots__ = ("id", "is_done", "key", "kind", "name", "part", "source")
+
+    def __init__(self, key: Hashable, kind: Kind) -> None:
+        self.key = key
+        self.kind: Kind = kind
+        self.id: str | None = None
+        self.name = ""
+        self.source: str | None = None  # which of several texts of a reasoning was taken
+        self.part: object = None  # the part in which the last text stood
+        self.is_done = False
+
+
+class ResponsesReader:
+    """Reads a stream, or an answer that came in one piece, by `feed`; then `close`."""
+
+    def __init__(self, names: ToolNames) -> None:
+        self._names = names
+        self._answer = Answer()
+        self._items: list[_Item] = []
+        self._by_id: dict[str, _Item] = {}
+        self._by_index: dict[int, _Item] = {}
+        self._last: _Item | None = None
+        self._reason: FinishReason = "unknown"
+        self._usage: Usage | None = None
+        self._reasoning_tokens = 0
+        self.error: Fields | None = None
+        self._is_whole = False
+        self.is_ended = False
+
+    @property
+    def answer(self) -> Answer:
+        return self._answer
+
+    @property
+    def is_last(self) -> bool:
+        return self.is_ended
+
+    def feed(self, event: Fields) -> list[Event]:
+        """The events that follow from one event of the provider, or from an answer in one piece."""
+        kind = text_of(event.get("type"))
+        if not kind and isinstance(event.get("output"), list):
+            self._end(event, text_of(event.get("status")) or "completed")
+            return self._answer.take()
+        if kind in _ERRORS or (not kind and event.get("error")):
+            self.error = event
+            return self._answer.take()
+        words = kind.removeprefix("response.")
+        about, _, what = words.rpartition(".")
+        if words in _ENDS:
+            self._end(fields_of(event.get("response")) or event, words)
+        elif about == "output_item" and what in ("added", "done"):
+            self._take_item(fields_of(event.get("item")), event, is_done=what == "done")
+        elif about in _TEXTS and what == "delta":
+            self._add(_TEXTS[about], about, event)
+        elif about in _TEXTS and what == "done":
+            self._settle(_TEXTS[about], about, event)
+        elif not (words in _SILENT or about in _SILENT or words.endswith(".annotation.added") or _is_hosted(about)):
+            self._answer.note(f"the provider sent {kind}, which has no place in a conversation")
+        return self._answer.take()
+
+    def close(self, *, is_broken: bool = False) -> list[Event]:
+        """The events that end the answer; with `is_broken`, whatever is not whole ends without a stop."""
+        self._answer.finish(is_whole=self._is_whole and not is_broken)
+        return self._answer.take()
+
+    def finish(self) -> Finish:
+        return finish_of(self._answer, self._reason, self._usage, self._reasoning_tokens)
+
+    # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_item(self, item: Fields, event: Fields, *, is_done: bool) -> None:
+        type_ = item.get("type")
+        kind = _KINDS.get(type_) if isinstance(type_, str) else None
+        if kind is None:
+            if is_done:
+                self._answer.note(f"the provider's answer has an item {type_!r}, which was left out")
+            return
+        found = self._find(kind, event, item.get("id"), is_done=True) if is_done else None
+        if found is None:
+            found = self._open(kind, event, item.get("id"), item.get("phase"))
+        self._name(found, item.get("name"))
+        if is_done:
+            self._settle_item(found, item)
+
+    def _open(self, kind: Kind, event: Fields, id_: object, phase: object = None) -> _Item:
+        opened = _Item(len(self._items), kind)
+        self._items.append(opened)
+        if isinstance(id_, str) and id_:
+            opened.id = id_
+            self._by_id[id_] = opened
+        index = event.get("output_index")
+        if isinstance(index, int):
+            self._by_index[index] = opened
+        match kind:
+            case "text":
+                header = text_header(channel_of(phase))
+            case "reasoning":
+                header = text_header("analysis")
+            case "call" | "custom":
+                header = None
+        self._answer.open(opened.key, header, is_sure=bool(phase))
+        return opened
+
+    def _find(self, kind: Kind, event: Fields, id_: object, *, is_done: bool = False) -> _Item | None:
+        """The item that an event can mean: by its id, by its place, or the last one of its kind that is not done."""
+        by_id = self._by_id.get(id_) if isinstance(id_, str) else None
+        if by_id is not None and by_id.kind == kind:
+            return by_id
+        index = event.get("output_index")
+        by_index = self._by_index.get(index) if isinstance(index, int) else None
+        if by_index is not None and by_index.kind == kind and not by_index.is_done:
+            return by_index
+        unfinished = [item for item in self._items if item.kind == kind and not item.is_done]
+        if not unfinished:
+            return None
+        # Some servers change ids and numbers as they go. Two halves of a text are put together on that ground, but
+        # arguments are not: with an id of its own, they are of another call.
+        is_call = kind in ("call", "custom")
+        is_new = isinstance(id_, str) and unfinished[-1].id is not None and (is_call or isinstance(index, int))
+        return None if is_new and not (is_done and not is_call) else unfinished[-1]
+
+    def _name(self, item: _Item, name: object) -> None:
+        if item.kind not in ("call", "custom") or item.name or not isinstance(name, str) or not name:
+            return
+        item.name = name
+        recipient = self._names.recipient_of(name)
+        self._answer.name(item.key, call_header(recipient, is_json=item.kind == "call"))
+
+    def _settle_item(self, item: _Item, value: Fields) -> None:
+        if item.is_done:
+            return
+        for text, source in _texts_of(item.kind, value, self._answer):
+            if item.source is None or item.source == source:
+                item.source = source
+                self._answer.settle(item.key, text)
+        item.is_done = True
+        if value.get("status") not in ("incomplete", "in_progress"):
+            self._answer.close(item.key)
+
+    # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _item_of(self, kind: Kind, event: Fields) -> _Item:
+        id_ = event.get("item_id") or event.get("call_id")
+        item = self._find(kind, event, id_)
+        if item is None or not self._answer.is_open(item.key):
+            item = self._open(kind, event, id_, event.get("phase"))
+        self._name(item, event.get("name"))
+        # Calls may interleave, texts do not: where another item goes on, a text has ended, even if nobody says so.
+        if self._last is not None and self._last is not item and self._last.kind in ("text", "reasoning"):
+            self._answer.close(self._last.key)
+        self._last = item
+        return item
+
+    def _add(self, kind: Kind, about: str, event: Fields) -> None:
+        delta = event.get("delta", event.get("text", event.get("content")))
+        if inner := fields_of(delta):
+            # The guide does not say what `response.stream.delta` has; these are the forms that one can think of.
+            kind = "reasoning" if channel_of(inner.get("channel")) == "analysis" else kind
+            event = {**event, **{key: inner[key] for key in ("name", "call_id", "phase") if key in inner}}
+            delta = inner.get("text", inner.get("content", inner.get("arguments")))
+        if not isinstance(delta, str) or not delta:
+            return
+        item = self._item_of(kind, event)
+        source = _source_of(about)
+        if item.source is None:
+            item.source = source
+        elif item.source != source and kind == "reasoning":
+            self._answer.note("the provider sent the reasoning and a summary of it; the one that came first was kept")
+            return
+        part = event.get("summary_index")
+        if source == "summary" and item.part is not None and part != item.part:
+            self._answer.add(item.key, "\n\n")
+        item.part = part
+        if about == "refusal":
+            self._answer.note(_REFUSED)
+        self._answer.add(item.key, delta)
+
+    def _settle(self, kind: Kind, about: str, event: Fields) -> None:
+        """The end of a part. It counts only where no delta came: an item may have several parts."""
+        text = event.get("text", event.get("arguments", event.get("input", event.get("refusal"))))
+        if isinstance(text, str):
+            item = self._find(kind, event, event.get("item_id") or event.get("call_id"), is_done=True)
+            if item is None or item.source is None:
+                self._add(kind, about, {**event, "delta": text})
+            elif kind in ("call", "custom") and not item.is_done:
+                self._name(item, event.get("name"))
+                self._answer.settle(item.key, text)
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _end(self, response: Fields, name: str) -> None:
+        self.is_ended = True
+        usage = fields_of(response.get("usage"))
+        self._usage = _usage_of(usage) or self._usage
+        self._reasoning_tokens = count_of(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens"))
+        status = response.get("status")
+        status = status if status in _ENDS else name
+        self._take_output(objects_of(response.get("output")), is_cut=status not in ("completed", "done"))
+        if status == "failed" or response.get("error"):
+            self.error = {"error": response.get("error") or "the provider says that it failed"}
+        details = fields_of(response.get("incomplete_details")).get("reason")
+        if status == "incomplete" or details:
+            self._reason = "length" if details in _OUT_OF_TOKENS or details is None else "unknown"
+            if self._reason == "unknown":
+                self._answer.note(f"the provider broke off: {details}")
+        elif status in ("completed", "done"):
+            self._reason = "stop"
+            self._is_whole = True
+        else:
+            self._answer.note(f"the provider says that the answer is {status}")
+
+    def _take_output(self, output: list[Fields], *, is_cut: bool) -> None:
+        """The whole output, as the last event repeats it: whatever did not come before is taken now.
+
+        Ids may have changed on the way, so the first text of it is the first text that came, and so on.
+        """
+        for kind in ("reasoning", "text", "call", "custom"):
+            came = [item for item in self._items if item.kind == kind]
+            repeated = [value for value in output if _KINDS.get(str(value.get("type"))) == kind]
+            for item, value in zip(came, repeated, strict=False):
+                self._name(item, value.get("name"))
+                self._settle_item(item, value)
+        seen = {kind: sum(item.kind == kind for item in self._items) for kind in _KINDS.values()}
+        for value in output:
+            kind = _KINDS.get(str(value.get("type")))
+            if kind is not None and seen[kind] > 0:
+                seen[kind] -= 1
+            else:
+                # What is cut off, and does not say of itself that it is whole, may be the piece that was cut.
+                status = value.get("status") or ("incomplete" if is_cut and value is output[-1] else "completed")
+                self._take_item({**value, "status": status}, {}, is_done=True)
+
+
+_REFUSED: Final = "the provider marks the text as a refusal"
+
+
+def _is_hosted(about: str) -> bool:
+    """Whether an event is about a tool that the provider runs. Its item is reported, so its steps need not be."""
+    return "_call" in about or about.startswith("mcp_")
+
+
+def _source_of(about: str) -> str:
+    return "summary" if about.startswith("reasoning_summary") else "content"
+
+
+def _texts_of(kind: Kind, item: Fields, answer: Answer) -> list[tuple[str, str]]:
+    """The text of an item, and where it stood. A reasoning may have its own words, or a summary, or both."""
+    match kind:
+        case "call":
+            return [(text_of(item.get("arguments")), "content")]
+        case "custom":
+            return [(text_of(item.get("input")), "content")]
+        case "text":
+            return [(_join_parts(kind, item.get("content"), answer), "content")]
+        case "reasoning":
+            summary = "\n\n".join(filter(None, (text_of(part.get("text")) for part in objects_of(item.get("summary")))))
+            texts = [(_join_parts(kind, item.get("content"), answer), "content"), (summary, "summary")]
+            texts = [(text, source) for text, source in texts if text]
+            if not texts and item.get("encrypted_content"):
+                answer.note("the provider sent encrypted reasoning, which nobody can read here; it was left out")
+            return texts
+
+
+def _join_parts(kind: Kind, content: object, answer: Answer) -> str:
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for part in objects_of(content):
+        type_ = part.get("type")
+        if type_ == "refusal":
+            answer.note(_REFUSED)
+        elif kind == "text" and type_ not in ANSWER_PARTS:
+            answer.note(f"the provider's answer has a part {type_!r}, which was left out")
+            continue
+        text = part.get("text", part.get("refusal"))
+        if isinstance(text, str):
+            texts.append(text)
+    return "".join(texts)
+
+
+def _usage_of(usage: Fields) -> Usage | None:
+    if not usage:
+        return None
+    return Usage(
+        count_of(usage.get("input_tokens")),
+        count_of(usage.get("output_tokens")),
+        count_of(fields_of(usage.get("input_tokens_details")).get("cached_tokens")),
+    )

@@ -16,10 +16,9 @@ from harmonia.errors import EngineError, ErrorCode
 from harmonia.events import Event
 from harmonia.messages import Json
 from harmonia.run.engines.base import Finish
-from harmonia.run.engines.http import Server, ServerError, excerpt, words_of
+from harmonia.run.engines.http import Fields, Server, ServerError, excerpt, words_of
 from harmonia.run.engines.response_reader import is_about_context
 from harmonia.run.providers.answer import Answer
-from harmonia.run.providers.wire import Fields
 
 _DONE = b"[DONE]"
 

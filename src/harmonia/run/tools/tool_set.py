@@ -30,12 +30,11 @@ from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import Tools
 from harmonia.parser.arguments import json_fault
 from harmonia.parts import Call, split_name
-from harmonia.run.tools.arguments import Validate, compile_schema
+from harmonia.run.tools.arguments import Validate, compile_schema, text_for
 from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, describe_error, result_of
 from harmonia.run.tools.schema_errors import list_names, nearest, shorten
-from harmonia.run.tools.text_arguments import text_for
 from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolResult
 
 ToolLike = Tool | ToolNamespace | ToolDescription | Json | Callable[..., Any]

@@ -28,7 +28,7 @@ from harmonia.provenance import Trust
 from harmonia.run.engines.base import TokenLogprob, Usage
 from harmonia.run.events import CallStarted, RunEnded, SamplingEnded, TurnEvent
 from harmonia.run.tools import ToolSet
-from harmonia.run.tools.text_arguments import unwrap_input
+from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.chat_completions.stops import Place, Stops
 from harmonia.serve.chat_completions.tools import CallKind, Offer
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words

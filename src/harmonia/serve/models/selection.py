@@ -19,16 +19,15 @@ from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
 from harmonia.run.engines.discovery import USUAL_HOST, USUAL_PORTS, discover, open_model
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.probes import QUICK, Kind, Seen, is_gpt_oss, probe
-from harmonia.run.engines.urls import redact
+from harmonia.run.engines.urls import api_address, redact
 from harmonia.run.families.engine import ProfiledEngine, with_profile
 from harmonia.run.model_source import Model
-from harmonia.run.providers.addresses import api_address
 from harmonia.serve.config.settings import Settings
 
 OWNER: Final = "harmonia"  # who owns the models that a Harmonia lists
 
 _KINDS: Final[tuple[str, ...]] = get_args(Kind)
-_UPSTREAMS: Final = ("responses", "chat")
+_PROVIDERS: Final = ("responses", "chat")
 _KEYLESS: Final = ("demo", "replay", "transformers")  # they run here, and no key is for them
 _ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 
@@ -143,14 +142,14 @@ def _read_name(engine: str) -> tuple[str, str | None]:
         # The same place where `open_engine` looks.
         port = next((port for known, port in USUAL_PORTS.items() if known == kind), None)
         return kind, rest or (f"http://{USUAL_HOST}:{port}" if port is not None else None)
-    if kind in _UPSTREAMS:
+    if kind in _PROVIDERS:
         return kind, rest or None
     return kind, None
 
 
 async def _reach(kind: str, url: str, settings: Settings, patience: Patience) -> Seen | None:
     """Who answers there; None where it does not say who it is. Raises where nobody does."""
-    if kind in _UPSTREAMS:
+    if kind in _PROVIDERS:
         # A provider may have no list of models, and may want a key for it. That it answers is enough.
         server = Server(api_address(url), api_key=settings.engine_api_key, patience=patience)
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from harmonia.messages import Json, Message
 from harmonia.parts import Call
-from harmonia.run.tools.text_arguments import unwrap_input
+from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.responses.tools import OfferedTool
 from harmonia.serve.security.identity import new_id
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import TextForm
-from harmonia.run.constraints.text_format import find_fault
+from harmonia.run.constraints.validation import find_fault
 from harmonia.serve.config.settings import Limits
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.tools.mcp.pins import Change, Definition, Pins
-from harmonia.run.tools.mcp.sanitized_text import readable, readable_line, readable_schema
+from harmonia.run.tools.mcp.results import readable, readable_line, readable_schema
 
 json_values = st.recursive(
     st.none()

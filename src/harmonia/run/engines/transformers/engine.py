@@ -30,9 +30,18 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
-from harmonia.run.engines.base import Chunk, Finish, FinishReason, Request, Sampling, TokenLogprob, Traits, Usage
+from harmonia.run.engines.base import (
+    Chunk,
+    Finish,
+    FinishReason,
+    Request,
+    Sampling,
+    TokenLogprob,
+    Traits,
+    Usage,
+    grammar_of,
+)
 from harmonia.run.engines.grammar_mask import Matcher, is_installed
-from harmonia.run.engines.grammars import grammar_of
 from harmonia.run.engines.transformers.sampler import TorchSampler, check_sampling
 from harmonia.run.engines.transformers.thread_queue import Channel, Stopped
 from harmonia.run.engines.transformers.vocabulary import OwnVocabulary, SampledText

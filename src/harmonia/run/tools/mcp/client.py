@@ -34,8 +34,7 @@ from harmonia.run.tools.mcp.configuration import (
 )
 from harmonia.run.tools.mcp.connection import Connection, SessionExpired, require_mcp
 from harmonia.run.tools.mcp.pins import POLICIES, Change, Consent, Definition, Pins, Policy
-from harmonia.run.tools.mcp.results import text_of
-from harmonia.run.tools.mcp.sanitized_text import readable, readable_line, readable_schema
+from harmonia.run.tools.mcp.results import readable, readable_line, readable_schema, text_of
 from harmonia.run.tools.tool import Tool
 
 if TYPE_CHECKING:

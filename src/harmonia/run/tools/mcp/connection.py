@@ -14,19 +14,73 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.run.tools.mcp.configuration import HttpServer, McpServer, StdioServer, environment_for
-from harmonia.run.tools.mcp.sanitized_text import readable
-from harmonia.run.tools.mcp.stderr_tail import Complaints
+from harmonia.run.tools.mcp.results import readable
 
 if TYPE_CHECKING:
     import httpx2
     from mcp import Client, Tool
     from mcp.types import CallToolResult
+
+
+LIMIT_BYTES: Final = 16_384
+_READ_BYTES: Final = 65_536
+
+
+class Complaints:
+    """A pipe whose one end is `file`, for the server. The running event loop reads the other end."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._reading, writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self.file: TextIO = os.fdopen(writing, "w")
+        try:
+            self._loop.add_reader(self._reading, self._read)
+        except NotImplementedError:
+            # The default loop of Windows reads no pipes this way. A pipe that nobody empties would block the server.
+            self.file.close()
+            self.file = open(os.devnull, "w")  # noqa: SIM115 - closed in `close`
+
+    @property
+    def text(self) -> str:
+        """The last of what was written."""
+        # What a dying server wrote may be in the pipe still.
+        while self._read():
+            pass
+        return readable(self._kept.decode(errors="replace")).strip()
+
+    def close(self) -> None:
+        """Closes both ends; what was read stays."""
+        if self._reading < 0:
+            return
+        while self._read():
+            pass
+        with suppress(NotImplementedError):
+            self._loop.remove_reader(self._reading)
+        os.close(self._reading)
+        self._reading = -1
+        self.file.close()
+
+    def _read(self) -> bool:
+        """Takes what is there, once; whether there was anything."""
+        if self._reading < 0:
+            return False
+        try:
+            data = os.read(self._reading, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._kept += data
+        del self._kept[:-LIMIT_BYTES]
+        return bool(data)
+
 
 T = TypeVar("T")
 

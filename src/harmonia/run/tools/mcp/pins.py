@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
-from harmonia.run.tools.mcp.sanitized_text import readable, readable_line
+from harmonia.run.tools.mcp.results import readable, readable_line
 
 # ask          a new tool needs consent, like a changed one
 # trust_first  a new tool is pinned as it is first seen; a changed one needs consent

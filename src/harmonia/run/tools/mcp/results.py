@@ -7,12 +7,52 @@ and is left out where the text says the same: servers send it twice, once for pr
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, assert_never, cast
-
-from harmonia.run.tools.mcp.sanitized_text import readable_line
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
+
+
+# Joiners, and the two selectors that choose between an emoji and its outline: ordinary writing needs them.
+_KEPT: Final = frozenset("\n\t\u200c\u200d\ufe0e\ufe0f")
+# Controls, formats, surrogates, and the two separators that some programs read as line breaks.
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+_SELECTORS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+# The keys of a JSON Schema that hold prose.
+_PROSE: Final = frozenset(("description", "title", "$comment"))
+
+
+def readable(text: str) -> str:
+    """The text with what would not be seen spelled out."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_spell, text.replace("\r\n", "\n")))
+
+
+def readable_line(text: str) -> str:
+    """The same on one line."""
+    return " ".join(readable(text).split())
+
+
+def readable_schema(schema: Any) -> Any:
+    """A JSON Schema with its prose made readable. Names, patterns and literals stay as they are: calls need them."""
+    if isinstance(schema, list):
+        return [readable_schema(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: readable(value) if key in _PROSE and isinstance(value, str) else readable_schema(value)
+        for key, value in cast("dict[str, Any]", schema).items()
+    }
+
+
+def _spell(character: str) -> str:
+    if character in _KEPT:
+        return character
+    code = ord(character)
+    is_unseen = unicodedata.category(character) in _UNSEEN or any(code in selectors for selectors in _SELECTORS)
+    return f"⟨U+{code:04X}⟩" if is_unseen else character
 
 
 def text_of(result: CallToolResult) -> str:
