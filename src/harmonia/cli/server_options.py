@@ -1,222 +1,169 @@
-"""The flags that `serve` and `doctor` share: one for each common setting. Those that are not given leave the setting to
-the environment and the file."""
+"""The flags of `serve` and `doctor`: one for each common setting, with type and default from the setting itself.
+
+A flag that is not given leaves its setting to the environment and the file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import click
 import msgspec
+from msgspec import inspect
 
 from harmonia.cli.option_groups import GroupedOption
-from harmonia.parts import Guessed
-from harmonia.run.constraints.demand import GrammarUse
-from harmonia.serve.config.settings import DEFAULT_PORT, Analysis, Calls, Limits
+from harmonia.serve.config.setting_types import FILES
+from harmonia.serve.config.setting_types import SETTINGS as _SETTINGS
+from harmonia.serve.config.settings import Limits
 from harmonia.serve.config.sources import CONFIG_VARIABLE, Flag, Loaded, load_settings
-from harmonia.serve.security.identity import Dialect
 
-_LISTENING: Final = "Where it listens, and for whom"
-_MODEL: Final = "The model"
-_ANSWERS: Final = "Answers"
-_KEPT: Final = "What is kept, and tools"
 SETTINGS: Final = "Settings and logs"
 
-_file = partial(click.Path, dir_okay=False)
-
-
-def _option(group: str, *names: str, **settings: Any) -> Callable[[Any], Any]:
-    return click.option(*names, cls=GroupedOption, group=group, **settings)
-
-
-_OPTIONS: Final = (
-    _option(_LISTENING, "--host", metavar="ADDRESS", help="The address.  [default: 127.0.0.1, this machine only]"),
-    _option(
-        _LISTENING,
-        "--port",
-        type=click.IntRange(0, 65535),
-        metavar="NUMBER",
-        help=f"The port; 0 takes any that is free.  [default: {DEFAULT_PORT}]",
-    ),
-    _option(
-        _LISTENING,
-        "--api-key-file",
-        type=_file(),
-        metavar="FILE",
-        help="Who may use it: a file that `harmonia keys` writes. Without one, everybody who reaches it.",
-    ),
-    _option(
-        _LISTENING,
-        "--insecure/--secure",
-        "insecure",
-        default=None,
-        help="Listen where other machines reach it, though there are no API keys.  [default: secure]",
-    ),
-    _option(
-        _LISTENING,
-        "--allow-host",
-        "hosts",
-        multiple=True,
-        metavar="NAME",
-        help="A further name under which clients reach it, such as that of a proxy in front. Repeatable.",
-    ),
-    _option(
-        _LISTENING,
-        "--allow-origin",
-        "origins",
-        multiple=True,
-        metavar="URL",
-        help="Web pages that may use it, such as https://chat.example.org. Repeatable.",
-    ),
-    _option(
-        _LISTENING,
-        "--page/--no-page",
-        "page",
-        default=None,
-        help="Serve the page, chat and inspector, at its address.  [default: page]",
-    ),
-    _option(
-        _MODEL,
-        "-m",
-        "--engine",
-        metavar="NAME",
-        help="Who answers: auto, demo, a URL, vllm:URL, llama.cpp:URL, ollama:URL, transformers:PATH, replay:FILE, "
-        "responses:URL, chat:URL, …; auto looks on this machine, and takes demo where it finds none.  [default: auto]",
-    ),
-    _option(_MODEL, "--model", metavar="NAME", help="The model, where the engine has several."),
-    _option(
-        _MODEL,
-        "--alias",
-        "aliases",
-        multiple=True,
-        metavar="NAME",
-        help="A further name under which clients may ask for it. Repeatable.",
-    ),
-    _option(
-        _MODEL,
-        "--profile",
-        metavar="NAME|auto",
-        help="How the model writes, where it is no gpt-oss: a profile, or auto for the one that fits its name.",
-    ),
-    _option(
-        _MODEL,
-        "--profiles",
-        metavar="FILE",
-        help="Your own profiles, in TOML; without it those of ~/.config/harmonia/profiles.toml.",
-    ),
-    _option(
-        _MODEL,
-        "-o",
-        "--option",
-        "engine_options",
-        type=(str, str),
-        multiple=True,
-        metavar="NAME VALUE",
-        help="A setting of the engine, such as context_tokens 16384. Repeatable. Its key: HARMONIA_ENGINE_API_KEY.",
-    ),
-    _option(
-        _ANSWERS,
-        "--analysis",
-        type=click.Choice(get_args(Analysis)),
-        help="Reasoning: sealed, so that clients can send it back but not read it; or shown.  [default: hidden]",
-    ),
-    _option(
-        _ANSWERS,
-        "--guessed",
-        type=click.Choice(get_args(Guessed)),
-        help="Text that a damaged answer leaves without a known channel, such as bare JSON: hidden, or shown as the "
-        "answer.  [default: hidden]",
-    ),
-    _option(
-        _ANSWERS,
-        "--calls",
-        type=click.Choice(get_args(Calls)),
-        help="Which tool calls are handed out and run: those that token ids confirm; or also those that were read from "
-        "text.  [default: certain]",
-    ),
-    _option(
-        _ANSWERS,
-        "--grammar",
-        type=click.Choice(get_args(GrammarUse)),
-        help="When an engine that takes a grammar is held to one: where a request demands something, always, or never."
-        "  [default: demanded]",
-    ),
-    _option(
-        _ANSWERS,
-        "--retry-malformed/--no-retry-malformed",
-        "retry_malformed",
-        default=None,
-        help="Sample once more what is so damaged that nothing can be shown or run.  [default: retry-malformed]",
-    ),
-    _option(
-        _ANSWERS,
-        "--dialect",
-        type=click.Choice(get_args(Dialect)),
-        help="How responses and events are written, where the request does not say.  [default: openai]",
-    ),
-    _option(
-        _ANSWERS,
-        "--limit",
-        "limits",
-        type=(str, str),
-        multiple=True,
-        metavar="NAME VALUE",
-        help=f"What one request may use: {', '.join(Limits.__struct_fields__)}. Repeatable.",
-    ),
-    _option(
-        _KEPT,
-        "--store",
-        metavar="URL",
-        help="Where responses are kept: sqlite:///PATH.  [default: a file in the user's state folder]",
-    ),
-    _option(
-        _KEPT,
-        "--seal-key-file",
-        type=_file(),
-        metavar="FILE",
-        help="The keys that seal reasoning; made if it is not there.  [default: in the user's state folder]",
-    ),
-    _option(_KEPT, "--mcp", type=_file(), metavar="FILE", help="MCP servers whose tools run here: JSON, mcpServers."),
-    _option(
-        _KEPT,
-        "--allow-client-mcp/--no-client-mcp",
-        "allow_client_mcp",
-        default=None,
-        help="Connect to MCP servers that clients name.  [default: no-client-mcp]",
-    ),
-    _option(
-        SETTINGS,
-        "--config",
-        type=_file(),
-        metavar="FILE",
-        help=f"A file of settings, TOML.  [env var: {CONFIG_VARIABLE}]",
-    ),
-    _option(SETTINGS, "--log-format", type=click.Choice(["text", "json"]), help="[default: text]"),
-    _option(
-        SETTINGS,
-        "--log-content/--no-log-content",
-        "log_content",
-        default=None,
-        help="Log what is asked and answered, too.  [default: no-log-content]",
-    ),
-)
+# By heading and setting: the flag, the metavar (none for choices and switches), and the help.
+_FLAGS: Final[dict[str, dict[str, tuple[str, str | None, str]]]] = {
+    "Listening": {
+        "host": ("--host", "ADDRESS", "Address to listen on; the default is reachable from this machine only."),
+        "port": ("--port", "NUMBER", "Port to listen on; 0 takes any free port."),
+        "api_key_file": (
+            "--api-key-file",
+            "FILE",
+            "API keys: a file that `harmonia keys` writes. Without it, everyone who reaches the server may use it.",
+        ),
+        "insecure": (
+            "--insecure/--secure",
+            None,
+            "Listen on an address that other machines reach, without API keys.",
+        ),
+        "hosts": (
+            "--allow-host",
+            "NAME",
+            "Another name under which clients reach the server, such as that of a proxy. Repeatable.",
+        ),
+        "origins": (
+            "--allow-origin",
+            "URL",
+            "Origin of web pages that may call the server, such as https://chat.example.org. Repeatable.",
+        ),
+        "page": ("--page/--no-page", None, "Serve the page with chat and inspector."),
+    },
+    "Model": {
+        "engine": (
+            "--engine",
+            "NAME",
+            "Engine or provider: auto, demo, a URL, vllm:URL, llama.cpp:URL, ollama:URL, transformers:PATH, "
+            "replay:FILE, responses:URL, chat:URL, …; auto looks for an engine on this machine, then uses demo.",
+        ),
+        "model": ("--model", "NAME", "Model, if the engine has several."),
+        "aliases": ("--alias", "NAME", "Another name that clients may request the model by. Repeatable."),
+        "profile": (
+            "--profile",
+            "NAME|auto",
+            "Format of a model that is not a gpt-oss: a profile, or auto to choose by the model's name.",
+        ),
+        "profiles": (
+            "--profiles",
+            "FILE",
+            "Your own profiles, in TOML; by default ~/.config/harmonia/profiles.toml.",
+        ),
+        "engine_options": (
+            "--option",
+            "NAME VALUE",
+            "Option of the engine, such as context_tokens 16384. Repeatable. For its API key, set "
+            "HARMONIA_ENGINE_API_KEY.",
+        ),
+    },
+    "Answers": {
+        "analysis": (
+            "--analysis",
+            None,
+            "Seal reasoning, so that clients can send it back but not read it, or show it.",
+        ),
+        "guessed": (
+            "--guessed",
+            None,
+            "Hide text of a damaged answer that has no known channel, such as bare JSON, or show it as the answer.",
+        ),
+        "calls": (
+            "--calls",
+            None,
+            "Return and run only tool calls that token ids confirm, or also those that were read from text.",
+        ),
+        "grammar": (
+            "--grammar",
+            None,
+            "Constrain an engine that supports grammars: if a request demands something, always, or never.",
+        ),
+        "retry_malformed": (
+            "--retry-malformed/--no-retry-malformed",
+            None,
+            "Sample once more if an answer is so damaged that nothing can be shown or run.",
+        ),
+        "dialect": ("--dialect", None, "Dialect of responses and events if the request does not choose one."),
+        "limits": (
+            "--limit",
+            "NAME VALUE",
+            f"Limit of a request: {', '.join(Limits.__struct_fields__)}. Repeatable.",
+        ),
+    },
+    "Storage and tools": {
+        "store": ("--store", "URL", "Where to store responses: sqlite:///PATH; by default in the user's state folder."),
+        "seal_key_file": (
+            "--seal-key-file",
+            "FILE",
+            "Keys that seal reasoning; created if missing; by default in the user's state folder.",
+        ),
+        "mcp": ("--mcp", "FILE", "MCP servers whose tools run here: JSON with mcpServers."),
+        "allow_client_mcp": ("--allow-client-mcp/--no-client-mcp", None, "Connect to MCP servers that clients name."),
+    },
+    SETTINGS: {
+        "config": ("--config", "FILE", f"Settings file, in TOML.  [env var: {CONFIG_VARIABLE}]"),
+        "log_format": ("--log-format", None, "Format of the log."),
+        "log_content": ("--log-content/--no-log-content", None, "Also log requests and answers."),
+    },
+}
+_SHORT: Final = {"engine": "-m", "engine_options": "-o"}
+_PAIRS: Final = ("engine_options", "limits")
 
 
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags of a server, for a verb that takes them all."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
+    """Add the flags of a server to a verb."""
+    for group, flags in reversed(_FLAGS.items()):
+        for name, (flag, metavar, about) in reversed(flags.items()):
+            names = [each for each in (_SHORT.get(name), flag, name) if each is not None]
+            options = {"metavar": metavar, **_type_of(name), "help": about + _default_of(name, flag)}
+            function = click.option(*names, cls=GroupedOption, group=group, **options)(function)
     return function
 
 
+def _type_of(name: str) -> dict[str, Any]:
+    if name in _PAIRS:
+        return {"type": (str, str), "multiple": True}
+    if name == "config" or name in FILES:
+        return {"type": click.Path(dir_okay=False)}
+    match _SETTINGS[name].type:
+        case inspect.LiteralType(values=values):
+            return {"type": click.Choice([str(each) for each in values])}
+        case inspect.IntType(ge=low, le=high):
+            return {"type": click.IntRange(low, high)}
+        case inspect.BoolType():
+            return {"default": None}
+        case inspect.VarTupleType():
+            return {"multiple": True}
+        case _:
+            return {}
+
+
+def _default_of(name: str, flag: str) -> str:
+    default = _SETTINGS[name].default if name in _SETTINGS else None
+    if isinstance(default, bool):
+        default = flag.split("/")[not default].lstrip("-")
+    return f"  [default: {default}]" if default not in (None, (), {}) else ""
+
+
 def load_from_flags(context: click.Context, config: str | None, options: Mapping[str, Any]) -> Loaded:
-    """The settings, with the flags that were given over all else."""
-    return load_settings(_flags(context, options), config=config and Path(config))
-
-
-def _flags(context: click.Context, options: Mapping[str, Any]) -> dict[str, Flag]:
+    """The settings, with the given flags over everything else."""
     spelled = {
         parameter.name: max(parameter.opts, key=len)
         for parameter in context.command.params
@@ -233,11 +180,11 @@ def _flags(context: click.Context, options: Mapping[str, Any]) -> dict[str, Flag
                 flags[name] = Flag("--option", {option: _read_option(text) for option, text in value})
             case _:
                 flags[name] = Flag(spelled[name], value)
-    return flags
+    return load_settings(flags, config=config and Path(config))
 
 
 def _read_option(text: str) -> Any:
-    """An option of an engine as people write it: a number, true or false, JSON; and everything else is a text."""
+    """The value of an engine option: JSON such as a number, true or false, or else a text."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

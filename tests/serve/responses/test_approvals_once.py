@@ -18,7 +18,8 @@ from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
-from harmonia.serve.store import Decision, SqliteStore
+from harmonia.serve.store import Decision
+from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import ScriptedEngine, calls, final
 from tests.support.servers.served import create, served

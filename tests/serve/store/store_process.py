@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from harmonia.serve.store import SqliteStore
+from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite.migrations import migrate
 from tests.support.strategies.stored_responses import a_response, an_item
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store import ChatChange, ChatLimits, SqliteStore, StoredChatTurn
-from harmonia.serve.store.chats import Excerpt
+from harmonia.serve.store import ChatChange, ChatLimits, Excerpt, StoredChatTurn
+from harmonia.serve.store.sqlite import SqliteStore
 from tests.support.paths import ROOT
 from tests.support.strategies.stored_chats import LIMITS, a_chat, a_stored_turn, secrets_of_chats
 from tests.support.strategies.stored_responses import a_response, an_item, bytes_of_files, with_store
@@ -144,10 +144,10 @@ def test_a_look_reads_no_more_than_it_may(tmp_path: Path) -> None:
         def find(chat: object, turns: object) -> Excerpt | None:
             return Excerpt(None, "") if sum(1 for _ in turns) == 3 else None  # type: ignore[attr-defined]
 
-        page = await store.list_chats("ann", limit=100, look=find, most_bytes=5000)
+        page = await store.list_chats("ann", limit=100, matches=find, most_bytes=5000)
         assert [chat.id for chat, _ in page.chats] == ["chat_3", "chat_2"]
         assert 5000 <= page.read_bytes < 9000 and page.last_id == "chat_2"
-        page = await store.list_chats("ann", before=page.before, limit=100, look=find, most_bytes=10**6)
+        page = await store.list_chats("ann", before=page.before, limit=100, matches=find, most_bytes=10**6)
         assert [chat.id for chat, _ in page.chats] == ["chat_1", "chat_0"] and page.before is None
 
     with_store(tmp_path / "store.db", use)
@@ -296,7 +296,7 @@ def test_content_that_was_moved_to_another_turn_does_not_open(tmp_path: Path) ->
 _ENDLESS = """
 import asyncio, sys
 from pathlib import Path
-from harmonia.serve.store import SqliteStore
+from harmonia.serve.store.sqlite import SqliteStore
 from tests.support.strategies.stored_chats import LIMITS, a_chat, a_stored_turn
 
 async def main():

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, InputError, Position, StoreError
-from harmonia.serve.store import Order, Page, SqliteStore, StoredItem, StoredTurn, open_store
+from harmonia.serve.store import Order, Page, StoredItem, StoredTurn, open_store
+from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite import responses as statements
-from harmonia.serve.store.sqlite.store import read_address
+from harmonia.serve.store.sqlite.backend import read_address
 from tests.support.strategies.stored_responses import WATCHDOG_S, a_response, an_item, some_items, with_store
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store import SqliteStore
+from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite import responses as statements
 from harmonia.serve.store.sqlite.migrations import migrate
 from tests.support.strategies.stored_responses import a_response, an_item, bytes_of_files, secrets_of, with_store

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store import SqliteStore, StoredTurn
+from harmonia.serve.store import StoredTurn
+from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite.migrations import MIGRATIONS, check_version, migrate
 from tests.support.paths import ROOT
 from tests.support.strategies.stored_responses import a_response, an_item, bytes_of_files, with_store

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harmonia.serve.store import SqliteStore, StoredTurn
+from harmonia.serve.store import StoredTurn
+from harmonia.serve.store.sqlite import SqliteStore
 from tests.support.strategies.stored_responses import WATCHDOG_S, a_response, an_item, with_store
 
 SCRIPT = Path(__file__).parent / "store_process.py"

@@ -11,7 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from harmonia.serve.security.identity import new_id
-from harmonia.serve.store import SqliteStore, StoredItem, StoredResponse
+from harmonia.serve.store import StoredItem, StoredResponse
+from harmonia.serve.store.sqlite import SqliteStore
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
-"""The effective settings for people, with where each came from: what `harmonia serve --print-config` prints.
+"""The effective settings with their sources, as `harmonia serve --print-config` prints them.
 
-1. No secret is in it: of a key only that it is set.
-2. The TOML, read again, gives the same settings, but for what is not shown.
+1. Secrets are hidden; a key is shown as set or not set.
+2. Loading the TOML gives the same settings again, except for hidden values.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from harmonia.run.engines.urls import redact
 from harmonia.serve.config.setting_types import NONE, SETTINGS
 from harmonia.serve.config.sources import Loaded
 
-# Options of engines that are no secret, whatever their values are.
+# Engine options that are never secret.
 _HARMLESS: Final = frozenset({"device", "dtype", "timing", "ambiguous"})
 _HIDDEN: Final = "…"
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A setting, its value as it may be shown, and its source. `hides` says that the value is not all of it."""
+    """A setting, its value without secrets, and its source. `hides`: part of the value is hidden."""
 
     name: str
     value: Any
@@ -30,7 +30,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def describe(loaded: Loaded) -> tuple[Described, ...]:
-    """All settings in the order of the structs."""
+    """Describe all settings, in the order of the structs."""
     described: list[Described] = []
     for name in SETTINGS:
         value: Any = loaded.settings
@@ -42,7 +42,7 @@ def describe(loaded: Loaded) -> tuple[Described, ...]:
 
 
 def to_toml(described: Iterable[Described]) -> str:
-    """A file of settings, each with its source in a comment. What has no value, or is hidden, is a comment too."""
+    """Write a settings file with each source in a comment. Unset and hidden settings are comments."""
     lines: list[tuple[str, str]] = []
     table = ""
     for each in described:
@@ -59,7 +59,7 @@ def _line(key: str, each: Described) -> str:
     if each.hides:
         return f"# {key} = {_write(each.value)}"
     if each.value is None:
-        # Where there is a default, it must be said that it does not hold.
+        # Over a default, unsetting must be written out.
         return f"# {key} is not set" if SETTINGS[each.name].default is None else f'{key} = "{NONE}"'
     return f"{key} = {_write(each.value)}"
 
@@ -82,12 +82,12 @@ def _is_harmless(key: str, value: object) -> bool:
 
 
 def _write(value: Any) -> str:
-    """A value as TOML. Tables are written in line."""
+    """A value as TOML, with inline tables."""
     match value:
         case bool():
             return "true" if value else "false"
         case str():
-            # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
+            # JSON strings are TOML strings, except that TOML requires DEL to be escaped.
             return msgspec.json.encode(value).decode().replace("\x7f", "\\u007F")
         case int() | float():
             return repr(value)

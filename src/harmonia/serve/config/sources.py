@@ -1,12 +1,12 @@
-"""Where the settings come from: defaults < the file < the environment < flags.
+"""Load the settings: defaults < the file < the environment < flags.
 
-1. The file is the one that `--config` or HARMONIA_CONFIG names, and no other: a server must not change its mind because
-   of the folder that it was started in. Paths in it are relative to the working directory, as they are in a flag.
+1. Only `--config` or HARMONIA_CONFIG names the file; the working directory does not matter, except that relative paths
+   in it start there, as they do in a flag.
 2. Each setting has a source, and every error names the setting, the value and the source.
-3. What nobody knows is refused with the nearest name that there is. A variable of another program is none of ours; one
-   that looks like a slip of the pen is noted.
-4. Tables are put together key by key; everything else, lists included, is taken from the last source that has it.
-5. A server that others could reach has keys, or was told that it needs none.
+3. An unknown name is refused with the nearest known one. Variables of other programs are ignored; one that looks
+   like a typing error is reported in `notes`.
+4. Tables are merged key by key; everything else, lists included, comes from the last source that sets it.
+5. A server that other machines can reach must have keys, or be configured as insecure.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.serve.config.setting_types import PREFIX, SETTINGS, Setting, WrongValue
+from harmonia.serve.config.setting_types import PREFIX, SETTINGS, WrongValue
 from harmonia.serve.config.settings import Settings
 
 CONFIG_VARIABLE: Final = "HARMONIA_CONFIG"
-# Variables of other verbs, and of the drop-in.
+# Variables of other verbs and of the drop-in.
 _OTHERS: Final = frozenset({CONFIG_VARIABLE, "HARMONIA_API_KEY", "HARMONIA_VOCABULARY", "HARMONIA_TOLERANT"})
 _TABLES: Final = frozenset(name.partition(".")[0] for name in SETTINGS if "." in name)
-_MAX_SHOWN: Final = 80
+_SHOWN_CHARACTERS: Final = 80
 
 
 class Source(NamedTuple):
-    """Who set it: `name` is the flag, the variable, or the key in the file."""
+    """What set it: `name` is the flag, the variable, or the key in the file."""
 
     kind: Literal["default", "file", "environment", "flag"]
     name: str = ""
@@ -43,14 +43,14 @@ class Source(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """A value from the command line, and the flag as it is written there."""
+    """A value from the command line, and the flag as it is spelled there."""
 
     spelled: str
     value: Any
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Settings, where each came from by its name, and what whoever starts the server should know of them."""
+    """Settings, the source of each by its name, and notes for the operator."""
 
     settings: Settings
     sources: dict[str, Source]
@@ -64,27 +64,30 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | os.PathLike[str] | None = None,
 ) -> Loaded:
-    """The settings of a server. `flags` are by the names of settings. Without `config`, HARMONIA_CONFIG may name it."""
+    """Load the settings of a server. `flags` are by setting name. Without `config`, HARMONIA_CONFIG may name it."""
     variables = os.environ if environment is None else environment
-    path = _config_path(config, variables)
+    named = config if config is not None else variables.get(CONFIG_VARIABLE) or None
+    path = None if named is None else Path(named).expanduser()
     values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
     sources: dict[str, Source] = dict.fromkeys(SETTINGS, Source("default"))
-    for name, value, source in [
+    for name, value, source in (
         *(_from_file(path) if path is not None else ()),
         *_from_environment(variables),
-        *_from_flags(flags or {}),
-    ]:
-        setting = SETTINGS[name]
-        values[name] = {**values[name], **value} if setting.is_table else value
+        *((name, value, Source("flag", spelled)) for name, (spelled, value) in (flags or {}).items()),
+    ):
+        read = _read(name, value, source)
+        values[name] = {**values[name], **read} if SETTINGS[name].is_table else read
         sources[name] = source
     settings = _build(values)
-    _refuse_open_doors(settings, sources)
-    _refuse_idle_profiles(settings, sources)
+    _check_exposure(settings, sources)
+    if settings.profiles is not None and settings.profile is None:
+        shown = f"profiles is {_shown(settings.profiles)}, from {sources['profiles']}, but no profile is selected"
+        raise _refused(f"{shown}; set profile to a name, or to auto to choose by the model's name", "$.profiles")
     return Loaded(settings, sources, tuple(_slips(variables)), path)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server there. Of all names, `localhost` alone may mean nothing else."""
+    """Whether only this machine reaches a server there. `localhost` is the only name that guarantees it."""
     if host.lower() == "localhost":
         return True
     try:
@@ -93,80 +96,55 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _config_path(config: str | os.PathLike[str] | None, variables: Mapping[str, str]) -> Path | None:
-    if config is not None:
-        return Path(config)
-    named = variables.get(CONFIG_VARIABLE)
-    return Path(named).expanduser() if named else None
+# ── the sources ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_Found = tuple[str, Any, Source]  # the name of a setting, its value unread
 
 
-# ── the three sources ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-Found = tuple[str, Any, Source]
-
-
-def _from_file(path: Path) -> Iterable[Found]:
-    for name, value in _flatten(_read_toml(path), path):
-        source = Source("file", f"{path}: {name}")
-        yield name, _read(SETTINGS[name], value, source, is_text=False), source
+def _from_file(path: Path) -> Iterable[_Found]:
+    for key, value in _read_toml(path).items():
+        if key not in _TABLES:
+            entries = {key: value}
+        elif isinstance(value, dict):
+            entries = {f"{key}.{inner}": each for inner, each in cast("dict[str, Any]", value).items()}
+        else:
+            raise _refused(f"{path}: {key} is {_shown(value)}; expected a table, [{key}]", f"$.{key}")
+        for name, each in entries.items():
+            yield name, each, Source("file", f"{path}: {name}")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
     except OSError as error:
-        raise _refused(f"the file of settings {path} cannot be read: {error.strerror}") from error
+        raise _refused(f"the settings file {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise _refused(f"the file of settings {path} is not UTF-8 at byte {error.start}") from None
+        raise _refused(f"the settings file {path} is not UTF-8 at byte {error.start}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _refused(f"the file of settings {path} is not TOML: {error}") from None
+        raise _refused(f"the settings file {path} is not valid TOML: {error}") from None
 
 
-def _flatten(document: dict[str, Any], path: Path) -> Iterable[tuple[str, Any]]:
-    for key, value in document.items():
-        if key in _TABLES:
-            if not isinstance(value, dict):
-                raise _refused(f"{path}: {key} is {_shown(value)}; expected a table, [{key}]", f"$.{key}")
-            for inner, inner_value in cast("dict[str, Any]", value).items():
-                yield _known(f"{key}.{inner}", path), inner_value
-        else:
-            yield _known(key, path), value
-
-
-def _known(name: str, path: Path) -> str:
-    if name in SETTINGS:
-        return name
-    shown = _shown(name)
-    raise _refused(f"{path}: there is no setting {shown}; {_nearest(name, SETTINGS)}", f"$.{name}")
-
-
-def _from_environment(variables: Mapping[str, str]) -> Iterable[Found]:
+def _from_environment(variables: Mapping[str, str]) -> Iterable[_Found]:
     for name, setting in SETTINGS.items():
-        text = variables.get(setting.variable, "")
-        if text.strip():  # an empty one is how compose files and shells leave it out
-            source = Source("environment", setting.variable)
-            yield name, _read(setting, text, source, is_text=True), source
+        # Compose files and shells leave a variable empty to leave it out.
+        if (text := variables.get(setting.variable, "")).strip():
+            yield name, text, Source("environment", setting.variable)
 
 
-def _from_flags(flags: Mapping[str, Flag]) -> Iterable[Found]:
-    for name, (spelled, value) in flags.items():
-        if name not in SETTINGS:
-            raise _refused(f"{spelled}: there is no setting {_shown(name)}; {_nearest(name, SETTINGS)}", f"$.{name}")
-        source = Source("flag", spelled)
-        yield name, _read(SETTINGS[name], value, source, is_text=isinstance(value, str)), source
-
-
-def _read(setting: Setting, value: Any, source: Source, *, is_text: bool) -> Any:
+def _read(name: str, value: Any, source: Source) -> Any:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise _refused(f"{source}: unknown setting {_shown(name)}; {_nearest(name)}", f"$.{name}")
     try:
+        is_text = isinstance(value, str) and source.kind != "file"
         return setting.from_text(value) if is_text else setting.from_value(value)
     except WrongValue as error:
-        shown = "not what it can be" if setting.is_secret else _shown(value)
-        refused = _refused(f"{setting.name} is {shown}, from {source}; expected {error}", setting.path)
-        if is_text and source.kind == "environment" and str(value).startswith("tcp://"):
+        shown = "invalid" if setting.is_secret else _shown(value)
+        refused = _refused(f"{name} is {shown}, from {source}; {error}", f"$.{name}")
+        if source.kind == "environment" and str(value).startswith("tcp://"):
             refused.add_note(
-                "Kubernetes sets this variable for a service called harmonia; give the pod enableServiceLinks: false, "
-                "or the service another name"
+                "Kubernetes sets this variable for a service named harmonia; set enableServiceLinks: false in the pod, "
+                "or rename the service"
             )
         raise refused from None
 
@@ -182,28 +160,19 @@ def _build(values: Mapping[str, Any]) -> Settings:
     return msgspec.convert(nested, Settings)
 
 
-def _refuse_open_doors(settings: Settings, sources: Mapping[str, Source]) -> None:
+def _check_exposure(settings: Settings, sources: Mapping[str, Source]) -> None:
     if settings.insecure or settings.api_key_file is not None or is_loopback(settings.host):
         return
     error = _refused(
-        f"host is {_shown(settings.host)}, from {sources['host']}: other machines may reach the server there, and "
-        "it has no API keys",
+        f"host is {_shown(settings.host)}, from {sources['host']}: other machines may reach the server there, and it "
+        "has no API keys",
         "$.host",
     )
     error.add_note(
-        "make a key with `harmonia keys new NAME --file FILE`, and say --api-key-file FILE; or say --insecure, if "
-        "whoever reaches that address may use the model"
+        "create a key with `harmonia keys new NAME --file FILE` and add --api-key-file FILE; or add --insecure, if "
+        "everyone who can reach that address may use the model"
     )
     raise error
-
-
-def _refuse_idle_profiles(settings: Settings, sources: Mapping[str, Source]) -> None:
-    if settings.profiles is not None and settings.profile is None:
-        raise _refused(
-            f"profiles is {_shown(settings.profiles)}, from {sources['profiles']}, and no profile is named; "
-            "profile = auto takes the one that fits the model's name",
-            "$.profiles",
-        )
 
 
 def _slips(variables: Mapping[str, str]) -> Iterable[str]:
@@ -212,20 +181,19 @@ def _slips(variables: Mapping[str, str]) -> Iterable[str]:
         if variable.startswith(PREFIX) and variable not in known:
             close = difflib.get_close_matches(variable, known, 1, cutoff=0.8)
             if close:
-                yield f"{variable} is no setting and does nothing; did you mean {close[0]}?"
+                yield f"{variable} is not a setting and has no effect; did you mean {close[0]}?"
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(name, known, 1)
+def _nearest(name: str) -> str:
+    close = difflib.get_close_matches(name, SETTINGS, 1)
     if not close:  # the right key in the wrong table
-        close = [each for each in known if each.rpartition(".")[2] == name.rpartition(".")[2]]
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        close = [each for each in SETTINGS if each.rpartition(".")[2] == name.rpartition(".")[2]]
+    return f"did you mean {close[0]}?" if close else f"known settings: {', '.join(SETTINGS)}"
 
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def _refused(message: str, path: str | None = None) -> InputError:

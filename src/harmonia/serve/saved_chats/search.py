@@ -21,7 +21,7 @@ import msgspec
 
 from harmonia.messages import Json
 from harmonia.serve.saved_chats.request import is_reasoning
-from harmonia.serve.store import Excerpt, Look, StoredChat, StoredChatTurn
+from harmonia.serve.store import Excerpt, Matcher, StoredChat, StoredChatTurn
 from harmonia.serve.wire.validation import invalid
 
 MOST_QUERY_CHARACTERS: Final = 200
@@ -59,7 +59,7 @@ def words_of(query: str) -> list[str]:
     return words
 
 
-def look_for(words: list[str]) -> Look:
+def look_for(words: list[str]) -> Matcher:
     """A look for these words."""
 
     # JSON writes these otherwise than people do.

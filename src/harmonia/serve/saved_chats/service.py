@@ -295,7 +295,11 @@ class SavedChats:
         async with self._search_turn.pass_():
             while True:
                 page = await self._service.store.list_chats(
-                    caller.owner, before=before, limit=limit - len(found), look=look, most_bytes=min(left, _BATCH_BYTES)
+                    caller.owner,
+                    before=before,
+                    limit=limit - len(found),
+                    matches=look,
+                    most_bytes=min(left, _BATCH_BYTES),
                 )
                 found += page.chats
                 left -= page.read_bytes

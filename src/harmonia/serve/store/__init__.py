@@ -1,18 +1,24 @@
-"""Where responses and chats are kept: one interface, SQLite behind it."""
+"""Where responses and chats are stored: one contract, and backends that are chosen by URL."""
 
-from harmonia.serve.store.base import Decision, Order, Page, Store, StoredItem, StoredResponse, StoredTurn
-from harmonia.serve.store.chats import (
+from harmonia.serve.store.addresses import StoreCheck, check_store, normalize_address, open_store
+from harmonia.serve.store.base import (
     ChatChange,
     ChatLimits,
     ChatPage,
     ChatStore,
+    Decision,
     Excerpt,
-    Look,
+    Matcher,
+    Order,
+    Page,
+    Store,
     StoredChat,
     StoredChatTurn,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
     TurnRefusal,
 )
-from harmonia.serve.store.sqlite.store import SqliteStore, open_store
 
 __all__ = [
     "ChatChange",
@@ -21,16 +27,18 @@ __all__ = [
     "ChatStore",
     "Decision",
     "Excerpt",
-    "Look",
+    "Matcher",
     "Order",
     "Page",
-    "SqliteStore",
     "Store",
+    "StoreCheck",
     "StoredChat",
     "StoredChatTurn",
     "StoredItem",
     "StoredResponse",
     "StoredTurn",
     "TurnRefusal",
+    "check_store",
+    "normalize_address",
     "open_store",
 ]

@@ -1,9 +1,9 @@
-"""The content of one response, chat or turn of a chat, readable only while its secret is there.
+"""Encrypt the content of one response, chat or turn, so that overwriting its secret deletes it.
 
-Deleting the secret deletes everything that was written under it, wherever copies of the bytes may be; migrations.py
-says why that is needed. The secret lies in the same file: this does not protect a store from who can read it.
+Deleting the secret deletes everything encrypted with it, wherever copies of the bytes are; sqlite/migrations.py
+explains why. The secret is in the same file: this does not protect a store from readers of the file.
 
-Each text is bound to its place: content that was moved to another response, chat or position does not open.
+Content is bound to its place: moved to another response, chat or position, it cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def new_secret() -> bytes:
     return secrets.token_bytes(SECRET_BYTES)
 
 
-class Secrecy:
-    """Writes and reads under one secret. `owner` and `id_`, of the response or the chat, are part of every place."""
+class ContentCipher:
+    """Encrypts with one secret. `owner` and `id_`, of the response or the chat, are part of every place."""
 
     __slots__ = ("_cipher", "_context", "_secret")
 
@@ -38,20 +38,20 @@ class Secrecy:
         self._context = (owner, id_)
         self._cipher = load_cipher()(secret)
 
-    def hide(self, content: bytes, *place: str | int) -> bytes:
+    def encrypt(self, content: bytes, *place: str | int) -> bytes:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, content, self._bind(place))
 
-    def reveal(self, hidden: bytes, *place: str | int) -> bytes:
+    def decrypt(self, encrypted: bytes, *place: str | int) -> bytes:
         from cryptography.exceptions import InvalidTag
 
         try:
-            return self._cipher.decrypt(hidden[:_NONCE_BYTES], hidden[_NONCE_BYTES:], self._bind(place))
+            return self._cipher.decrypt(encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], self._bind(place))
         except (InvalidTag, ValueError, TypeError) as error:
-            raise StoreError(ErrorCode.STORE_DAMAGED, "what is stored does not open") from error
+            raise StoreError(ErrorCode.STORE_DAMAGED, "stored content cannot be decrypted") from error
 
     def name(self, item_id: str) -> bytes:
-        """What an id is looked up by."""
+        """The keyed hash by which an id is looked up."""
         return hashlib.blake2b(
             item_id.encode("utf-8", "surrogatepass"), key=self._secret, digest_size=_NAME_BYTES
         ).digest()
@@ -61,7 +61,7 @@ class Secrecy:
 
 
 def load_cipher() -> type[AESGCM]:
-    """From the extra; where that is missing, an error that says how to get it."""
+    """AES-GCM from the extra `server`; an error with the install command if it is missing."""
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:

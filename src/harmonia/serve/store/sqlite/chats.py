@@ -14,18 +14,18 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from harmonia.serve.store.chats import (
+from harmonia.serve.store.base import (
     ChatChange,
     ChatLimits,
     ChatPage,
     Excerpt,
-    Look,
+    Matcher,
     StoredChat,
     StoredChatTurn,
     TurnRefusal,
 )
-from harmonia.serve.store.encryption import Secrecy, new_secret
-from harmonia.serve.store.sqlite.responses import take_slot
+from harmonia.serve.store.encryption import ContentCipher, new_secret
+from harmonia.serve.store.sqlite.responses import allocate_slot
 
 _CHAT: Final = """
     SELECT c.key, c.id, c.owner, c.changed, c.created_at, c.updated_at, c.leaf, s.secret, c.content,
@@ -67,8 +67,8 @@ class _Chat(NamedTuple):
     turns: int
 
     def read(self) -> StoredChat:
-        secrecy = Secrecy(self.secret, self.owner, self.id)
-        said = _CONTENT_DECODER.decode(secrecy.reveal(self.content, "chat"))
+        cipher = ContentCipher(self.secret, self.owner, self.id)
+        said = _CONTENT_DECODER.decode(cipher.decrypt(self.content, "chat"))
         return StoredChat(
             self.id, self.owner, self.created_at, self.updated_at, said.title, said.settings, self.leaf, self.turns
         )
@@ -110,7 +110,7 @@ def list_(
     owner: str,
     before: int | None,
     limit: int,
-    look: Look | None,
+    matches: Matcher | None,
     most_bytes: int | None,
 ) -> ChatPage:
     condition, parameters = ("", (owner,)) if before is None else ("AND c.changed < ?", (owner, before))
@@ -121,11 +121,11 @@ def list_(
         for row in rows:
             last = _Chat(*row)
             chat = last.read()
-            if look is None:
+            if matches is None:
                 found.append((chat, None))
             else:
                 turns = _Counted(connection, last)
-                excerpt = look(chat, turns)
+                excerpt = matches(chat, turns)
                 read_bytes += len(last.content) + turns.read_bytes
                 if excerpt is not None:
                     found.append((chat, excerpt))
@@ -200,7 +200,7 @@ def put_turn(
     elif row[1] != parent:
         return "other_parent"
     else:
-        hidden = _hide_turn(connection, chat, row[0], turn)
+        hidden = _encrypt_turn(connection, chat, row[0], turn)
         connection.execute("UPDATE chat_turns SET content = ? WHERE key = ?", (hidden, row[0]))
     if title and not chat.title:
         chat = msgspec.structs.replace(chat, title=title)
@@ -261,7 +261,7 @@ def _turns(connection: sqlite3.Connection, chat: _Chat) -> Iterator[StoredChatTu
     rows = connection.execute(_TURNS, (chat.key,))
     try:
         for turn_id, parent, secret, content in rows:
-            body = Secrecy(secret, chat.owner, chat.id).reveal(content, "turn", turn_id)
+            body = ContentCipher(secret, chat.owner, chat.id).decrypt(content, "turn", turn_id)
             yield StoredChatTurn(turn_id, parent, body)
     finally:
         rows.close()
@@ -269,7 +269,7 @@ def _turns(connection: sqlite3.Connection, chat: _Chat) -> Iterator[StoredChatTu
 
 def _add_chat(connection: sqlite3.Connection, chat: StoredChat) -> int:
     secret = new_secret()
-    key = take_slot(connection, secret)
+    key = allocate_slot(connection, secret)
     connection.execute(
         "INSERT INTO chats (key, id, owner, changed, created_at, updated_at, leaf, content)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -281,7 +281,7 @@ def _add_chat(connection: sqlite3.Connection, chat: StoredChat) -> int:
             chat.created_at,
             chat.updated_at,
             chat.leaf,
-            _hide_chat(secret, chat),
+            _encrypt_chat(secret, chat),
         ),
     )
     return key
@@ -296,8 +296,8 @@ def _add_turn(
     position: int,
 ) -> int:
     secret = new_secret()
-    key = take_slot(connection, secret)
-    hidden = Secrecy(secret, chat.owner, chat.id).hide(turn.body, "turn", turn.id)
+    key = allocate_slot(connection, secret)
+    hidden = ContentCipher(secret, chat.owner, chat.id).encrypt(turn.body, "turn", turn.id)
     connection.execute(
         "INSERT INTO chat_turns (key, chat, id, parent, position, content) VALUES (?, ?, ?, ?, ?, ?)",
         (key, chat_key, turn.id, parent, position, hidden),
@@ -307,16 +307,16 @@ def _add_turn(
 
 def _write_chat(connection: sqlite3.Connection, key: int, chat: StoredChat) -> None:
     secret = _renew(connection, key)
-    connection.execute("UPDATE chats SET content = ? WHERE key = ?", (_hide_chat(secret, chat), key))
+    connection.execute("UPDATE chats SET content = ? WHERE key = ?", (_encrypt_chat(secret, chat), key))
 
 
-def _hide_chat(secret: bytes, chat: StoredChat) -> bytes:
+def _encrypt_chat(secret: bytes, chat: StoredChat) -> bytes:
     content = msgspec.msgpack.encode(_Content(chat.title, chat.settings))
-    return Secrecy(secret, chat.owner, chat.id).hide(content, "chat")
+    return ContentCipher(secret, chat.owner, chat.id).encrypt(content, "chat")
 
 
-def _hide_turn(connection: sqlite3.Connection, chat: StoredChat, key: int, turn: StoredChatTurn) -> bytes:
-    return Secrecy(_renew(connection, key), chat.owner, chat.id).hide(turn.body, "turn", turn.id)
+def _encrypt_turn(connection: sqlite3.Connection, chat: StoredChat, key: int, turn: StoredChatTurn) -> bytes:
+    return ContentCipher(_renew(connection, key), chat.owner, chat.id).encrypt(turn.body, "turn", turn.id)
 
 
 def _renew(connection: sqlite3.Connection, key: int) -> bytes:

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, cast
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.sqlite.migrations import check_version, migrate
-from harmonia.serve.store.sqlite.process_locks import Lifeline
+from harmonia.serve.store.sqlite.process_locks import ServerLock
 
 MEMORY: Final = ":memory:"
 READERS: Final = 2
@@ -44,7 +44,7 @@ class Database:
         self.busy_timeout_ms: Final = round(busy_timeout_s * 1000)
         self.readers: list[sqlite3.Connection] = []
         self._path = path and Path(os.path.realpath(path))
-        self._lifeline: Lifeline | None = None
+        self._server_lock: ServerLock | None = None
         if self._path is None:
             self.writer = _connect(MEMORY, self.busy_timeout_ms)
             _prepare_writer(self.writer, max_bytes)
@@ -67,18 +67,18 @@ class Database:
                 self.readers.append(_connect(address, self.busy_timeout_ms))
                 self.readers[-1].execute("PRAGMA query_only = ON")
             self._form = self._read_header()[:_FORM_BYTES]
-            self._lifeline = Lifeline(self._path.with_name(f"{self._path.name}-servers"))
+            self._server_lock = ServerLock(self._path.with_name(f"{self._path.name}-servers"))
         except BaseException:
             self.close()
             raise
 
     @property
     def server_id(self) -> str:
-        return self._lifeline.id if self._lifeline else MEMORY
+        return self._server_lock.id if self._server_lock else MEMORY
 
     def dead_among(self, server_ids: set[str]) -> set[str]:
         """Those of these servers that certainly run no more."""
-        return self._lifeline.dead_among(server_ids) if self._lifeline else set()
+        return self._server_lock.dead_among(server_ids) if self._server_lock else set()
 
     def check_file(self) -> None:
         """Raises a StoreError where the file that is open is not the one under its name any more, or not whole."""
@@ -112,8 +112,8 @@ class Database:
             connection.close()
         if self._path is not None:
             self._file.close()
-        if self._lifeline:
-            self._lifeline.close()
+        if self._server_lock:
+            self._server_lock.close()
 
 
 def _identity_of(status: os.stat_result) -> tuple[int, int]:

@@ -41,7 +41,7 @@ else:
         return True
 
 
-class Lifeline:
+class ServerLock:
     """This server's lock, held until `close` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:

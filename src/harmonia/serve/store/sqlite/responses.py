@@ -16,7 +16,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.base import Decision, Order, Page, StoredItem, StoredResponse, StoredTurn
-from harmonia.serve.store.encryption import Secrecy, new_secret
+from harmonia.serve.store.encryption import ContentCipher, new_secret
 
 Side = Literal["input", "output"]
 
@@ -86,8 +86,8 @@ class _Response(NamedTuple):
     secret: bytes
     body: bytes
 
-    def secrecy(self) -> Secrecy:
-        return Secrecy(self.secret, self.owner, self.id)
+    def cipher(self) -> ContentCipher:
+        return ContentCipher(self.secret, self.owner, self.id)
 
 
 class _ItemRow(NamedTuple):
@@ -101,8 +101,8 @@ def begin(
     connection: sqlite3.Connection, server_id: str, response: StoredResponse, inputs: Sequence[StoredItem]
 ) -> None:
     secret = new_secret()
-    secrecy = Secrecy(secret, response.owner, response.id)
-    key = take_slot(connection, secret)
+    cipher = ContentCipher(secret, response.owner, response.id)
+    key = allocate_slot(connection, secret)
     connection.execute(
         "INSERT INTO responses (key, id, owner, previous_id, server, model, status, created_at, body)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -115,17 +115,17 @@ def begin(
             response.model,
             response.status,
             response.created_at,
-            secrecy.hide(response.body, "body"),
+            cipher.encrypt(response.body, "body"),
         ),
     )
-    rows = (_write_item(key, secrecy, "input", position, item) for position, item in enumerate(inputs))
+    rows = (_write_item(key, cipher, "input", position, item) for position, item in enumerate(inputs))
     connection.executemany(_ADD_ITEM, rows)
 
 
 def add_output(connection: sqlite3.Connection, response_id: str, index: int, item: StoredItem) -> None:
     found = _find(connection, "WHERE r.id = ?", response_id)
     if found:
-        connection.execute(_ADD_ITEM, _write_item(found.key, found.secrecy(), "output", index, item))
+        connection.execute(_ADD_ITEM, _write_item(found.key, found.cipher(), "output", index, item))
         connection.execute(_ADD_OUTPUT, (item.id, found.key, index))
 
 
@@ -166,7 +166,7 @@ def items(connection: sqlite3.Connection, owner: str, ids: Sequence[str]) -> dic
     found: dict[str, StoredItem] = {}
     for *response, position, content in connection.execute(_OUTPUTS, (msgspec.json.encode(ids).decode(), owner)):
         read = _Response(*response)
-        item = _read_item(read.secrecy(), _ItemRow(read.key, "output", position, content))
+        item = _read_item(read.cipher(), _ItemRow(read.key, "output", position, content))
         found[item.id] = item
     return found
 
@@ -177,14 +177,14 @@ def input_items(
     found = _find(connection, "WHERE r.id = ? AND r.owner = ?", response_id, owner)
     if found is None:
         return None
-    secrecy = found.secrecy()
+    cipher = found.cipher()
     direction, behind, last = ("ASC", ">", "max") if order == "asc" else ("DESC", "<", "min")
     condition, parameters = "", [found.key]
     if after is not None:
         # Where several items have one id, the last of them counts, so that going from page to page comes to an end.
         (position,) = connection.execute(
             f"SELECT {last}(position) FROM items WHERE response = ? AND name = ? AND side = 'input'",
-            (found.key, secrecy.name(after)),
+            (found.key, cipher.name(after)),
         ).fetchone()
         if position is None:
             return None
@@ -194,7 +194,7 @@ def input_items(
         f" ORDER BY position {direction} LIMIT ?",
         (*parameters, limit + 1),
     ).fetchall()
-    items = tuple(_read_item(secrecy, _ItemRow(*row)) for row in rows[:limit])
+    items = tuple(_read_item(cipher, _ItemRow(*row)) for row in rows[:limit])
     return Page(items, len(rows) > limit)
 
 
@@ -249,7 +249,7 @@ def check(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE checks SET written = written + 1")
 
 
-def take_slot(connection: sqlite3.Connection, secret: bytes) -> int:
+def allocate_slot(connection: sqlite3.Connection, secret: bytes) -> int:
     """The place of a secret: one that something deleted left, or a new one at the end. See migrations.py."""
     (free,) = connection.execute("SELECT min(slot) FROM free_slots").fetchone()
     if free is None:
@@ -267,32 +267,32 @@ def _find(connection: sqlite3.Connection, where: str, *parameters: str) -> _Resp
 
 
 def _end(connection: sqlite3.Connection, response: _Response, status: str, body: bytes) -> None:
-    hidden = response.secrecy().hide(body, "body")
+    hidden = response.cipher().encrypt(body, "body")
     connection.execute("UPDATE responses SET status = ?, body = ? WHERE key = ?", (status, hidden, response.key))
 
 
-def _write_item(key: int, secrecy: Secrecy, side: Side, position: int, item: StoredItem) -> tuple[object, ...]:
+def _write_item(key: int, cipher: ContentCipher, side: Side, position: int, item: StoredItem) -> tuple[object, ...]:
     content = msgspec.msgpack.encode(_Item(item.id, item.wire, item.sampled))
-    return (key, side, position, secrecy.name(item.id), secrecy.hide(content, side, position))
+    return (key, side, position, cipher.name(item.id), cipher.encrypt(content, side, position))
 
 
-def _read_item(secrecy: Secrecy, row: _ItemRow) -> StoredItem:
-    item = _ITEM_DECODER.decode(secrecy.reveal(row.content, row.side, row.position))
+def _read_item(cipher: ContentCipher, row: _ItemRow) -> StoredItem:
+    item = _ITEM_DECODER.decode(cipher.decrypt(row.content, row.side, row.position))
     return StoredItem(item.id, item.wire, item.sampled)
 
 
 def _turn(response: _Response, rows: list[_ItemRow]) -> StoredTurn:
-    secrecy = response.secrecy()
+    cipher = response.cipher()
     rows.sort(key=lambda row: row.position)
-    inputs = tuple(_read_item(secrecy, row) for row in rows if row.side == "input")
-    outputs = tuple(_read_item(secrecy, row) for row in rows if row.side == "output")
+    inputs = tuple(_read_item(cipher, row) for row in rows if row.side == "input")
+    outputs = tuple(_read_item(cipher, row) for row in rows if row.side == "output")
     stored = StoredResponse(
         response.id,
         response.owner,
         response.model,
         response.status,
         response.created_at,
-        secrecy.reveal(response.body, "body"),
+        cipher.decrypt(response.body, "body"),
         response.previous_id,
     )
     return StoredTurn(stored, inputs, outputs)
@@ -309,7 +309,7 @@ def _failed_body(response: _Response) -> bytes:
         "output": [],
     }
     try:
-        body = msgspec.json.decode(response.secrecy().reveal(response.body, "body"), type=dict[str, Any])
+        body = msgspec.json.decode(response.cipher().decrypt(response.body, "body"), type=dict[str, Any])
     except (StoreError, msgspec.DecodeError):
         body = known
     return msgspec.json.encode({**body, "status": FAILED, "error": STOPPED})

@@ -1,11 +1,7 @@
 """The store in one SQLite file, for one machine. Several servers may share the file.
 
-    await open_store("sqlite:///responses.db")       a file in the folder of the process
-    await open_store("sqlite:////var/lib/h/r.db")    an absolute path
-    await open_store("sqlite://:memory:")            gone with the process
-
 The event loop never waits for the disk: one thread writes (writer.py), others read, each with its own connection.
-Reads do not wait for writes. A read sees every write that had returned when it was asked for.
+Reads do not wait for writes. A read sees every write that had returned before it was requested.
 """
 
 from __future__ import annotations
@@ -20,63 +16,37 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Literal, Self, TypeVar
 
-from harmonia.errors import ErrorCode, InputError, Position, StoreError
-from harmonia.serve.store.base import Decision, Order, Page, Store, StoredItem, StoredResponse, StoredTurn
-from harmonia.serve.store.chats import (
+from harmonia.errors import ErrorCode, StoreError
+from harmonia.serve.store.base import (
     ChatChange,
     ChatLimits,
     ChatPage,
-    Look,
+    Decision,
+    Matcher,
+    Order,
+    Page,
     StoredChat,
     StoredChatTurn,
+    StoredItem,
+    StoredResponse,
+    StoredTurn,
     TurnRefusal,
 )
 from harmonia.serve.store.encryption import load_cipher
-from harmonia.serve.store.errors import store_error
 from harmonia.serve.store.sqlite import chats as chat_statements
 from harmonia.serve.store.sqlite import responses as statements
 from harmonia.serve.store.sqlite.connection import MEMORY, READERS, Database
+from harmonia.serve.store.sqlite.errors import store_error
 from harmonia.serve.store.sqlite.writer import Work, Writer
 
 T = TypeVar("T")
 
-_SCHEME: Final = "sqlite://"
 _BUSY_TIMEOUT_S: Final = 10.0
-_PURGED_TOGETHER: Final = 256  # other writes come in between
-
-
-async def open_store(address: str) -> Store:
-    """The store at an address; made where there is none."""
-    return await SqliteStore.open(read_address(address))
-
-
-def read_address(address: str) -> Path | None:
-    """The path in an address such as `sqlite:///responses.db`; None is a store in memory."""
-    if not address.startswith(_SCHEME):
-        raise _wrong_address(address, "expected sqlite:///PATH")
-    rest = address.removeprefix(_SCHEME)
-    if rest in (MEMORY, f"/{MEMORY}"):
-        return None
-    if not rest.startswith("/"):
-        raise _wrong_address(address, "expected three slashes before a path, four before an absolute one")
-    path = rest[1:]
-    if not path or path.endswith("/"):
-        raise _wrong_address(address, "expected the name of a file at its end")
-    if any(character in path for character in "?#\0"):
-        raise _wrong_address(address, "expected a plain path without options")
-    return Path(path).expanduser()
-
-
-def _wrong_address(address: str, expected: str) -> InputError:
-    return InputError(
-        ErrorCode.SERVE_INVALID_OPTION,
-        f"{address!r} is not the address of a store: {expected}",
-        Position(path="$.store"),
-    )
+_PURGED_TOGETHER: Final = 256  # other writes may come in between
 
 
 class SqliteStore:
-    """A `Store`; see there for what the methods promise."""
+    """A `Store`; base.py describes the methods."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,8 +60,8 @@ class SqliteStore:
     async def open(
         cls, path: Path | str | None, *, busy_timeout_s: float = _BUSY_TIMEOUT_S, max_bytes: int | None = None
     ) -> Self:
-        """The store in that file, brought up to date; None is one in memory. `max_bytes` is how large the file may
-        grow, and `busy_timeout_s` how long a write waits for another process that writes."""
+        """Open the store in a file, and migrate it; None is a store in memory. `max_bytes` limits the file's size,
+        `busy_timeout_s` how long a write waits for another process."""
 
         def work() -> Self:
             load_cipher()
@@ -100,7 +70,7 @@ class SqliteStore:
                 return cls(Database(place, busy_timeout_s=busy_timeout_s, max_bytes=max_bytes))
             except (sqlite3.Error, OSError, StoreError) as error:
                 found = store_error(error)
-                # Only the operator sees this one, and needs to know which file it is.
+                # Only the operator sees this error, and needs the path.
                 raise StoreError(found.code, f"{place or MEMORY}: {found.message}", found.at) from error
 
         def close_unwanted(opening: Future[Self]) -> None:
@@ -197,13 +167,15 @@ class SqliteStore:
         *,
         before: int | None = None,
         limit: int = 20,
-        look: Look | None = None,
+        matches: Matcher | None = None,
         most_bytes: int | None = None,
     ) -> ChatPage:
         if not _is_unicode(owner):
             return ChatPage(())
         return await self._read(
-            partial(chat_statements.list_, owner=owner, before=before, limit=limit, look=look, most_bytes=most_bytes)
+            partial(
+                chat_statements.list_, owner=owner, before=before, limit=limit, matches=matches, most_bytes=most_bytes
+            )
         )
 
     async def change_chat(
@@ -243,7 +215,7 @@ class SqliteStore:
         return await self._write(partial(chat_statements.delete, owner=owner, chat_id=chat_id), deletes=True)
 
     async def close(self) -> None:
-        """Waits for what was asked for. Closing twice is once."""
+        """Wait for pending work, then close. Closing twice is allowed."""
         await asyncio.to_thread(self._close)
 
     async def _write(self, work: Work[T], *, deletes: bool = False) -> T:
@@ -254,19 +226,19 @@ class SqliteStore:
             return await self._write(work)
         try:
             reading = self._reading.submit(self._run_read, work)
-        except RuntimeError:  # it was shut down
+        except RuntimeError:  # the pool was shut down
             raise StoreError(ErrorCode.STORE_UNAVAILABLE, "the store is closed") from None
         return await asyncio.wrap_future(reading)
 
     def _run_read(self, work: Work[T]) -> T:
-        """All statements of one read see the same moment."""
+        """Run a read in one transaction, so that its statements see the same state."""
         connection = self._free_readers.get()
         try:
             connection.execute("BEGIN")
             try:
                 return work(connection)
             finally:
-                # Its end sets the moment free, for the log to be emptied.
+                # The log can only be emptied once the transaction has ended.
                 with suppress(sqlite3.Error):
                     connection.execute("COMMIT")
         except Exception as error:
@@ -282,5 +254,5 @@ class SqliteStore:
 
 
 def _is_unicode(*texts: str) -> bool:
-    """A text with half a surrogate pair can be nobody's id."""
+    """Whether the texts can be ids: a lone surrogate cannot be encoded."""
     return all(text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text) for text in texts)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store.errors import store_error
+from harmonia.serve.store.sqlite.errors import store_error
 
 T = TypeVar("T")
 
