@@ -18,7 +18,7 @@ from harmonia.serve.config.settings import Settings
 HOW_TO_BUILD: Final = "install Node.js 20 or newer and run `make page`"
 INDEX: Final = "index.html"
 
-_FOLDER: Final = Path(__file__).parent / "page"
+_FOLDER: Final = Path(__file__).parents[1] / "page"  # where the build puts it: serve/page
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
