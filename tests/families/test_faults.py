@@ -8,8 +8,7 @@ from harmonia.errors import ErrorCode
 from harmonia.families.hermes import HERMES
 from harmonia.families.reader import FAULTS, read_answer
 from harmonia.inspection import describe_diagnostic, is_malformed
-from harmonia.parser.family_faults import ALL_FAULTS, FAMILY_FAULTS
-from harmonia.parser.faults import Fault
+from harmonia.parser.faults import ALL_FAULTS, FAMILY_FAULTS, Fault
 
 SHOWN = [fault for fault in FAMILY_FAULTS.values() if fault.example]
 

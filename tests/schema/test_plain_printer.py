@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.schema import to_typescript
-from harmonia.schema.names import Names
+from harmonia.schema.literals import Names
 from harmonia.schema.plain_printer import plain_type
 from harmonia.schema.printer import Printer
 from harmonia.schema.reference_printer import exact_type

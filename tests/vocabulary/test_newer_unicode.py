@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pytest
 
-from harmonia.vocabulary.newer_unicode import GIGATOKEN_VERSION, RANGES, has_newer_characters
 from harmonia.vocabulary.ranks import write_tiktoken_file
+from harmonia.vocabulary.tokenizers import GIGATOKEN_VERSION, RANGES, has_newer_characters
 from tests.support.oracle_cases import compared
 from tests.vocabulary.texts import (
     BLOCKS,

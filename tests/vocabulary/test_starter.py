@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harmonia.vocabulary import starter
-from harmonia.vocabulary.starter import WORK_LIMIT, Starter
+from harmonia.vocabulary import tokenizers
+from harmonia.vocabulary.tokenizers import WORK_LIMIT, Starter
 from tests.support.oracle_cases import compared
 from tests.vocabulary.texts import OrdinaryEncoder, odd_ascii_texts, shipped_tokens
 
@@ -15,7 +15,7 @@ COUNT = 20_000
 def test_ascii_is_encoded_as_tiktoken_does_it(
     published_tiktoken: OrdinaryEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starter, "WORK_LIMIT", 1 << 60)
+    monkeypatch.setattr(tokenizers, "WORK_LIMIT", 1 << 60)
     tireless = Starter(shipped_tokens())
     left_over = 0
     for text in odd_ascii_texts(1, COUNT):
@@ -29,7 +29,7 @@ def test_ascii_is_encoded_as_tiktoken_does_it(
 def test_every_pair_of_ascii_characters_is_encoded_in_three_surroundings(
     published_tiktoken: OrdinaryEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starter, "WORK_LIMIT", 1 << 60)
+    monkeypatch.setattr(tokenizers, "WORK_LIMIT", 1 << 60)
     tireless = Starter(shipped_tokens())
     ascii_characters = [chr(code) for code in range(128)]
     texts = [

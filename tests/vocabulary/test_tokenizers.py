@@ -16,8 +16,7 @@ from typing import NoReturn
 import pytest
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.vocabulary.newer_unicode import has_newer_characters
-from harmonia.vocabulary.tokenizers import Engine, FastEngine, load_engine
+from harmonia.vocabulary.tokenizers import Engine, FastEngine, has_newer_characters, load_engine
 from tests.support.oracle_cases import compared
 from tests.vocabulary.texts import (
     BLOCKS,

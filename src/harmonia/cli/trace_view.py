@@ -26,7 +26,7 @@ from harmonia.inspection.trace import (
     is_empty,
     marked_length,
 )
-from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parser.faults import ALL_FAULTS
 from harmonia.provenance import Stop
 from harmonia.vocabulary import SPELLING_BY_ID, Vocabulary
 

@@ -44,8 +44,7 @@ from harmonia.families.registry import DEFAULT_READING, Family, ReadingOptions
 from harmonia.messages import Author, Message, Role
 from harmonia.parser import Mode, Parsed
 from harmonia.parser.arguments import json_fault
-from harmonia.parser.family_faults import ALL_FAULTS, FAMILY_FAULTS
-from harmonia.parser.faults import Fault
+from harmonia.parser.faults import ALL_FAULTS, FAMILY_FAULTS, Fault
 from harmonia.parser.headers import is_visible
 from harmonia.parser.parser import results_of
 from harmonia.parser.tools import Tools

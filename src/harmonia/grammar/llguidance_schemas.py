@@ -20,7 +20,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.json_schema.keywords import says_nothing
 from harmonia.grammar.written import Loss
 from harmonia.messages import Json
-from harmonia.schema.paths import Place, path_text
+from harmonia.schema.document import Place, path_text
 
 # Each definition and each level costs the engine's compiler a part of its stack; some thousand end the process.
 MAX_DEFINITIONS: Final = 500

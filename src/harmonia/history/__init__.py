@@ -1,8 +1,6 @@
 """Which messages the next prompt keeps, and why; calls with their results; what a prompt costs, and how it changed."""
 
-from harmonia.history.alignment import Aligned, Change, align
 from harmonia.history.budgets import Budget, RenderConversation, measure
-from harmonia.history.fitting import Compact, Fitted, fit
 from harmonia.history.policies import (
     DOCUMENTED,
     KEEP_AFTER_CALLS,
@@ -16,8 +14,8 @@ from harmonia.history.policies import (
     first_final,
     is_reasoning,
 )
-from harmonia.history.preparation import Dropped, Prepared, Received, prepare, receive
-from harmonia.history.prompt_changes import Prompt, PromptChange, compare, shared_prefix
+from harmonia.history.preparation import Compact, Dropped, Fitted, Prepared, Received, fit, prepare, receive
+from harmonia.history.prompt_changes import Aligned, Change, Prompt, PromptChange, align, compare, shared_prefix
 from harmonia.history.turns import Turn, turns_of
 from harmonia.messages import Exchange, Joined, Orphan, call_id, join_results, pending_calls
 

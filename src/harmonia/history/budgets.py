@@ -8,13 +8,13 @@ has an entry of its own, for its heading and what it says of itself, and `# Tool
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from harmonia.history.policies import is_reasoning
-from harmonia.history.preparation import as_messages
+from harmonia.history.preparation import RenderConversation, as_messages
 from harmonia.messages import (
     Content,
     Conversation,
@@ -27,7 +27,7 @@ from harmonia.messages import (
     is_call,
     is_final,
 )
-from harmonia.renderer import Rendered, render
+from harmonia.renderer import render
 from harmonia.renderer.contents import declares_functions, developer_said, system_said
 from harmonia.schema import declare_namespace, declare_tool
 from harmonia.vocabulary import default_vocabulary
@@ -35,7 +35,6 @@ from harmonia.vocabulary import default_vocabulary
 PartName = Literal[
     "system", "instructions", "tools", "user", "reasoning", "calls", "results", "finals", "preambles", "other"
 ]
-RenderConversation = Callable[[Conversation], Rendered]
 
 
 class Budget(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.messages import Message
-from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parser.faults import ALL_FAULTS
 from harmonia.provenance import Trust
 from harmonia.vocabulary import Vocabulary
 

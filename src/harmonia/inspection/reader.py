@@ -9,7 +9,7 @@ from harmonia.events import Event, MessageEnded, Repaired
 from harmonia.inspection.inputs import Input
 from harmonia.messages import Role, ToolDescription
 from harmonia.parser import Mode, Parsed, Parser, Tools
-from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parser.faults import ALL_FAULTS
 from harmonia.parser.tools import DeclaredTool
 from harmonia.vocabulary import Vocabulary
 

@@ -11,7 +11,7 @@ from harmonia.events import Diagnostic
 from harmonia.inspection.descriptions import describe_diagnostic, describe_message, describe_position
 from harmonia.inspection.excerpts import excerpt
 from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTurn, marked_length
-from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parser.faults import ALL_FAULTS
 
 _EXCERPT_CELLS: Final = 76
 

@@ -27,7 +27,7 @@ from harmonia.events import (
 from harmonia.inspection.inputs import Input
 from harmonia.messages import Message, Role
 from harmonia.parser import Parsed, ToolKind, Tools
-from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parser.faults import ALL_FAULTS
 from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID, START, VOCABULARY_SIZE, Vocabulary

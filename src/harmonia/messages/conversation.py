@@ -10,8 +10,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.json_codec import encode_json
 from harmonia.messages.contents import Json, Role
 from harmonia.messages.exchanges import CallName, is_forged, results_as_messages
-from harmonia.messages.message import Message, from_wire
-from harmonia.messages.wire import JSON_DECODER, WireConversation, WireMessage, convert, decode
+from harmonia.messages.message import JSON_DECODER, Message, WireConversation, WireMessage, convert, decode, from_wire
 
 
 @dataclass(frozen=True, slots=True, init=False)

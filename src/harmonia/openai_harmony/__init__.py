@@ -23,7 +23,7 @@ from harmonia.openai_harmony.models import RenderConversationConfig as RenderCon
 from harmonia.openai_harmony.models import RenderOptions as RenderOptions
 from harmonia.openai_harmony.models import T as T
 from harmonia.openai_harmony.models import ToolNamespaceConfig as ToolNamespaceConfig
-from harmonia.openai_harmony.parsed import ParsedMessages as ParsedMessages
+from harmonia.openai_harmony.streaming import ParsedMessages as ParsedMessages
 from harmonia.openai_harmony.streaming import StreamableParser, StreamState
 
 # What the reference exports to `import *`; the other names can be imported, too.

@@ -14,9 +14,15 @@ from typing import Final, Literal
 from harmonia.errors import StreamError
 from harmonia.openai_harmony.errors import HarmonyError, raise_disallowed_special_token, refused
 from harmonia.openai_harmony.models import Conversation, Message, RenderConversationConfig, RenderOptions, Role
-from harmonia.openai_harmony.parsed import ROLES, ParsedMessages, without_withheld
 from harmonia.openai_harmony.rendering import render_conversation, render_message
-from harmonia.openai_harmony.streaming import STRICT_BY_DEFAULT, make_parser, report
+from harmonia.openai_harmony.streaming import (
+    ROLES,
+    STRICT_BY_DEFAULT,
+    ParsedMessages,
+    make_parser,
+    report,
+    without_withheld,
+)
 from harmonia.parser.parser import results_of
 from harmonia.parser.reference import ONE_MORE_TOKEN, SPELLING_OF_ONE_MORE
 from harmonia.vocabulary import CALL, END, RETURN, SPELLING_BY_ID, START, Vocabulary, default_vocabulary

@@ -1,9 +1,20 @@
 """Messages as people and programs want them: calls, parts of a user interface, what is visible, the normalised form."""
 
 from harmonia.parts.calls import Call, CallStatus, call_of, split_name
-from harmonia.parts.message_parts import Part, PartKind, Text, Think, ToolCall, parts_of
+from harmonia.parts.message_parts import (
+    Part,
+    PartDelta,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    PartStream,
+    PartUpdate,
+    Text,
+    Think,
+    ToolCall,
+    parts_of,
+)
 from harmonia.parts.normal_form import Normalised, normalise, normalise_history, normalise_trace, normalised_error
-from harmonia.parts.part_stream import PartDelta, PartEnded, PartStarted, PartStream, PartUpdate
 from harmonia.parts.traces import CHUNK_MARKER, Trace, read_traces
 from harmonia.parts.visibility import (
     Guessed,

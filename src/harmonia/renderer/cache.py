@@ -1,16 +1,20 @@
-"""Contents with schemas in a packed form: what a renderer remembers them by.
+"""The renderer's cache: a bounded store of rendered messages, and the packed contents that serve as its keys.
 
-Callers may change a schema in place, so contents are packed anew for each rendering, and a change is noticed. With a
-hundred tools that takes longer than rendering what is new. `freeze` makes a copy that nobody else holds: it is packed
-once, and known again by its identity.
+Callers may change a schema in place, so contents are packed again for each rendering, and a change is noticed. With a
+hundred tools, packing takes longer than rendering a new message. `freeze` makes a private copy that is packed once and
+recognised by its identity. The printed text depends on nothing outside the packed form (see schema/document.py).
 
-What is printed depends on nothing that the packed form does not say (see schema/documents.py).
+The store has two generations: an entry found in the old one moves to the new one; when the new one is full, it becomes
+the old one, and the entries of the previous old one are dropped. A list ordered by use would keep about the same
+entries, but would have to be rewritten on each hit.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Final
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -67,3 +71,43 @@ def unpack_contents(packed: bytes) -> list[Any]:
         sentence, path = split_validation_error(error)
         at = Position(path=f"$.content{path.removeprefix('$')}")
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, sentence, at) from error
+
+
+Value = TypeVar("Value")
+
+
+class Memory(Generic[Value]):
+    """Values by key, of at most `limit` bytes together, by the sizes that the caller gives."""
+
+    __slots__ = ("_lock", "_new", "_new_size", "_old", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock = Lock()
+        self.clear()
+
+    def clear(self) -> None:
+        self._new: dict[Hashable, tuple[Value, int]] = {}
+        self._old: dict[Hashable, tuple[Value, int]] = {}
+        self._new_size = 0
+
+    def get(self, key: Hashable) -> Value | None:
+        found = self._new.get(key)
+        if found is None and self._old:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, *found)
+        return None if found is None else found[0]
+
+    def put(self, key: Hashable, value: Value, size: int) -> None:
+        half = self.limit // 2
+        if size > half:
+            return
+        with self._lock:
+            if self._new_size + size > half:
+                self._old, self._new, self._new_size = self._new, {}, 0
+            self._new[key] = value, size
+            self._new_size += size
+
+    def __len__(self) -> int:
+        return len(self._new.keys() | self._old.keys())

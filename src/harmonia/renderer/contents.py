@@ -14,7 +14,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import encode_json
 from harmonia.messages import DeveloperContent, Namespaces, ResponseFormat, SystemContent
 from harmonia.schema import Loss, declare_namespace
-from harmonia.schema.documents import as_json
+from harmonia.schema.document import as_json
 from harmonia.schema.literals import lines_of
 
 _CHANNEL_REQUIRED = " Channel must be included for every message."

@@ -16,9 +16,8 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, DeveloperContent, Message, Role
 from harmonia.provenance import Sampled
-from harmonia.renderer.cache import packed_contents, unpack_contents
+from harmonia.renderer.cache import Memory, packed_contents, unpack_contents
 from harmonia.renderer.contents import declares_functions
-from harmonia.renderer.memory import Memory
 from harmonia.renderer.result import Piece, Rendered
 from harmonia.renderer.segments import KNOWN_FORMS, CallStop, Form, RecipientSection, segment, stop_token
 from harmonia.renderer.training_mask import TrainOn

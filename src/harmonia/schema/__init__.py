@@ -1,7 +1,6 @@
 """JSON Schema to the TypeScript in which Harmony declares tools."""
 
-from harmonia.schema.declarations import declare_namespace, declare_tool
-from harmonia.schema.typescript import to_typescript
+from harmonia.schema.declarations import declare_namespace, declare_tool, to_typescript
 from harmonia.schema.values import (
     DEFAULT_LIMITS,
     Declaration,

@@ -7,6 +7,7 @@ a line above, `keyword: value`. No text leaves its comment, whatever it holds.
 from __future__ import annotations
 
 from harmonia.errors import ErrorCode
+from harmonia.schema.document import Place, Report
 from harmonia.schema.keywords import CONSTRAINTS, PLAIN
 from harmonia.schema.literals import (
     NotJsonError,
@@ -16,8 +17,6 @@ from harmonia.schema.literals import (
     pattern_literal,
     string_literal,
 )
-from harmonia.schema.paths import Place
-from harmonia.schema.report import Report
 from harmonia.schema.values import Json
 
 

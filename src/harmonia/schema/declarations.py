@@ -1,4 +1,4 @@
-"""Tools and namespaces of tools, as a Harmony prompt declares them.
+"""Schemas, tools and namespaces of tools as the TypeScript in which a Harmony prompt declares them.
 
     ## functions
 
@@ -12,8 +12,8 @@
 
     } // namespace functions
 
-The renderer writes `# Tools` above the sections and joins them. Names are printed as they are, since the model has
-to repeat them; one that could end its line or its declaration is refused.
+The renderer writes `# Tools` above the sections and joins them. Names are printed unchanged, because the model has to
+repeat them; a name that could end its line or its declaration is refused.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.schema.literals import is_identifier, lines_of, reference_lines_of
-from harmonia.schema.names import RESERVED, Names
-from harmonia.schema.typescript import convert
+from harmonia.schema.document import as_json
+from harmonia.schema.literals import RESERVED, Names, is_identifier, lines_of, reference_lines_of
+from harmonia.schema.plain_printer import plain_type
+from harmonia.schema.printer import Printer
+from harmonia.schema.reference_printer import exact_type
 from harmonia.schema.values import (
     DEFAULT_LIMITS,
     DescribedTool,
@@ -33,7 +35,50 @@ from harmonia.schema.values import (
     NamespaceDeclaration,
     SchemaLimits,
     ToolDeclaration,
+    TypeScript,
 )
+
+
+def to_typescript(
+    schema: dict[str, Any] | bool,
+    *,
+    exact_reference: bool = False,
+    name: str = "",
+    limits: SchemaLimits = DEFAULT_LIMITS,
+) -> TypeScript:
+    """Print a schema as the TypeScript in which Harmony declares tools.
+
+    `name` is the tool's; helper types begin with it. `exact_reference` prints what openai-harmony 0.0.8 prints,
+    broken TypeScript included, and reports no losses. Raises InputError for a schema that is no schema, for a
+    reference that is remote or leads nowhere, and beyond `limits`.
+    """
+    return convert(schema, name, Names((name,)), exact_reference, limits, "$")
+
+
+def convert(
+    schema: dict[str, Any] | bool,
+    owner: str,
+    names: Names,
+    exact_reference: bool,
+    limits: SchemaLimits,
+    root_path: str,
+) -> TypeScript:
+    """`to_typescript` for callers that print several schemas into one namespace or one larger document."""
+    # Where nothing is lost and nothing is broken, both modes print the same.
+    text = plain_type(schema)
+    if text is not None and len(text) <= limits.characters:
+        return TypeScript(text)
+    document = as_json(schema, root_path)
+    if exact_reference:
+        return TypeScript(exact_type(document, limits, root_path))
+    if not isinstance(document, dict | bool):
+        raise InputError(
+            ErrorCode.SCHEMA_INVALID,
+            f"A schema must be an object or a boolean, not {type(document).__name__}.",
+            Position(path=root_path),
+        )
+    return Printer(document, owner, names, limits, root_path).print_document()
+
 
 # APIs name tools with letters, digits, `_` and `-`; MCP servers add `.`, `/`, `:` and `@`.
 _NAME = re.compile(r"[\w$./:@-]+")

@@ -1,18 +1,79 @@
-"""Follow `$ref` inside one document. Nothing outside it is ever read: a remote reference is refused.
+"""A schema document: the schema as plain JSON, places in it, its local references, and the report of its losses.
 
-A reference is local if it is empty, a JSON pointer (`#/$defs/Node`), an anchor (`#node`), or one of these behind
-the document's own `$id`. Two spellings of one place give equal `steps`, so callers can compare them.
+1. Callers may pass tuples, Decimals and other Python values. `as_json` turns them into JSON first; values that JSON
+   cannot express are refused.
+2. A place is a chain of `(parent, step)` pairs that ends in None, the root. That costs one small tuple a step; the path
+   as text is only made for an error or a loss.
+3. Nothing outside the document is ever read: a remote reference is refused. A reference is local if it is empty, a JSON
+   pointer (`#/$defs/Node`), an anchor (`#node`), or one of these after the document's own `$id`. Two spellings of one
+   place give equal `steps`.
+4. A part that is printed twice, because two references lead to it, is reported once.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from urllib.parse import unquote
 
+import msgspec
+
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.schema.paths import Place, path_text, place_of, steps_to
-from harmonia.schema.values import Json
+from harmonia.json_codec import json_path, pack, unpack
+from harmonia.schema.values import Json, Loss
+
+_DECODER: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder()
+
+
+def as_json(schema: object, path: str = "$") -> Json:
+    """The schema made of dictionaries, lists, texts, numbers, booleans and None only."""
+    try:
+        document: Any = unpack(pack(schema), _DECODER)
+    except UnicodeEncodeError:
+        return schema  # pyright: ignore[reportReturnType] -- half of a surrogate pair is the vocabulary's to refuse
+    except RecursionError as error:
+        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "The schema nests too deep.", Position(path=path)) from error
+    except (TypeError, ValueError) as error:
+        raise InputError(ErrorCode.SCHEMA_INVALID, f"The schema is not JSON: {error}", Position(path=path)) from error
+    if not _has_text_keys(document):
+        raise InputError(ErrorCode.SCHEMA_INVALID, "The schema has a key that is no text.", Position(path=path))
+    return document
+
+
+def _has_text_keys(document: Any) -> bool:
+    waiting: list[Any] = [document]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, dict):
+            if not all([isinstance(key, str) for key in here]):  # pyright: ignore[reportUnknownVariableType]
+                return False
+            waiting.extend(here.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        elif isinstance(here, list):
+            waiting.extend(here)  # pyright: ignore[reportUnknownArgumentType]
+    return True
+
+
+Place: TypeAlias = "tuple[Place, str | int] | None"
+
+
+def steps_to(place: Place) -> tuple[str | int, ...]:
+    steps: list[str | int] = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    return tuple(reversed(steps))
+
+
+def place_of(steps: tuple[str | int, ...]) -> Place:
+    place: Place = None
+    for step in steps:
+        place = (place, step)
+    return place
+
+
+def path_text(place: Place, root: str = "$") -> str:
+    return json_path(steps_to(place), root)
+
 
 Steps: TypeAlias = tuple[str | int, ...]
 
@@ -108,3 +169,22 @@ class References:
 
     def _position(self, place: Place) -> Position:
         return Position(path=path_text((place, "$ref"), self._root_path))
+
+
+class Report:
+    __slots__ = ("_losses", "root_path")
+
+    def __init__(self, root_path: str) -> None:
+        self.root_path = root_path
+        self._losses: dict[tuple[str, str], Loss] = {}
+
+    def lose(self, place: Place, keyword: str, sentence: str) -> None:
+        path = path_text(place, self.root_path)
+        self._losses.setdefault((path, keyword), Loss(path, keyword, sentence))
+
+    def refuse(self, code: ErrorCode, message: str, place: Place) -> NoReturn:
+        raise InputError(code, message, Position(path=path_text(place, self.root_path)))
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return tuple(self._losses.values())

@@ -1,18 +1,21 @@
-r"""JSON values, keys and comments as TypeScript text. Pure functions; no schema is read here.
+"""JSON values, keys, comments and type names as TypeScript text. Pure functions; no schema is read here.
 
-1. What `json_text`, `string_literal` and `property_key` return is on one line and has no JavaScript line break in
-   it, so it can stand in a `//` comment or in a type without ending either.
+1. The results of `json_text`, `string_literal` and `property_key` are on one line without a JavaScript line break, so
+   they can be put in a `//` comment or in a type without ending either.
 2. Numbers are spelled as serde_json spells them (`1e20`, `0.00001`, `-0.0`), because the reference does.
 3. `reference_json_text` also repeats the reference's mistakes: serde_json reads a decimal fraction with up to one
-   unit of error in its last place, and an integer that does not fit 64 bits as a float.
+   unit of error in its last place, and an integer beyond 64 bits as a float.
+4. `Names` gives helper types legal names that are the same on every run: `walk_Node` for `#/$defs/Node` of the tool
+   `walk`, or `walk_Node_2` if that name is already used.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from json.encoder import encode_basestring
 from math import isfinite
+from typing import Final
 
 from harmonia.schema.values import Json
 
@@ -169,3 +172,42 @@ def _json_text(value: Json, string: Callable[[str], str], number: Callable[[int 
             return f"{{{','.join(pairs)}}}"
         case _:  # pyright: ignore[reportUnnecessaryComparison]  # callers may hand us what JSON cannot hold
             raise NotJsonError(f"{type(value).__name__} is not a JSON value")
+
+
+_NOT_IN_A_NAME = re.compile(r"[^0-9A-Za-z_$]")
+
+# What TypeScript does not accept as the name of a type: its own types and the reserved words of JavaScript.
+# fmt: off
+RESERVED: Final = frozenset({
+    "any", "unknown", "never", "void", "null", "undefined", "string", "number", "boolean", "symbol",
+    "object", "bigint",
+    "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete", "do", "else",
+    "enum", "export", "extends", "false", "finally", "for", "function", "if", "import", "in", "instanceof",
+    "new", "return", "super", "switch", "this", "throw", "true", "try", "typeof", "var", "while", "with",
+    "implements", "interface", "let", "package", "private", "protected", "public", "static", "yield",
+})
+# fmt: on
+
+
+class Names:
+    """The names in use in one namespace."""
+
+    __slots__ = ("_counts", "_taken")
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        # How far the numbers behind a name have got, so that the search for a free one does not start over.
+        self._counts: dict[str, int] = {}
+
+    def claim(self, owner: str, steps: tuple[str | int, ...]) -> str:
+        """A free name for the schema that `steps` lead to, for the tool `owner`."""
+        part = str(steps[-1]) if steps else "Root"
+        wanted = _NOT_IN_A_NAME.sub("_", f"{owner}_{part}" if owner else part) or "_"
+        if wanted[0].isdigit() or wanted in RESERVED:
+            wanted = f"_{wanted}"
+        name = wanted
+        while name in self._taken:
+            count = self._counts[wanted] = self._counts.get(wanted, 1) + 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name

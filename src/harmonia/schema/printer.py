@@ -23,8 +23,7 @@ from harmonia.schema.annotations import (
     title_lines,
     value_text,
 )
-from harmonia.schema.arrays import array_text
-from harmonia.schema.document import References, Steps
+from harmonia.schema.document import Place, References, Report, Steps
 from harmonia.schema.keywords import (
     CLOSING,
     INEXPRESSIBLE,
@@ -33,15 +32,27 @@ from harmonia.schema.keywords import (
     PRIMITIVES,
     TYPE_ALONE,
     TYPE_AND_SAID,
+    is_about_arrays,
+    is_about_objects,
+    is_of_kind,
+    says_more_than_type,
+    says_null,
+    spelled,
 )
-from harmonia.schema.kinds import is_about_arrays, is_about_objects, is_of_kind, says_more_than_type, says_null, spelled
-from harmonia.schema.literals import comment
-from harmonia.schema.names import Names
-from harmonia.schema.paths import Place
-from harmonia.schema.printed import ANY, LEAVES, NEVER, Level, Printed, Shown, intersection
-from harmonia.schema.report import Report
-from harmonia.schema.structures import object_text
-from harmonia.schema.unions import share_kind, union_type
+from harmonia.schema.literals import Names, comment
+from harmonia.schema.structures import (
+    ANY,
+    LEAVES,
+    NEVER,
+    Level,
+    Printed,
+    Shown,
+    array_text,
+    intersection,
+    object_text,
+    share_kind,
+    union_type,
+)
 from harmonia.schema.values import Declaration, Json, SchemaLimits, TypeScript
 
 

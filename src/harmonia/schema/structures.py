@@ -1,4 +1,4 @@
-"""Objects, their properties and their index signatures as TypeScript.
+"""Objects, arrays and unions as TypeScript, and the type expressions that they are built from.
 
     {
     // description
@@ -6,13 +6,26 @@
     [key: string]: type,
     }
 
-An object is open in JSON Schema unless it says otherwise; the reference prints neither, so only an explicit
-`additionalProperties` that allows something becomes an index signature.
+1. A printed type is `(comment, text, level)`: the comment lines before it, the expression, and how tightly the
+   expression holds together. It is a plain tuple, because one is made for every schema.
+2. In JSON Schema an object is open unless it says otherwise. The reference does not print this, so only an explicit
+   `additionalProperties` that allows something becomes an index signature.
+3. `oneOf` is laid out as in the reference: one variant a line, each followed by its comment. The reference does not
+   read `anyOf`; it is printed the same way, but on one line if every variant fits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from harmonia.schema.document import Place
+from harmonia.schema.keywords import PRIMITIVES
+from harmonia.schema.values import Json
+
+if TYPE_CHECKING:
+    from harmonia.schema.printer import Printer
+from typing import TYPE_CHECKING, NamedTuple
 
 from harmonia.schema.annotations import (
     constraint_lines,
@@ -21,15 +34,187 @@ from harmonia.schema.annotations import (
     example_lines,
     title_lines,
 )
-from harmonia.schema.keywords import PLAIN, SAID
-from harmonia.schema.literals import comment, pattern_literal, property_key
-from harmonia.schema.paths import Place
-from harmonia.schema.printed import Shown, variant
-from harmonia.schema.unions import Variant, fits_on_a_line, print_variant, short_union
-from harmonia.schema.values import Json
+from harmonia.schema.keywords import PLAIN, SAID, TYPE_ALONE
+from harmonia.schema.literals import comment, pattern_literal, property_key, trailing_comment
 
-if TYPE_CHECKING:
-    from harmonia.schema.printer import Printer
+
+class Level(IntEnum):
+    """What a type expression is made of, from the tightest to the loosest."""
+
+    ATOM = 0
+    INTERSECTION = 1
+    UNION = 2
+    BLOCK = 3
+    """A union with each variant on a line of its own, the first one too: it begins with a `|`."""
+
+
+class Shown(IntEnum):
+    """What the surroundings of a type have printed of its annotations already."""
+
+    NOTHING = 0
+    DESCRIPTION_AND_DEFAULT = 1
+    """A variant of a union: they stand behind it."""
+    ALL = 2
+    """A property: they stand above its key."""
+
+
+Printed: TypeAlias = tuple[str, str, Level]
+
+ANY: Final[Printed] = ("", "any", Level.ATOM)
+NEVER: Final[Printed] = ("", "never", Level.ATOM)
+LEAVES: Final[dict[str, Printed]] = {
+    kind: ("", text, Level.ATOM) for kind, text in (*PRIMITIVES.items(), ("null", "null"))
+}
+
+
+def operand(text: str, level: Level) -> str:
+    """The text as an operand of `[]`, `?` or `&`, where a union needs parentheses."""
+    return f"({text})" if level else text
+
+
+def variant(text: str, level: Level) -> str:
+    """The text as an operand of `|`. Only a union that begins with a bar needs parentheses."""
+    return f"({text})" if level is Level.BLOCK else text
+
+
+def intersection(parts: list[Printed]) -> Printed:
+    """All parts at once. `any` is left out, since `any & T` is any; its comments stay, and so do others'."""
+    comments: list[str] = []
+    said: dict[str, str] = {}
+    for lines, text, level in parts:
+        part = operand(text, level)
+        if text == "any" or part in said or not said:
+            comments.append(lines)
+        if text != "any":
+            # The comments of later parts stand before these; the first part's, before the whole.
+            said.setdefault(part, f"{lines}{part}" if said else part)
+    before = "".join(comments)
+    if len(said) > 1:
+        return before, " & ".join(said.values()), Level.INTERSECTION
+    _, text, level = next((part for part in parts if part[1] != "any"), ANY)
+    return before, text, level
+
+
+def array_text(printer: Printer, schema: dict[str, Json], indent: str, place: Place) -> str:
+    """`T[]`, or a tuple where the first items have schemas of their own."""
+    items = schema.get("items")
+    printer.guards += 1
+    if isinstance(items, list) and items:
+        text = _tuple_text(printer, schema, items, "items", "additionalItems", indent, place)
+    elif isinstance(prefix := schema.get("prefixItems"), list) and prefix:
+        text = _tuple_text(printer, schema, prefix, "prefixItems", "items", indent, place)
+    elif "items" in schema:
+        lines, item, level = printer.type_of(items, indent, (place, "items"), Shown.NOTHING)
+        text = f"{lines}{operand(item, level)}[]"
+    else:
+        text = "Array<any>"
+    printer.guards -= 1
+    return text
+
+
+def _tuple_text(
+    printer: Printer,
+    schema: dict[str, Json],
+    prefix: list[Json],
+    keyword: str,
+    rest_keyword: str,
+    indent: str,
+    place: Place,
+) -> str:
+    """`[A, B?, ...C[]]`. JSON Schema lets an array end before its prefix does, unless `minItems` forbids it."""
+    shortest = schema.get("minItems")
+    longest = schema.get("maxItems")
+    required = shortest if isinstance(shortest, int) else 0
+    parts: list[str] = []
+    for index, item in enumerate(prefix):
+        lines, text, level = printer.type_of(item, indent, ((place, keyword), index), Shown.NOTHING)
+        parts.append(f"{lines}{text}" if index < required else f"{lines}{operand(text, level)}?")
+    rest = schema.get(rest_keyword, True)
+    if rest is not False and not (isinstance(longest, int) and longest <= len(prefix)):
+        lines, text, level = printer.type_of(rest, indent, (place, rest_keyword), Shown.NOTHING)
+        parts.append(f"{lines}...{operand(text, level)}[]")
+    return f"[{', '.join(parts)}]"
+
+
+class Variant(NamedTuple):
+    """A variant as printed, with the comment that stands behind it."""
+
+    text: str
+    trailing: str
+    level: Level
+
+
+def union_type(printer: Printer, keyword: str, schemas: list[Json], indent: str, place: Place) -> Printed:
+    """A union anywhere but directly under a property."""
+    variants = [
+        print_variant(printer, schema, indent, ((place, keyword), index), quoted=True)
+        for index, schema in enumerate(schemas)
+    ]
+    if fits_on_a_line(keyword, variants):
+        level = Level.UNION if len(variants) > 1 else variants[0].level
+        return "", " | ".join([one.text for one in variants]), level
+    # A comment behind the last variant would swallow what follows, so the type goes on on the next line.
+    end = f"\n{indent}" if variants[-1].trailing else ""
+    return "", "".join([f"\n{indent} | {one.text}{one.trailing}" for one in variants]) + end, Level.BLOCK
+
+
+def fits_on_a_line(keyword: str, variants: list[Variant]) -> bool:
+    return keyword == "anyOf" and not any(one.trailing or "\n" in one.text for one in variants)
+
+
+def short_union(schemas: Json) -> str:
+    """The union of schemas that are a type and nothing more, such as `string | null`; empty if one is more."""
+    texts: list[str] = []
+    for schema in schemas if isinstance(schemas, list) else ():
+        kind = schema.get("type") if isinstance(schema, dict) and len(schema) == 1 else None
+        leaf = LEAVES.get(kind) if isinstance(kind, str) else None
+        if leaf is None:
+            return ""
+        texts.append(leaf[1])
+    return " | ".join(texts)
+
+
+def print_variant(
+    printer: Printer, schema: Json, indent: str, place: Place, *, hidden: str | None = None, quoted: bool = False
+) -> Variant:
+    """One variant. A description equal to `hidden` is not repeated; `quoted` is a quirk of string defaults."""
+    inner = f"{indent}   "
+    lines, text, level = printer.type_of(schema, inner, place, Shown.DESCRIPTION_AND_DEFAULT)
+    trailing = ""
+    if isinstance(schema, dict) and not schema.keys() <= TYPE_ALONE:
+        face = printer.face(schema, place)
+        description = description_of(face, place, printer.report)
+        default = default_text(face, place, printer.report, quoted=quoted)
+        if description is not None and description != hidden:
+            trailing = trailing_comment(f"{description} {default}" if default else description, inner)
+        elif default:
+            trailing = trailing_comment(default, inner)
+    return Variant(lines + variant(text, level), trailing, level)
+
+
+def share_kind(printer: Printer, kind: str, schemas: list[Json], place: Place) -> list[Json] | None:
+    """The variants of a union, if the type `kind` beside them adds nothing to them; otherwise None.
+
+    That is so where each variant has that type, or lists its values, or has no type and is given this one:
+    `{"type": "object", "oneOf": [{"$ref": "#/$defs/Circle"}, {"required": ["width"]}]}`.
+    """
+    shared: list[Json] = []
+    for schema in schemas:
+        if not isinstance(schema, dict):
+            return None
+        face = printer.face(schema, place)
+        own = face.get("type")
+        if own == kind or (own == "integer" and kind == "number"):
+            shared.append(schema)
+        elif own is not None:
+            return None
+        elif "enum" in face or "const" in face:
+            shared.append(schema)
+        elif face is schema and face.keys().isdisjoint(("oneOf", "anyOf", "allOf")):
+            shared.append({"type": kind, **schema})
+        else:
+            return None
+    return shared
 
 
 # All that most properties say: they have nothing to print above them but a description.

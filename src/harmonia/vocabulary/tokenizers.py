@@ -1,9 +1,8 @@
-"""Byte-pair encoding of ordinary text: the one seam between Harmonia and somebody else's tokenizer.
+"""Tokenizers for ordinary text: tiktoken (exact), gigatoken (fast), and plain Python for the first short texts.
 
-An engine turns valid Unicode text into ordinary tokens, exactly as tiktoken's o200k does, whatever the text: it
-neither fails nor slows down beyond the length of its input. `exact` is the engine of the core; `fast` needs the
-extra of that name and falls back on `exact` for the rare text that it would get wrong. `auto` loads the better of
-the two that is installed, once there is enough to do.
+All three give the same tokens. gigatoken classifies some characters by a newer Unicode than tiktoken, and tiktoken's
+regular expression panics on very long runs of white space; texts with either go another way, so that the choice of the
+tokenizer never shows.
 """
 
 from __future__ import annotations
@@ -12,15 +11,124 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Protocol, cast
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.vocabulary.long_runs import BLANK, LONG_RUN, WHITE, encode_in_windows, find_long_runs
-from harmonia.vocabulary.newer_unicode import GIGATOKEN_VERSION, has_newer_characters
 from harmonia.vocabulary.ranks import write_tiktoken_file
-from harmonia.vocabulary.starter import Starter
+
+GIGATOKEN_VERSION: Final = "0.10.0"
+
+RANGES: Final = (
+    (0x0088F, 0x0088F),
+    (0x00C5C, 0x00C5C),
+    (0x00CDC, 0x00CDC),
+    (0x01ACF, 0x01ADD),
+    (0x01AE0, 0x01AEB),
+    (0x0A7CE, 0x0A7CF),
+    (0x0A7D2, 0x0A7D2),
+    (0x0A7D4, 0x0A7D4),
+    (0x0A7F1, 0x0A7F1),
+    (0x10940, 0x10959),
+    (0x10EC5, 0x10EC7),
+    (0x10EFA, 0x10EFB),
+    (0x11B60, 0x11B67),
+    (0x11DB0, 0x11DDB),
+    (0x11DE0, 0x11DE9),
+    (0x16EA0, 0x16EB8),
+    (0x16EBB, 0x16ED3),
+    (0x16FF2, 0x16FF6),
+    (0x187F8, 0x187FF),
+    (0x18D09, 0x18D1E),
+    (0x18D80, 0x18DF2),
+    (0x1E6C0, 0x1E6DE),
+    (0x1E6E0, 0x1E6F5),
+    (0x1E6FE, 0x1E6FF),
+    (0x2B73A, 0x2B73F),
+    (0x2CEA2, 0x2CEAD),
+    (0x323B0, 0x33479),
+)
+
+
+def _beginning(code_point: int) -> bytes:
+    # Two bytes of the four are enough beyond the first plane, where texts are rare.
+    encoded = chr(code_point).encode()
+    return encoded[:2] if len(encoded) == 4 else encoded
+
+
+# Searched in UTF-8, because a str is searched range by range, and there are many. It finds some characters
+# too many, which costs no more than the slower engine.
+_NEWER: Final = re.compile(
+    b"|".join(sorted({_beginning(point) for first, last in RANGES for point in range(first, last + 1)}))
+)
+
+
+def has_newer_characters(text: str) -> bool:
+    """Whether `text` may hold one of them. Lone surrogates are an engine's to refuse."""
+    return _NEWER.search(text.encode(errors="surrogatepass")) is not None
+
+
+# Together, texts of this many characters are encoded here; then a real engine pays.
+WORK_LIMIT: Final = 20_000
+# Merging is quadratic, and a piece is usually a word.
+_PIECE_LIMIT: Final = 64
+
+# The pieces of o200k (see engines.py), with the Unicode classes reduced to their ASCII members.
+_WHITE: Final = rb" \t\n\v\f\r"
+_CONTRACTION: Final = rb"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_ASCII_PIECES: Final = re.compile(
+    b"|".join(
+        (
+            rb"[^\r\nA-Za-z0-9]?[A-Z]*[a-z]+" + _CONTRACTION,
+            rb"[^\r\nA-Za-z0-9]?[A-Z]+[a-z]*" + _CONTRACTION,
+            rb"[0-9]{1,3}",
+            rb" ?[^%bA-Za-z0-9]+[\r\n/]*" % _WHITE,
+            rb"[%b]*[\r\n]+" % _WHITE,
+            rb"[%b]+(?![^%b])" % (_WHITE, _WHITE),
+            rb"[%b]+" % _WHITE,
+        )
+    )
+)
+
+
+class Starter:
+    """Encodes until its work is done, then says None."""
+
+    def __init__(self, tokens: list[bytes]) -> None:
+        self._ranks = {token: rank for rank, token in enumerate(tokens)}
+        self._work = 0
+
+    def encode(self, text: str) -> list[int] | None:
+        """The tokens of `text`, or None where a real engine should take over from here on."""
+        self._work += len(text)
+        if self._work > WORK_LIMIT or not text.isascii():
+            return None
+        pieces: list[bytes] = _ASCII_PIECES.findall(text.encode())
+        tokens = list(map(self._ranks.get, pieces))
+        if None not in tokens:
+            return tokens  # pyright: ignore[reportReturnType] -- what the line above checks
+        if max(map(len, pieces)) > _PIECE_LIMIT:
+            return None
+        return [token for piece in pieces for token in self._merge(piece)]
+
+    def _merge(self, piece: bytes) -> list[int]:
+        """Byte-pair encoding: join the two neighbours whose union has the lowest rank, until no union has one."""
+        ranks = self._ranks
+        parts = [piece] if piece in ranks else [bytes([byte]) for byte in piece]
+        while len(parts) > 1:
+            unions = [ranks.get(left + right, _NO_RANK) for left, right in pairwise(parts)]
+            lowest = min(unions)
+            if lowest == _NO_RANK:
+                break
+            at = unions.index(lowest)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        return [ranks[part] for part in parts]
+
+
+_NO_RANK: Final = 1 << 32
 
 
 class Engine(Protocol):

@@ -31,7 +31,7 @@ from harmonia.events import (
 )
 from harmonia.inspection.saved_streams import count
 from harmonia.messages import Message
-from harmonia.parser.family_faults import ALL_FAULTS
+from harmonia.parser.faults import ALL_FAULTS
 from harmonia.parts import Call
 from harmonia.run.engines.base import Usage
 from harmonia.run.events import (

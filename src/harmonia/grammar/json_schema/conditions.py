@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from harmonia.grammar.json_schema.numbers import Bounds
 from harmonia.grammar.json_schema.parts import Part, Report, Steps, Taker, Together
 from harmonia.grammar.regex_search import is_found
-from harmonia.schema.kinds import spelled
+from harmonia.schema.keywords import spelled
 from harmonia.schema.work_budget import spend
 
 # Bounds beyond the floats are no bounds that anybody could compare with.

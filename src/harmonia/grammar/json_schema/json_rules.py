@@ -23,8 +23,7 @@ from harmonia.grammar.regex_rules import Alternative, UnreadableRegexError, rege
 from harmonia.grammar.rules import Chars, Grammar, Literal, Name, Node, Repeat, choice, optional, sequence
 from harmonia.grammar.simplification import NEVER, NOTHING, can_be_met
 from harmonia.grammar.written import Loss
-from harmonia.schema.documents import as_json
-from harmonia.schema.paths import path_text, place_of
+from harmonia.schema.document import as_json, path_text, place_of
 from harmonia.schema.work_budget import spend
 
 # Engines write a repetition out, so a bound beyond this is reported and not enforced.

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.schema.document import References
-from harmonia.schema.paths import path_text, place_of
+from harmonia.schema.document import References, path_text, place_of
 
 Schema: TypeAlias = "dict[str, Any] | bool"
 Steps: TypeAlias = tuple[str | int, ...]

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from harmonia.errors import Position
-from harmonia.history.alignment import Aligned
+from harmonia.history.prompt_changes import Aligned
 from harmonia.inspection.schema_costs import SchemaCost
 from harmonia.inspection.trace import ChannelCount, TracedTurn
 from harmonia.inspection.typed_spellings import TypedSpelling
