@@ -22,6 +22,7 @@ ROOMS = (
     "provenance",
     "messages",
     "schema",
+    "tool_definitions",
     "renderer",
     "events",
     "parser",

@@ -9,13 +9,13 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import TextForm
-from harmonia.grammar.demand import Syntax
 from harmonia.grammar.lark_rules import form_fault
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar, Text
 from harmonia.run.constraints import validation as custom_inputs
 from harmonia.run.constraints.validation import find_fault
 from harmonia.run.engines import grammar_mask as masking
+from harmonia.tool_definitions.definition import Syntax
 
 BROKEN: list[tuple[Syntax, str, int]] = [
     ("lark", "start: NUM (", 11),

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.grammar import Demand, TextForm
 from harmonia.grammar.completion_rules import completion_grammar
-from harmonia.grammar.demand import Demand, TextForm
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.repetitions import without_empty_repetitions
 from harmonia.grammar.rules import (

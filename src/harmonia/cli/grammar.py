@@ -15,15 +15,17 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, WrittenGrammar, grammar_for
 from harmonia.messages import Conversation, DeveloperContent, Json, ResponseFormat
 from harmonia.run.constraints.demand import demand_of
-from harmonia.run.options import check_strict_tools, check_text_forms, known_choice
+from harmonia.run.options import check_strict_tools, check_text_forms, chosen_tools
 from harmonia.run.prompt import declared_namespaces
 from harmonia.run.tools.arguments import compile_schema
 from harmonia.run.tools.tool_set import ToolLike, ToolSet
+from harmonia.tool_definitions import read_response_format
 
 _EXPECTED = (
     'a response format is a JSON Schema, {"type": "json_schema", "json_schema": {"name": …, "schema": …}}, or '
     '{"type": "json_object"}'
 )
+_NAME: Final = "answer"  # of a schema that has none
 _PYTHON: Final = re.compile(r"\.py(?::|$)")
 
 
@@ -112,7 +114,7 @@ def command(
     # What a run refuses, nobody could use the grammar of.
     check_text_forms(tools)
     check_strict_tools(tools)
-    written = grammar_for(demand_of(tools, known_choice(tool_choice, tools), form), kind)
+    written = grammar_for(demand_of(tools, chosen_tools(tool_choice, tools)[1], form), kind)
     if output == "json":
         echo_json(written)
     else:
@@ -138,23 +140,13 @@ def _read_format(text: str) -> ResponseFormat | None:
     except (msgspec.DecodeError, RecursionError) as error:
         raise _refuse(f"not JSON: {error}") from error
     if isinstance(value, bool):
-        return ResponseFormat("answer", value)
+        return ResponseFormat(_NAME, value)
     if not isinstance(value, dict):
         raise _refuse("it is neither an object nor a boolean")
     fields = cast("Json", value)
-    match fields.get("type"):
-        case "text":
-            return None
-        case "json_object":
-            return ResponseFormat("answer", {"type": "object"})
-        case "json_schema":
-            inner: Any = fields.get("json_schema", fields)
-            schema: Any = cast("Json", inner).get("schema") if isinstance(inner, dict) else None
-            if not isinstance(schema, dict | bool):
-                raise _refuse("there is no schema in it")
-            return ResponseFormat(str(cast("Json", inner).get("name", "answer")), cast("Json | bool", schema))
-        case _:
-            return ResponseFormat("answer", fields)
+    if fields.get("type") not in ("text", "json_object", "json_schema"):
+        return ResponseFormat(_NAME, fields)
+    return read_response_format(fields, code=ErrorCode.GRAMMAR_INVALID_OPTION, defaults={"name": _NAME})
 
 
 def _refuse(message: str) -> InputError:

@@ -21,7 +21,6 @@ from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
 from harmonia.run.prompt import declared_namespaces
 from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
-from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.python_functions import is_marked
 from harmonia.run.tools.tool_set import ToolLike, ToolSet, as_tools
 from harmonia.vocabulary import Vocabulary
@@ -82,14 +81,13 @@ def read_definitions(text: str) -> list[ToolLike]:
         return tools
     for definition, path in _find_definitions(value, "$"):
         if not isinstance(definition, dict):
-            raise _refuse(f"{show(repr(definition)[:60])} is no definition of a tool", path)
+            raise _refuse(f"{show(repr(definition)[:60])} is not a tool definition", path)
         fields = cast("Json", definition)
         kind = fields.get("type", "function")
         if kind not in ("function", "custom") and "name" not in fields:
             click.echo(f"left out: {path} is of type {show(str(kind))}, which is the provider's own", err=True)
             continue
-        with definition_at(path):
-            as_tools(fields, {})  # whether it is one: the set does not know where it stands
+        as_tools(fields, {}, path)  # raises where it is not one: a ToolSet does not know its path
         tools.append(fields)
     return tools
 

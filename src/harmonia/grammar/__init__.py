@@ -1,9 +1,10 @@
 """Well-formed Harmony as a grammar, from tools, a tool choice and a response format, written for real engines."""
 
 from harmonia.grammar.completion_rules import Begun
-from harmonia.grammar.demand import CallableTool, Demand, TextForm, callable_tools
+from harmonia.grammar.demand import CallableTool, Demand, callable_tools
 from harmonia.grammar.writer import grammar_for
 from harmonia.grammar.written import GRAMMAR_KINDS, GrammarKind, Loss, WrittenGrammar
+from harmonia.tool_definitions import TextForm
 
 __all__ = [
     "GRAMMAR_KINDS",

@@ -7,25 +7,15 @@ text; a run without such an engine checks what came against the same demand.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import ResponseFormat, ToolDescription, ToolNamespace
-
-# lark   a grammar in Lark's notation, whose first rule is `start`
-# regex  a regular expression for the whole text
-Syntax = Literal["lark", "regex"]
+from harmonia.tool_definitions import TextForm
 
 _SHOWN_NAMES: Final = 20
-
-
-class TextForm(msgspec.Struct, frozen=True):
-    """The form of the text that a custom tool takes, as its owner wrote it."""
-
-    syntax: Syntax
-    definition: str
 
 
 class Demand(msgspec.Struct, frozen=True):

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.demand import TextForm
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_node
 from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Name, Node, Repeat, Sequence, choice, sequence
 from harmonia.grammar.simplification import may_be_empty, names_in, pruned
 from harmonia.grammar.text_forms import checked_form
 from harmonia.grammar.written import Loss
+from harmonia.tool_definitions import TextForm
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>(?:[ \t\r]|//[^\n]*|\#[^\n]*|\n[ \t\r]*(?=\|))+)

@@ -21,7 +21,6 @@ from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.characters import HALF_PAIR
-from harmonia.grammar.demand import TextForm
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.grammar.lark_rules import form_fault
 from harmonia.grammar.llguidance_schemas import held_schema
@@ -40,6 +39,7 @@ from harmonia.grammar.rules import (
 )
 from harmonia.grammar.text_forms import checked_form
 from harmonia.grammar.written import Loss, WrittenGrammar
+from harmonia.tool_definitions import TextForm
 
 _EVIDENT: Final = re.compile(r"[A-Za-z0-9_ =.-]+")
 _HEADER: Final = "%llguidance {}\n"

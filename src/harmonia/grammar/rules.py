@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harmonia.grammar.demand import TextForm
+from harmonia.tool_definitions import TextForm
 
 
 class Literal(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.characters import HALF_PAIR
-from harmonia.grammar.demand import TextForm
+from harmonia.tool_definitions import TextForm
 
 MAX_FORM_CHARS: Final = 32_768
 # Each rule that leads to another costs the engine's compiler a part of its stack. Codex's apply_patch has 15.

@@ -7,10 +7,11 @@ from typing import Any, cast
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.events import Event, MessageEnded, Repaired
 from harmonia.inspection.inputs import Input
-from harmonia.messages import Role, ToolDescription
+from harmonia.messages import Role, ToolDescription, ToolNamespace
 from harmonia.parser import Mode, Parsed, Parser, Tools
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.parser.tools import DeclaredTool
+from harmonia.tool_definitions import read_namespace, unwrap
 from harmonia.vocabulary import Vocabulary
 
 
@@ -53,8 +54,10 @@ def is_malformed(parsed: Parsed) -> bool:
 
 
 def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
-    """Tools as people have them: names, OpenAI's definitions (with `function` or without), or an object that has them
-    in `tools`."""
+    """Tools as people have them: names, definitions in any spelling, or an object that has a list of them in `tools`.
+
+    Only their names matter to a parser.
+    """
     if isinstance(value, dict):
         value, path = cast("dict[str, Any]", value).get("tools"), f"{path}.tools"
     if not isinstance(value, list):
@@ -65,19 +68,22 @@ def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
         )
     found: list[DeclaredTool] = []
     for at, tool in enumerate(cast("list[Any]", value)):
+        here = f"{path}[{at}]"
         if isinstance(tool, str):
             found.append(tool)
             continue
-        definition = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
-        function = definition.get("function", definition)
-        name = cast("dict[str, Any]", function).get("name") if isinstance(function, dict) else None
-        if isinstance(name, str):
-            parameters = cast("dict[str, Any]", function).get("parameters")
-            schema = cast("dict[str, Any]", parameters) if isinstance(parameters, dict) else None
-            found.append(ToolDescription(name, parameters=schema))
-        elif not isinstance(definition.get("type"), str) or definition["type"] == "function":
+        kind, fields, _ = unwrap(tool, here, ErrorCode.PARSE_INVALID_OPTION)
+        if kind == "namespace":
+            name, _, tools = read_namespace(tool, here, ErrorCode.PARSE_INVALID_OPTION)
+            found.append(ToolNamespace(name, tools=tuple(ToolDescription(_name_of(each, here)) for each in tools)))
+        elif kind == "function" or isinstance(fields.get("name"), str):
             # Tools of another type, such as web_search, are the server's own and have no name to call them by.
-            raise InputError(
-                ErrorCode.PARSE_INVALID_OPTION, f"the tool at {at} has no name", Position(path=f"{path}[{at}]")
-            )
+            found.append(ToolDescription(_name_of(tool, here)))
     return found
+
+
+def _name_of(tool: object, path: str) -> str:
+    name: Any = unwrap(tool, path, ErrorCode.PARSE_INVALID_OPTION)[1].get("name")
+    if not isinstance(name, str):
+        raise InputError(ErrorCode.PARSE_INVALID_OPTION, "the tool has no name", Position(path=path))
+    return name

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
+from harmonia.errors import ErrorCode
 from harmonia.interchange import message_defaults
 from harmonia.interchange.conversion import Lossy
-from harmonia.interchange.documents import Report, object_at, optional_text, required_text
+from harmonia.interchange.documents import Report, object_at
 from harmonia.interchange.message_defaults import differences, left_out
 from harmonia.interchange.tools import read_tools
 from harmonia.messages import (
@@ -30,6 +31,8 @@ from harmonia.messages import (
     ToolNamespace,
     is_forged,
 )
+from harmonia.tool_definitions import read_response_format
+from harmonia.tool_definitions.response_format import unwrap_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,16 +204,11 @@ def read_format(value: object, path: str, report: Report) -> ResponseFormat | No
     kind = given.get("type", "text")
     if kind != "json_schema":
         if kind != "text":
-            report.lose(path, "response_format", f"there is no schema to keep in a format of type {kind}")
+            report.lose(path, "response_format", f"a format of type {kind} has no schema to keep")
         return None
-    if given.get("json_schema") is not None:
-        path = f"{path}.json_schema"
-        given = object_at(given["json_schema"], path)
-    report.lose_others(given, ("type", "name", "schema", "description"), path, "no part of a response format")
-    schema: Any = given.get("schema")
-    schema = schema if isinstance(schema, bool) else dict(object_at({} if schema is None else schema, f"{path}.schema"))
-    description = "" if given.get("description") == "" else optional_text(given, "description", path)
-    return ResponseFormat(required_text(given, "name", path), cast("Json | bool", schema), description)
+    fields, where = unwrap_format(given, path)
+    report.lose_others(fields, ("type", "name", "schema", "description"), where, "not part of a response format")
+    return read_response_format(given, path, code=ErrorCode.INTERCHANGE_INVALID_VALUE, defaults={"schema": {}})
 
 
 def write_format(response_format: ResponseFormat) -> Json:

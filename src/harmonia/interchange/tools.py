@@ -9,15 +9,19 @@ A list of tools has no place for the description of a namespace that has tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, cast
+from collections.abc import Collection, Iterable
+from typing import Final, cast
 
-from harmonia.interchange.documents import Object, Report, list_at, object_at, optional_text, refuse
+from harmonia.errors import ErrorCode
+from harmonia.interchange.documents import Object, Report, list_at, object_at, refuse
 from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.messages import Json, Namespaces, ToolDescription, ToolNamespace
+from harmonia.tool_definitions import ToolDefinition, read_definition, read_namespace, unwrap
+from harmonia.tool_definitions.reader import SCHEMA_FIELDS
 
-_SCHEMAS: Final = ("parameters", "input_schema", "inputSchema")
-_DEFINITION: Final = ("type", "name", "description", *_SCHEMAS)
+_CODE: Final = ErrorCode.INTERCHANGE_INVALID_VALUE
+_DESCRIBED: Final = ("type", "name", "description")
+_NOT_KEPT: Final = "not part of a tool's description"
 
 
 def chat_tools(namespaces: Iterable[ToolNamespace]) -> list[Json]:
@@ -47,61 +51,61 @@ def _definitions(namespaces: Iterable[ToolNamespace]) -> Iterable[tuple[str, Jso
 
 
 def read_tools(value: object, path: str, report: Report) -> Namespaces:
-    """Namespaces from a list of definitions: nested under `function` or flat, MCP's `inputSchema`, or just names.
+    """Namespaces from a list of definitions in any spelling, or just names.
 
     Tools that the server runs itself, such as `web_search`, have no definition to keep, and are reported.
     """
     found: dict[str, ToolNamespace] = {}
     for at, given in enumerate(list_at(value, path)):
-        _read_tool(given, f"{path}[{at}]", report, found)
+        namespace = _read_tool(given, f"{path}[{at}]", report)
+        if namespace is not None:
+            _add(found, namespace)
     return found
 
 
-def _read_tool(given: object, path: str, report: Report, found: dict[str, ToolNamespace]) -> None:
+def _read_tool(given: object, path: str, report: Report) -> ToolNamespace | None:
     if isinstance(given, str):
         given = {"type": "function", "name": given}
-    tool = object_at(given, path)
-    kind = tool.get("type", "function")
+    kind, fields, where = unwrap(object_at(given, path), path, _CODE)
     match kind:
-        case "function" | "custom":
-            _read_definition(tool, str(kind), path, report, found)
+        case "function":
+            namespace, _, name = full_name(_name_in(fields, where)).partition(".")
+            if name:
+                tool = _read_description(given, path, report)
+                return ToolNamespace(namespace, tools=(ToolDescription(name, tool.description, tool.parameters),))
+            why = "a tool without a namespace has no schema"  # python, declared as a function
+        case "custom":
+            why = _NOT_KEPT
         case "namespace":
-            name = _name_of(tool, path)
-            tools = [
-                _read_description(object_at(each, f"{path}.tools[{at}]"), None, f"{path}.tools[{at}]", report)
-                for at, each in enumerate(list_at(tool.get("tools") or [], f"{path}.tools"))
-            ]
-            _add(found, ToolNamespace(name, _description(tool, path), tuple(tools)))
+            name, description, tools = read_namespace(given, path, _CODE)
+            described = (_read_description(each, f"{path}.tools[{at}]", report) for at, each in enumerate(tools))
+            return ToolNamespace(name, description, tuple(described))
         case _:
             report.lose(path, "tool", f"{kind}: the server's own tool, which has no definition to keep")
+            return None
+    tool = _read_definition(given, _DESCRIBED, why, path, report)
+    return ToolNamespace(tool.name, tool.description)
 
 
-def _read_definition(tool: Object, kind: str, path: str, report: Report, found: dict[str, ToolNamespace]) -> None:
-    nested = tool.get(kind)
-    if nested is not None:
-        report.lose_others(tool, ("type", kind), path, "no part of a tool's description")
-        tool, path = object_at(nested, f"{path}.{kind}"), f"{path}.{kind}"
-    if kind == "custom":
-        report.lose_others(tool, ("type", "name", "description"), path, "no part of a tool's description")
-        name = _name_of(tool, path)
-        _add(found, ToolNamespace(name, _description(tool, path)))
-        return
-    namespace, _, name = full_name(_name_of(tool, path)).partition(".")
-    if not name:  # python, declared as a function
-        report.lose_others(tool, ("type", "name", "description"), path, "a tool without a namespace has no schema")
-        _add(found, ToolNamespace(namespace, _description(tool, path)))
-        return
-    _add(found, ToolNamespace(namespace, tools=(_read_description(tool, name, path, report),)))
+def _read_description(given: object, path: str, report: Report) -> ToolDescription:
+    tool = _read_definition(given, (*_DESCRIBED, *SCHEMA_FIELDS), _NOT_KEPT, path, report)
+    return ToolDescription(tool.name, tool.description, tool.parameters)
 
 
-def _read_description(tool: Object, name: str | None, path: str, report: Report) -> ToolDescription:
-    report.lose_others(tool, _DEFINITION, path, "no part of a tool's description")
-    schema: Any = next((tool[name] for name in _SCHEMAS if tool.get(name) is not None), None)
-    if schema is not None and not isinstance(schema, bool):
-        schema = dict(object_at(schema, f"{path}.parameters"))
-    return ToolDescription(
-        _name_of(tool, path) if name is None else name, _description(tool, path), cast("Json | bool | None", schema)
-    )
+def _read_definition(given: object, kept: Collection[str], why: str, path: str, report: Report) -> ToolDefinition:
+    """A definition; what of its fields is not kept is reported."""
+    kind, fields, where = unwrap(object_at(given, path), path, _CODE)
+    _name_in(fields, where)
+    if where != path:
+        report.lose_others(cast("Object", given), ("type", kind), path, _NOT_KEPT)
+    report.lose_others(fields, kept, where, why)
+    return read_definition(given, path, code=_CODE)
+
+
+def _name_in(fields: Object, path: str) -> str:
+    if fields.get("name") is None:
+        refuse("a tool needs a name", path)
+    return str(fields["name"])
 
 
 def _add(found: dict[str, ToolNamespace], added: ToolNamespace) -> None:
@@ -110,15 +114,3 @@ def _add(found: dict[str, ToolNamespace], added: ToolNamespace) -> None:
         description = present.description if added.description is None else added.description
         added = ToolNamespace(added.name, description, (*present.tools, *added.tools))
     found[added.name] = added
-
-
-def _name_of(tool: Object, path: str) -> str:
-    name = tool.get("name")
-    if not isinstance(name, str) or not name:
-        refuse("a tool needs a name", path if name is None else f"{path}.name")
-    return name
-
-
-def _description(tool: Object, path: str) -> str | None:
-    # An empty description is one, and comes back as it was.
-    return "" if tool.get("description") == "" else optional_text(tool, "description", path)

@@ -6,14 +6,12 @@ RunChanges            the same names, for those who write them as keywords: run(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypedDict, get_args
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar import TextForm
-from harmonia.grammar.demand import Syntax
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.history import DOCUMENTED, Policy
 from harmonia.messages import Json, Message, ReasoningEffort, ResponseFormat
@@ -26,6 +24,8 @@ from harmonia.run.prompt import Prompt, known_effort
 from harmonia.run.tool_calls import Approver
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.tools.arguments import compile_schema
+from harmonia.tool_definitions import TextForm, read_response_format, read_tool_choice
+from harmonia.tool_definitions.definition import Syntax
 
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
@@ -36,9 +36,6 @@ SomeChoice = ToolChoice | Mapping[str, Any]
 SomeFormat = ResponseFormat | Mapping[str, Any]
 # How many cached tokens of a prompt may be reported, given the message it began and those that were sampled.
 MostCached = Callable[[Prompt, Message | None, Sequence[Message]], int]
-
-_TOOL_TYPES: Final = ("function", "custom")
-_FORM_FIELDS: Final = frozenset(("type", "name", "schema", "description", "strict"))
 
 
 class RunLimits(msgspec.Struct, frozen=True):
@@ -166,72 +163,31 @@ def _invalid(message: str) -> InputError:
 
 
 def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
-    """The tools with those that may be called, and the choice between them. Beside what `known_choice` takes, that is
-    OpenAI's `allowed_tools`, flat or with its fields in an object of that name."""
-    if not isinstance(choice, Mapping):
-        return tools, known_choice(choice, tools)
-    named = cast("Mapping[str, Any]", choice)
-    if named.get("type") != "allowed_tools":
-        return tools, known_choice(named, tools)
-    inner: Any = named.get("allowed_tools", named)
-    fields: Mapping[str, Any] = cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
-    given, mode = fields.get("tools"), fields.get("mode", "auto")
-    names = [_name_in(each) for each in cast("list[Any]", given)] if isinstance(given, list) else [None]
-    if mode not in ("auto", "required") or None in names:
-        raise InputError(
-            ErrorCode.RUN_INVALID_OPTION,
-            "an allowed_tools choice has a mode, auto or required, and tools, each with its name",
-        )
-    if mode == "required" and not names:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, "a call is required, and no tool is allowed")
-    return tools.allow(cast("list[str]", names)), mode
+    """The tools with those that may be called, and the choice between them, with the whole name of a tool."""
+    wanted = read_tool_choice(choice, "$.tool_choice")
+    if wanted.tools is None:
+        if wanted.mode == "required" and not tools.namespaces:
+            raise _invalid_choice("a call is required, but there are no tools")
+        return tools, wanted.mode
+    names = [named.name or "" for named in wanted.tools]
+    if wanted.mode != "one":
+        return tools.allow(names), wanted.mode
+    tool = tools.find(names[0])
+    if tool is None:
+        expected = ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
+        raise _invalid_choice(f"tool_choice is {names[0]!r}; expected {expected}")
+    return tools, tools.recipient_of(tool)
 
 
-def _name_in(tool: object) -> str | None:
-    """The name of a tool: itself, or in a field, as OpenAI's APIs have it. None where its type is not that of one."""
-    if isinstance(tool, Mapping):
-        fields = cast("Mapping[str, Any]", tool)
-        if fields.get("type", "function") not in _TOOL_TYPES:
-            return None
-        inner: Any = fields.get("function") or fields.get("custom") or fields
-        tool = cast("Mapping[str, Any]", inner).get("name") if isinstance(inner, Mapping) else None
-    return tool if isinstance(tool, str) else None
+def _invalid_choice(message: str) -> InputError:
+    return InputError(ErrorCode.RUN_INVALID_OPTION, message, Position(path="$.tool_choice"))
 
 
 def known_format(given: object) -> ResponseFormat | None:
     """The form of the answer: a ResponseFormat, one of OpenAI's objects for it, or an object with name and schema."""
     if given is None or isinstance(given, ResponseFormat):
         return given
-    if isinstance(given, Mapping):
-        fields = cast("Mapping[str, Any]", given)
-        kind: Any = fields.get("type", "json_schema")
-        if kind == "text":
-            return None
-        if kind == "json_object":
-            _refuse_unknown(fields, {"type"})
-            return ResponseFormat("json_object", {"type": "object"}, "Any JSON object.")
-        inner: Any = fields.get("json_schema", fields)
-        if kind == "json_schema" and isinstance(inner, Mapping):
-            form = cast("Mapping[str, Any]", inner)
-            name, schema, description = form.get("name"), form.get("schema"), form.get("description")
-            _refuse_unknown(form, _FORM_FIELDS)
-            if inner is not fields:
-                _refuse_unknown(fields, {"type", "json_schema"})
-            if isinstance(name, str) and isinstance(schema, dict | bool):
-                told = description if isinstance(description, str) else None
-                return ResponseFormat(name, cast("Json | bool", schema), told)
-    raise InputError(
-        ErrorCode.RUN_INVALID_OPTION,
-        'response_format is no form of an answer; expected a ResponseFormat(name, schema), {"name": …, "schema": …}, '
-        '{"type": "json_schema", "json_schema": {"name": …, "schema": …}} or {"type": "json_object"}',
-    )
-
-
-def _refuse_unknown(fields: Mapping[str, Any], known: Collection[str]) -> None:
-    unknown = [name for name in fields if name not in known]
-    if unknown:
-        said = f"response_format has {unknown[0]!r}, which it does not take; it takes {', '.join(sorted(known))}"
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, said)
+    return read_response_format(given, "$.response_format", code=ErrorCode.RUN_INVALID_OPTION, exact=True)
 
 
 def check_form(form: ResponseFormat) -> None:
@@ -247,7 +203,7 @@ def check_text_forms(tools: ToolSet) -> None:
     brings the forms of strangers has looked at them."""
     for tool in tools:
         form: Any = tool.text_form  # callers without types may give anything
-        if form is None or tool.is_strangers:
+        if form is None or tool.untrusted:
             continue
         name = tools.recipient_of(tool)
         if tool.takes != "text":
@@ -271,7 +227,7 @@ def check_strict_tools(tools: ToolSet) -> None:
     """The same for the arguments of tools that are strict. Whoever brings the schemas of strangers has looked at them,
     within bounds."""
     for tool in tools:
-        if not tool.strict or tool.is_strangers or tool.parameters is None:
+        if not tool.strict or tool.untrusted or tool.parameters is None:
             continue
         name = tools.recipient_of(tool)
         _check_schema(name, tool.parameters, is_answers=False)
@@ -286,29 +242,6 @@ def _check_schema(name: str, schema: Json | bool, *, is_answers: bool) -> None:
     except InputError as error:
         if error.code is not ErrorCode.TOOL_MISSING_EXTRA:  # nobody can tell without jsonschema
             raise
-
-
-def known_choice(choice: object, tools: ToolSet) -> ToolChoice:
-    """The tool choice of a run, with the whole name of a tool. Raises where there is no such tool."""
-    if isinstance(choice, Mapping):
-        # OpenAI's form, {"type": "function", "function": {"name": "x"}}, or flat.
-        choice = _name_in(cast("object", choice)) or cast("object", choice)
-    if not isinstance(choice, str):
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}; expected {_choices(tools)}")
-    if choice in ("auto", "none"):
-        return choice
-    if choice == "required":
-        if not tools.namespaces:
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, "a call is required, and there are no tools")
-        return choice
-    tool = tools.find(choice)
-    if tool is None:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"tool_choice is {choice!r}; expected {_choices(tools)}")
-    return tools.recipient_of(tool)
-
-
-def _choices(tools: ToolSet) -> str:
-    return ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
 
 
 def check_model(model: object) -> None:

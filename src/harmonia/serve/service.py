@@ -186,7 +186,7 @@ class Service:
             approval = "ask" if server.asks else "run"
             # Such a server checks its arguments itself. Its schemas are a stranger's, and a pattern in one that never
             # comes to an end would hold everybody up.
-            unchecked = (replace(tool, checks_arguments=False, is_strangers=True) for tool in tools.tools)
+            unchecked = (replace(tool, checks_arguments=False, untrusted=True) for tool in tools.tools)
             found = server_tools(unchecked, {"*": approval})
             allowed = server.allowed_tools
             check_allowed(server.label, allowed, [tool.name for tool in found], server.path)

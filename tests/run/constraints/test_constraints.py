@@ -332,7 +332,7 @@ def test_a_demand_that_is_never_met_is_reported() -> None:
 
 def test_a_strict_tool_is_not_called_with_what_does_not_fit() -> None:
     schema: Any = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    exact = Tool("exact", None, schema, strict=True, checks_arguments=False, is_strangers=True)
+    exact = Tool("exact", None, schema, strict=True, checks_arguments=False, untrusted=True)
     fits = ScriptedEngine(calls("exact", '{"n":"x"}'), calls("exact", '{"n":1}'))
     ended = last(collect(run(fits, "Hi", tools=[exact])))
     assert [pending.call.value for pending in ended.pending] == [{"n": 1}]
@@ -613,9 +613,9 @@ def test_a_strangers_schema_says_the_same_as_any_where_it_has_no_patterns() -> N
     )
     for value in cases:
         outcomes: list[str | None] = []
-        for is_strangers in (False, True):
+        for untrusted in (False, True):
             try:
-                compile_schema("place", PLACE.schema, is_strangers=is_strangers)(value)
+                compile_schema("place", PLACE.schema, untrusted=untrusted)(value)
             except Exception as error:
                 outcomes.append(str(error))
             else:

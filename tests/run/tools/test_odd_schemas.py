@@ -65,9 +65,9 @@ def schemas(draw: st.DrawFn) -> Json:
 
 
 @repeated(given(schemas(), st.booleans()), some=300, many=10_000, deadline=None)
-def test_arguments_fit_or_somebody_is_told_whose_fault_it_is(schema: Json, is_strangers: bool) -> None:
+def test_arguments_fit_or_somebody_is_told_whose_fault_it_is(schema: Json, untrusted: bool) -> None:
     try:
-        validate = compile_schema("t", schema, is_strangers=is_strangers)
+        validate = compile_schema("t", schema, untrusted=untrusted)
     except InputError:
         return
     for arguments in ARGUMENTS:

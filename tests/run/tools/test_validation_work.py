@@ -128,7 +128,7 @@ def test_checking_is_linear_or_bounded(family: str) -> None:
     counts: list[int] = []
     for size in (_HUGE, _SMALL, _LARGE):  # what is given up at once need not be measured
         schema, value = FAMILIES[family](size)
-        validate = compile_schema("form", schema, is_strangers=True)
+        validate = compile_schema("form", schema, untrusted=True)
         with suppress(HarmonyError):
             validate(1)  # what is loaded once
         count, refused = _calls(lambda validate=validate, value=value: validate(value))
@@ -140,7 +140,7 @@ def test_checking_is_linear_or_bounded(family: str) -> None:
 
 
 def test_a_large_list_of_unique_objects_is_checked_not_given_up() -> None:
-    validate = compile_schema("form", {"uniqueItems": True}, is_strangers=True)
+    validate = compile_schema("form", {"uniqueItems": True}, untrusted=True)
     validate(_objects(2_000))
     for repeated in ([1, 1.0], [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], [0, -0.0]):
         with pytest.raises(HarmonyError, match="unique"):

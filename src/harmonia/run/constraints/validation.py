@@ -92,7 +92,7 @@ def _check(messages: Sequence[Message], demand: Demand, tools: ToolSet) -> Verdi
         said = f"the answer is to be JSON of the form {name}, and is not JSON from {fault} on"
         return Verdict(Unmet("format", said, reason="it is not JSON"))
     try:
-        compile_schema(name, schema, is_strangers=True, is_answers=True)(read_json(answer.text))
+        compile_schema(name, schema, untrusted=True, is_answers=True)(read_json(answer.text))
     except ToolError as error:
         said = f"the answer does not fit {name} at {error.at.path}"
         place, reason = _declared_place(error, schema)

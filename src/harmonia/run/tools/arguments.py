@@ -43,14 +43,14 @@ def compile_schema(
     name: str,
     schema: Json | bool,
     *,
-    is_strangers: bool = False,
+    untrusted: bool = False,
     is_answers: bool = False,
     is_demanded: bool = False,
 ) -> Validate:
     """What checks the arguments of the tool `name`, or with `is_answers` an answer of the form `name`. Raises an
     InputError for what is no JSON Schema.
 
-    With `is_strangers`, checking takes bounded work, and raises an InputError where that is not enough. With
+    With `untrusted`, checking takes bounded work, and raises an InputError where that is not enough. With
     `is_demanded`, a model is to be held to the schema, so that each `$ref` in it has to lead somewhere; otherwise one
     that leads nowhere shows when a value gets there.
     """
@@ -62,7 +62,7 @@ def compile_schema(
         return _invalid(name, error.reason, error.path)
 
     try:
-        find_faults = _fault_finder(schema, is_strangers=is_strangers)
+        find_faults = _fault_finder(schema, untrusted=untrusted)
         if is_demanded:
             _refuse_lost(schema)
     except _NoSchema as error:
@@ -90,7 +90,7 @@ def compile_schema(
 def schema_fault(schema: Json | bool) -> tuple[str, str] | None:
     """Why something is no JSON Schema, and its path; None where it is one, or nobody can tell."""
     try:
-        _fault_finder(schema, is_strangers=True)
+        _fault_finder(schema, untrusted=True)
         _refuse_lost(schema)
     except _NoSchema as error:
         return error.reason, error.path
@@ -106,18 +106,18 @@ class _NoSchema(Exception):
         self.path = path
 
 
-def _fault_finder(schema: Json | bool, *, is_strangers: bool) -> FindFaults:
+def _fault_finder(schema: Json | bool, *, untrusted: bool) -> FindFaults:
     try:
         document = json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise _NoSchema(f"it is not JSON: {error}", "$") from error
     _refuse_remote(schema)
-    return _compile(document, is_strangers=is_strangers)
+    return _compile(document, untrusted=untrusted)
 
 
 # A server makes the same tools for every request; checking a schema against that of its draft takes milliseconds.
 @lru_cache(maxsize=_REMEMBERED_SCHEMAS)
-def _compile(document: str, *, is_strangers: bool) -> FindFaults:
+def _compile(document: str, *, untrusted: bool) -> FindFaults:
     """What finds the faults of arguments, the most telling first."""
     try:
         from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, validators
@@ -155,7 +155,7 @@ def _compile(document: str, *, is_strangers: bool) -> FindFaults:
         "uniqueItems": _find_repeated,
         "$ref": partial(_follow, find_referenced),
     }
-    if is_strangers:
+    if untrusted:
         keywords = {keyword: _within_budget(keyword, find) for keyword, find in keywords.items()}
     kind: Any = cast("Any", validators).extend(draft, keywords)
     validator: Any = kind(schema, registry=registry)

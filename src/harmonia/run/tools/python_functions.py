@@ -131,7 +131,7 @@ def tool_of_function(function: Callable[..., Any], options: ToolOptions) -> Tool
         given.description or documented.description,
         _object_schema(properties, required, readers),
         _invoker(name, function, core, readers),
-        given.namespace or FUNCTIONS,
+        namespace=given.namespace or FUNCTIONS,
         timeout_s=given.timeout_s,
         strict=given.strict is True,
     )

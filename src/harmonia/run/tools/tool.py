@@ -1,50 +1,35 @@
-"""One value for every tool: what it is called, what it takes, how it is called. Where it came from does not matter."""
+"""A tool that a run can call: its definition, and what runs it. Where it came from does not matter."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
-from harmonia.grammar import TextForm
 from harmonia.messages import Json, ToolNamespace
+from harmonia.tool_definitions import FUNCTIONS, Takes, ToolDefinition, read_definition
 
-# json  the arguments are one JSON object that fits `parameters`
-# text  the arguments are free text, such as python's code
-Takes = Literal["json", "text"]
-
-FUNCTIONS = "functions"
+__all__ = ["FUNCTIONS", "Takes", "Tool", "ToolResult"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(ToolDefinition):
     """A tool. `name` is its owner's name for it and may be anything; a ToolSet makes it legal for the model.
 
-    `invoke` gets the arguments (a dictionary, or the text where the tool takes text) and gives the result, at once or
-    as an awaitable; where it is None, the call is handed to whoever consumes the turn. A tool without a `namespace` is
-    called by its own name alone, like python. `timeout_s` of None leaves the limit to the run. Without
-    `checks_arguments`, a call goes to its runner whether they fit or not: it has its own ways to tell the model.
-    Those of a `strict` tool have to fit: a run demands it of the model, as it demands the `text_form` of a text. Where
-    `is_strangers`, the schema comes from somebody who is not trusted, and is checked within bounds. With
-    `defer_loading` the model is not told of the tool; whoever tells it later finds the tool in place. `annotations` are
-    the hints of an MCP server about its tool, for people and clients; neither the model nor a run reads them.
+    `invoke` gets the arguments (a dictionary, or the text where the tool takes text) and returns the result, at once or
+    as an awaitable; where it is None, the call goes to whoever consumes the turn. `timeout_s` of None leaves the limit
+    to the run. Without `checks_arguments`, a call goes to its runner whether its arguments fit or not. The schema of an
+    `untrusted` tool is checked within bounds. `annotations` are an MCP server's hints about its tool, for people and
+    clients; neither the model nor a run reads them.
     """
 
-    name: str
-    description: str | None = None
-    parameters: Json | bool | None = None
     invoke: Callable[[Any], Awaitable[Any] | Any] | None = None
-    namespace: str | None = FUNCTIONS
-    takes: Takes = "json"
-    timeout_s: float | None = None
-    checks_arguments: bool = True
-    defer_loading: bool = False
-    strict: bool = False
-    text_form: TextForm | None = None
-    is_strangers: bool = False
-    annotations: Json | None = None
+    timeout_s: float | None = field(default=None, kw_only=True)
+    checks_arguments: bool = field(default=True, kw_only=True)
+    untrusted: bool = field(default=False, kw_only=True)
+    annotations: Json | None = field(default=None, kw_only=True)
 
     @classmethod
     def from_function(
@@ -57,17 +42,19 @@ class Tool:
         timeout_s: float | None = None,
         strict: bool | None = None,
     ) -> Tool:
-        """A tool that calls a Python function; its signature, annotations and docstring say how. See functions.py."""
+        """A tool that calls a Python function; its signature, annotations and docstring say how.
+
+        See python_functions.py.
+        """
         from harmonia.run.tools.python_functions import ToolOptions, tool_of_function
 
         return tool_of_function(function, ToolOptions(name, description, namespace, timeout_s, strict))
 
     @classmethod
-    def from_definition(cls, definition: Json) -> Tool:
+    def from_definition(cls, definition: object, path: str = "$") -> Tool:
         """A tool from the JSON of OpenAI's APIs, nested or flat, or of MCP. Nothing here runs it."""
-        from harmonia.run.tools.definitions import tool_of_definition
-
-        return tool_of_definition(definition)
+        tool = read_definition(definition, path, make=cls)
+        return tool if tool.description else replace(tool, description=None)
 
     @classmethod
     def from_namespace(cls, namespace: ToolNamespace) -> list[Tool]:

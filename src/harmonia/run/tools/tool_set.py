@@ -22,7 +22,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
 from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
@@ -31,11 +31,11 @@ from harmonia.parser import Tools
 from harmonia.parser.arguments import json_fault
 from harmonia.parts import Call, split_name
 from harmonia.run.tools.arguments import Validate, compile_schema, text_for
-from harmonia.run.tools.definitions import definition_at
 from harmonia.run.tools.names import legal_names
 from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, describe_error, result_of
 from harmonia.run.tools.schema_errors import list_names, nearest, shorten
-from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolResult
+from harmonia.run.tools.tool import Tool, ToolResult
+from harmonia.tool_definitions import FUNCTIONS, read_namespace
 
 ToolLike = Tool | ToolNamespace | ToolDescription | Json | Callable[..., Any]
 
@@ -112,6 +112,11 @@ class ToolSet:
     def developer_namespaces(self) -> tuple[ToolNamespace, ...]:
         """Functions and all others: a developer message declares them."""
         return tuple(namespace for namespace in self.namespaces if not _is_builtin(namespace))
+
+    def named(self, name: str, namespace: str | None = FUNCTIONS) -> Tool | None:
+        """The tool that its owner calls so, exactly."""
+        found = self._recipients.get((namespace, name))
+        return None if found is None else found[0]
 
     def recipient_of(self, tool: Tool) -> str:
         """The whole name under which the model is told of the tool: `functions.get_weather`."""
@@ -223,7 +228,7 @@ class ToolSet:
             validate = self._validators.get(name)
             if validate is None:
                 validate = self._validators[name] = compile_schema(
-                    name, self._schema_of(name), is_strangers=tool.is_strangers
+                    name, self._schema_of(name), untrusted=tool.untrusted
                 )
             validate(value)
         except InputError as error:
@@ -256,8 +261,8 @@ class ToolSet:
 # ── reading what callers give ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def as_tools(given: ToolLike, described: dict[str, str | None]) -> list[Tool]:
-    """The tools in what a caller gave; what it says of a namespace is put into `described`."""
+def as_tools(given: ToolLike, described: dict[str, str | None], path: str = "$") -> list[Tool]:
+    """The tools in what a caller gave; what it says of a namespace is put into `described`. `path` is for errors."""
     match given:
         case Tool():
             return [given]
@@ -267,10 +272,9 @@ def as_tools(given: ToolLike, described: dict[str, str | None]) -> list[Tool]:
         case ToolDescription():
             return [Tool(given.name, given.description, given.parameters)]
         case Mapping():
-            fields = given
-            if isinstance(fields.get("tools"), list) and "name" in fields:
-                return _tools_of_namespace(fields, described)
-            return [Tool.from_definition(fields)]
+            if isinstance(given.get("tools"), list) and "name" in given:
+                return _tools_of_namespace(given, described, path)
+            return [Tool.from_definition(given, path)]
         case _ if callable(given):
             return [Tool.from_function(given)]
         case _:
@@ -280,26 +284,13 @@ def as_tools(given: ToolLike, described: dict[str, str | None]) -> list[Tool]:
             )
 
 
-def _tools_of_namespace(fields: Json, described: dict[str, str | None]) -> list[Tool]:
-    name, description = fields["name"], fields.get("description")
-    for field, value, is_fit in (
-        ("name", name, isinstance(name, str) and name),
-        ("description", description, description is None or isinstance(description, str)),
-    ):
-        if not is_fit:
-            raise InputError(
-                ErrorCode.TOOL_INVALID_DEFINITION,
-                f"the {field} of a namespace is {value!r}; expected a text",
-                Position(path=f"$.{field}"),
-            )
-    if not fields["tools"]:
+def _tools_of_namespace(given: Json, described: dict[str, str | None], path: str) -> list[Tool]:
+    name, description, definitions = read_namespace(given, path)
+    if not definitions:
         return as_tools(ToolNamespace(name, description), described)
     described[name] = description
-    tools: list[Tool] = []
-    for index, definition in enumerate(cast("list[Json]", fields["tools"])):
-        with definition_at(f"$.tools[{index}]"):
-            tools.append(replace(Tool.from_definition(definition), namespace=name))
-    return tools
+    tools = (Tool.from_definition(each, f"{path}.tools[{index}]") for index, each in enumerate(definitions))
+    return [replace(tool, namespace=name) for tool in tools]
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -174,7 +174,7 @@ def _read_tool(given: Json, path: str, limits: Limits, schemas: SchemaBudget) ->
     described = custom.description or None
     if form is not None:
         described = "\n\n".join(filter(None, (described, describe_form(form))))
-    tool = Tool(custom.name, described, _TEXT, takes="text", checks_arguments=False, text_form=form, is_strangers=True)
+    tool = Tool(custom.name, described, _TEXT, takes="text", checks_arguments=False, text_form=form, untrusted=True)
     return ClientTool(custom.name, "custom", tool, path)
 
 
@@ -187,7 +187,7 @@ def _function(given: Json, path: str, schemas: SchemaBudget) -> ClientTool:
         function.parameters,
         checks_arguments=False,
         strict=function.strict is True,
-        is_strangers=True,
+        untrusted=True,
     )
     return ClientTool(function.name, "function", tool, path)
 

@@ -384,7 +384,7 @@ class _Reader:
         if deferred:
             self._warnings.append(f"{path.removeprefix('$.')}: {name} is deferred, and nothing here loads it later")
             return None
-        made = replace(made, namespace=namespace or FUNCTIONS, checks_arguments=False, is_strangers=True)
+        made = replace(made, namespace=namespace or FUNCTIONS, checks_arguments=False, untrusted=True)
         return OfferedTool(made, cast("ItemKind", item), name, namespace, path=path)
 
     def _form_of(self, custom: _Custom, path: str) -> TextForm | None:

@@ -17,8 +17,8 @@ import jsonschema
 import pytest
 
 import harmonia
+from harmonia.grammar import Demand, TextForm
 from harmonia.grammar.completion_rules import completion_grammar
-from harmonia.grammar.demand import Demand, TextForm
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.rules import Chars, Grammar, Literal, Node, Repeat, sequence
 from harmonia.messages import ResponseFormat, ToolDescription, ToolNamespace

@@ -128,7 +128,7 @@ def _spell(node: Node, more: int) -> str:
 
 def _fits(value: Any, schema: Schema) -> bool:
     try:
-        compile_schema("demo", cast("Any", schema), is_strangers=True)(value)
+        compile_schema("demo", cast("Any", schema), untrusted=True)(value)
     except HarmonyError as error:
         return error.code is ErrorCode.TOOL_MISSING_EXTRA  # without jsonschema, nothing can be said against it
     return True

@@ -348,7 +348,7 @@ class _Server:
             invoke,
             # The server may have to be started again first. Each step has its own limit; this is no shorter than they.
             timeout_s=timeouts.connect_s + timeouts.list_s + timeouts.call_s,
-            is_strangers=True,
+            untrusted=True,
             annotations=readable_schema(definition.annotations),
         )
 
