@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Final, TypeVar
+from math import isfinite
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -101,6 +102,35 @@ def unpack(packed: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     if packed.startswith(_JSON):
         return msgspec.convert(json.loads(packed[1:]), decoder.type)
     return decoder.decode(packed[1:])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if isfinite(value) else _refuse_constant(text)
+
+
+_STRICT_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text. NaN, infinite numbers and excessive nesting are ValueErrors, as other faults are."""
+    try:
+        return _STRICT_DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def json_fault(text: str) -> int | None:
+    """The offset at which a text stops being JSON; None where it is JSON."""
+    try:
+        read_json(text)
+    except ValueError as error:
+        return min(getattr(error, "pos", 0), len(text))
+    return None
 
 
 # ── paths and errors ────────────────────────────────────────────────────────────────────────────────────────────────

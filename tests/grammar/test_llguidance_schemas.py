@@ -18,7 +18,7 @@ from harmonia import decode, encode
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import WrittenGrammar
 from harmonia.grammar.llguidance_schemas import MAX_DEFINITIONS, MAX_DEPTH, held_schema
-from harmonia.parser.arguments import read_json
+from harmonia.json_codec import read_json
 from harmonia.run.engines.grammar_mask import Matcher
 from harmonia.vocabulary import RETURN
 from tests.grammar.sampling import has_no_number_beyond_floats, sample

@@ -21,8 +21,7 @@ import msgspec
 from harmonia.cli.options import file_argument
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
 from harmonia.interchange import FORMATS, ConversationFormat, Exported, Lossy, SystemAs, format_named, recognise
-from harmonia.json_codec import encode_json
-from harmonia.parser.arguments import read_json
+from harmonia.json_codec import encode_json, read_json
 
 _LOST = 1
 _NAMES = tuple(FORMATS)

@@ -38,8 +38,8 @@ from harmonia.families.python_calls import (
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_json import described_as_openai, example_call
+from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
-from harmonia.parser.arguments import read_json
 
 # Gemma 4 names the channel of its thoughts, and may close it right after the name: `<|channel>thought<channel|>`.
 _CHANNEL: Final = "<|channel>"

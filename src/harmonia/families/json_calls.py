@@ -43,8 +43,8 @@ from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_json import described_as_openai, example_call, result_guidance
+from harmonia.json_codec import json_fault, read_json
 from harmonia.messages import ToolDescription
-from harmonia.parser.arguments import json_fault, read_json
 from harmonia.parser.tools import UNDECLARED, Tools
 
 _THINKING: Final = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))

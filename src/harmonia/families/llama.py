@@ -33,8 +33,8 @@ from harmonia.families.python_calls import (
 from harmonia.families.registry import ReadingOptions, ToolFormat
 from harmonia.families.tool_json import described_as_openai, example_call, json_arguments, result_guidance
 from harmonia.families.xml_calls import WITH_JSON, read_xml_calls, tagged_body
+from harmonia.json_codec import json_fault
 from harmonia.messages import ToolDescription
-from harmonia.parser.arguments import json_fault
 
 # Llama runs code by writing it after <|python_tag|>. The tool that runs it usually has one of these names.
 _CODE_TOOLS: Final = ("python", "ipython", "code_interpreter")

@@ -43,8 +43,8 @@ from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_json import example_call
 from harmonia.families.xml_calls import typed_value
+from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
-from harmonia.parser.arguments import read_json
 
 _BOLD: Final = "**"
 

@@ -41,14 +41,14 @@ from harmonia.families.call_bodies import Arguments, Body, Ended, Flawed, Named,
 from harmonia.families.marks import HALF
 from harmonia.families.passages import Layout, Meaning, Passage, Sought
 from harmonia.families.registry import DEFAULT_READING, Family, ReadingOptions
+from harmonia.json_codec import json_fault
 from harmonia.messages import Author, Message, Role
 from harmonia.parser import Mode, Parsed
-from harmonia.parser.arguments import json_fault
 from harmonia.parser.faults import ALL_FAULTS, FAMILY_FAULTS, Fault
 from harmonia.parser.headers import is_visible
 from harmonia.parser.parser import results_of
+from harmonia.parser.parser_state import TurnSummary
 from harmonia.parser.tools import Tools
-from harmonia.parser.turns import Turn
 from harmonia.provenance import Origin, Span, Stop, Trust
 
 _ASSISTANT: Final = Author(Role.ASSISTANT)
@@ -128,7 +128,7 @@ class TextReader:
         self._trust = Trust.CERTAIN
         self._last_call: str | None = None
         self._calls: list[int] = []  # the messages that are calls
-        self._turn = Turn(is_open=True)
+        self._turn = TurnSummary(is_open=True)
 
     def feed(self, chunk: str) -> list[Event]:
         """What happened with this piece of text."""

@@ -27,6 +27,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.families.control_spellings import ControlSpellings
 from harmonia.families.registry import Family, ToolFormat, dialect_of, write_calls
 from harmonia.history.policies import is_reasoning
+from harmonia.json_codec import read_json
 from harmonia.messages import (
     Conversation,
     DeveloperContent,
@@ -37,7 +38,6 @@ from harmonia.messages import (
     is_call,
     is_forged,
 )
-from harmonia.parser.arguments import read_json
 
 Marks = tuple[str, str]
 KeptThoughts = Literal["never", "since_user", "always"]

@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from harmonia.json_codec import json_fault
 from harmonia.messages import ToolDescription
-from harmonia.parser.arguments import json_fault
 
 _NAME: Final = "tool_name"
 # An example shows a form. It does not have to show all of a large one.

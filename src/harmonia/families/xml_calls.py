@@ -21,8 +21,8 @@ from typing import Any, Final, cast
 from harmonia.errors import ErrorCode
 from harmonia.families.call_bodies import Body, HeldBody, ReadCall, read_json_calls, whole_characters
 from harmonia.families.registry import ReadingOptions
+from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
-from harmonia.parser.arguments import read_json
 
 # How a call begins whose arguments are JSON.
 WITH_JSON: Final = re.compile(r"\s*<function=[^<>\n]*>\s*\{")

@@ -8,8 +8,7 @@ from typing import Any, NoReturn, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.message_defaults import Texts
-from harmonia.json_codec import encode_json
-from harmonia.parser.arguments import read_json
+from harmonia.json_codec import encode_json, read_json
 
 Object = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from harmonia.interchange.documents import Object
 from harmonia.interchange.harmony import HARMONY, HARMONY_JSON, TOKENS, looks_like_ids
 from harmonia.interchange.markdown import MARKDOWN, looks_like_markdown
 from harmonia.interchange.responses import RESPONSES
-from harmonia.parser.arguments import read_json
+from harmonia.json_codec import read_json
 from harmonia.vocabulary import find_spellings
 
 FORMATS: Final[Mapping[str, ConversationFormat]] = {

@@ -37,9 +37,8 @@ from harmonia.interchange.conversion import (
     sort_losses,
 )
 from harmonia.interchange.documents import Report
-from harmonia.json_codec import encode_json, refuse_surrogates
+from harmonia.json_codec import encode_json, read_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
-from harmonia.parser.arguments import read_json
 
 _VALUE: Final = r"`(?P<{0}>[^`\n]*)`"
 _ROLES: Final = "|".join(role.value for role in Role)

@@ -8,9 +8,11 @@ needs no handing on from state to state. The events are the same; tests compare 
 from __future__ import annotations
 
 from harmonia.events import ArgumentsDelta, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
+from harmonia.json_codec import json_fault
 from harmonia.messages import Message, Role
-from harmonia.parser.arguments import is_json_type, json_fault
-from harmonia.parser.machine import NO_TOKENS, STOPS, KnownHeader, Machine
+from harmonia.parser.headers import is_json_type
+from harmonia.parser.machine import KnownHeader, Machine
+from harmonia.parser.parser_state import NO_TOKENS, STOPS
 from harmonia.provenance import Origin, Sampled, Span, Trust
 from harmonia.vocabulary import MESSAGE, SPELLING_BY_ID, START
 
@@ -31,7 +33,7 @@ class FastPaths(Machine):
         most = limits.header_chars if self._saw_special else min(limits.header_chars, limits.unmarked_chars)
         return known if known is not None and known.chars <= most else None
 
-    def _take_known_header(self, known: KnownHeader, ids: list[int]) -> None:
+    def _push_known_header(self, known: KnownHeader, ids: list[int]) -> None:
         """A header at once. Nothing may be held back."""
         token, char = self._token or 0, self._char
         self._saw_special = True
@@ -45,10 +47,10 @@ class FastPaths(Machine):
         self._role_end = known.role_end
         self._complete_header(known.reading, (self._token, self._char))
 
-    def _take_known_message(self, known: KnownHeader, header_ids: list[int], body_ids: list[int], stop: int) -> bool:
+    def _push_known_message(self, known: KnownHeader, header_ids: list[int], body_ids: list[int], stop: int) -> bool:
         """A message at once, if there is nothing to say about its body. Nothing may be held back.
 
-        This is `_take_known_header`, `_take_text` and `_end_message` in one: short answers come in one chunk, and most
+        This is `_push_known_header`, `_push_text` and `_end_message` in one: short answers come in one chunk, and most
         of their time would go into handing things on.
         """
         header = known.reading.header

@@ -108,6 +108,14 @@ def remember(tools: Tools, key: tuple[Any, ...], value: Any) -> None:
     tools.remembered_headers[key] = value
 
 
+_JSON_TYPE: Final = re.compile(r"(?:<\|constrain\|>\s*)?(?:application/)?json", re.IGNORECASE)
+
+
+def is_json_type(content_type: str | None) -> bool:
+    """Whether a content type promises JSON."""
+    return content_type is not None and _JSON_TYPE.fullmatch(content_type) is not None
+
+
 def is_content_type(value: str) -> bool:
     """Whether this is one of the content types that models write."""
     return value.removeprefix(_CONSTRAIN_SPELLING).strip().lower() in CONTENT_TYPES

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -33,14 +33,15 @@ from harmonia.events import (
     Skipped,
     TextDelta,
 )
+from harmonia.json_codec import json_fault
 from harmonia.messages import Author, Message, Role
-from harmonia.parser.arguments import is_json_type, json_fault
 from harmonia.parser.headers import (
     ASSISTANT,
     CHANNELS,
     Item,
     Reading,
     find_header,
+    is_json_type,
     is_stranded,
     is_visible,
     lacks_recipient,
@@ -49,33 +50,21 @@ from harmonia.parser.headers import (
     remember,
     spell,
 )
-from harmonia.parser.parser_state import Limits, ParserState, Place
+from harmonia.parser.parser_state import STOPS, ParserState, Place, State
 from harmonia.parser.reference import Refusal, read_as_reference
-from harmonia.parser.tools import Tools
-from harmonia.parser.turns import Turn
 from harmonia.provenance import Origin, Sampled, Source, Span, Stop, Trust
 from harmonia.vocabulary import (
-    CALL,
     CHANNEL,
     CONSTRAIN,
-    END,
     END_OF_TEXT,
     FIRST_SPECIAL,
     MESSAGE,
-    RETURN,
     SPELLING_BY_ID,
     START,
-    Vocabulary,
     default_vocabulary,
     find_spellings,
 )
 
-STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
-State = Literal["wait", "header", "body"]
-_NEVER: Final = -1
-NO_TOKENS: Final[list[int]] = []
-_NO_SPAN: Final = Span(None, None, 0, 0)
-_NO_HEADER: Final = Header(ASSISTANT)
 _LONGEST_LATE_TYPE: Final = 32
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
@@ -123,86 +112,7 @@ def _prompt_tokens(role: Role) -> list[int]:
 class Machine(ParserState):
     """Reads one stream. Its readers, in parser/parser.py, give it text and special tokens."""
 
-    __slots__ = (
-        "_blank_parts",
-        "_body_limit",
-        "_defers",
-        "_delta",
-        "_fast_until",
-        "_follows_damage",
-        "_given",
-        "_header",
-        "_header_at",
-        "_header_span",
-        "_held_chars",
-        "_is_completion",
-        "_items",
-        "_late_from",
-        "_late_type",
-        "_limits",
-        "_parts",
-        "_pieces",
-        "_plain_until",
-        "_prompt_tokens",
-        "_role_end",
-        "_saw_special",
-        "_source",
-        "_start_at",
-        "_state",
-        "_stop_swallowed",
-        "_text_from",
-        "_tools",
-        "_turn",
-    )
-
-    def __init__(
-        self,
-        role: Role | None,
-        tools: Tools,
-        limits: Limits,
-        vocabulary: Vocabulary,
-        *,
-        strict: bool,
-        stop_swallowed: bool,
-        defers: bool = False,
-    ) -> None:
-        super().__init__(vocabulary, strict=strict)
-        self._defers = defers  # to the reference, where a header has to be guessed
-        self._tools = tools
-        self._limits = limits
-        self._stop_swallowed = stop_swallowed
-        self._is_completion = role is not None
-        self._source: Source | None = None
-        self._state: State = "wait" if role is None else "header"
-        self._saw_special = False
-        self._follows_damage = False  # whether something is wrong with what went before
-
-        # What is held back in WAIT and HEADER. The header begins at item `_header_at` and at `_text_from`, behind
-        # <|start|> if there is one; `_given` is its author where the prompt, or what went before, already says it.
-        self._items: list[Item] = []
-        self._pieces: list[str] = []
-        self._held_chars = 0
-        self._header_at = 0
-        self._text_from: Place = (None, 0)
-        self._start_at: int | None = None  # where <|start|> is among `_ids`
-        self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
-        self._prompt_tokens = NO_TOKENS
-
-        # The message that is being read.
-        self._header = _NO_HEADER
-        self._header_span = _NO_SPAN
-        self._role_end = 0  # how many tokens the prompt gives of it
-        self._body_limit = 0
-        self._parts: list[str] = []
-        self._blank_parts = 0  # how many of them were found to be white space
-        self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
-        self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
-        self._late_from: Place = (None, 0)
-        # Up to this character an ordinary token is nothing but more text, and up to the other one there is not even the
-        # beginning of a character to join it with. See reading.py.
-        self._plain_until = self._fast_until = _NEVER
-
-        self._turn = Turn(is_open=role is not None)
+    __slots__ = ()
 
     # ── what the readers call ───────────────────────────────────────────────────────────────────────────────────
 
@@ -214,7 +124,7 @@ class Machine(ParserState):
             if self._given is not None:
                 self._prompt_tokens = _prompt_tokens(self._given.role)
 
-    def _take_text(self, text: str, ids: Sequence[int] = ()) -> None:
+    def _push_text(self, text: str, ids: Sequence[int] = ()) -> None:
         """Ordinary text, and the tokens it was read from."""
         if self._state == "body":
             start = (self._token, self._char)
@@ -235,9 +145,9 @@ class Machine(ParserState):
                 self._overflow()
             at += len(piece)
         if at < len(text):
-            self._take_text(text[at:])
+            self._push_text(text[at:])
 
-    def _take_special(self, token: int, spelling: str, ids: Sequence[int] = ()) -> None:
+    def _push_special(self, token: int, spelling: str, ids: Sequence[int] = ()) -> None:
         """A special token, as it was spelled."""
         self._saw_special = True
         self.TRANSITIONS[self._state].get(token, self.OTHERWISE[self._state])(self, token, spelling, ids)
@@ -269,14 +179,14 @@ class Machine(ParserState):
     def _header_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """A header goes on that has no `<|start|>`."""
         self._start_header_without_start(token, spelling)
-        self._take_special(token, spelling, ids)
+        self._push_special(token, spelling, ids)
 
     def _stop_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """It ends text without a header, or it is one too many."""
         text = self._held_text()
         if text.strip() and not _is_leftover(text):
             self._begin_unmarked_message(ErrorCode.STREAM_TEXT_OUTSIDE)
-            self._take_special(token, spelling, ids)
+            self._push_special(token, spelling, ids)
         else:
             self._settle_outside()
             self._skip_special(ErrorCode.STREAM_REPEATED_STOP, token, spelling, ids)
@@ -362,7 +272,7 @@ class Machine(ParserState):
         self._close_text()
         if self._held_chars > self._limits.header_chars:
             self._overflow()
-            self._take_special(token, spelling, ids)
+            self._push_special(token, spelling, ids)
             return
         self._settle_prose(token, spelling)
         items = self._items[self._header_at :]
@@ -466,10 +376,10 @@ class Machine(ParserState):
         reading = self._read_open()
         if reading.body_start is not None:
             self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
-            self._take_special(token, spelling, ids)
+            self._push_special(token, spelling, ids)
         elif reading.says_more_than_a_role:
             self._complete_open_header(reading, ErrorCode.HEADER_STOP_INSIDE)
-            self._take_special(token, spelling, ids)
+            self._push_special(token, spelling, ids)
         else:
             self._state = "wait"
             self._skip_special(ErrorCode.HEADER_STOP_INSIDE, token, spelling, ids)
@@ -576,7 +486,7 @@ class Machine(ParserState):
     def _header_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """The message ends without a stop, and a header begins."""
         self._cut_body(spelling)
-        self._take_special(token, spelling, ids)
+        self._push_special(token, spelling, ids)
 
     def _end_of_text_in_body(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
         """The message ends without a stop: samplers end a text of any kind with it."""
@@ -597,7 +507,7 @@ class Machine(ParserState):
         if self._blank_parts < len(self._parts) or self._cut_at is not None:
             # What follows may be reasoning, so it must not go on with the text of an answer.
             self._cut_body(spelling)
-            self._take_special(token, spelling, ids)
+            self._push_special(token, spelling, ids)
             return
         start_token, start_char = start = (self._token, self._char)
         self._consume(spelling, ids)
@@ -744,22 +654,6 @@ class Machine(ParserState):
 
     # ── what is held back ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _hold(self, text: str, ids: Sequence[int] = ()) -> None:
-        self._consume(text, ids)
-        self._pieces.append(text)
-        self._held_chars += len(text)
-
-    def _close_text(self) -> None:
-        if self._pieces:
-            self._items.append("".join(self._pieces))
-            self._pieces = []
-
-    def _held_text(self) -> str:
-        return spell(self._items) + "".join(self._pieces)
-
-    def _limit(self) -> int:
-        return self._limits.header_chars if self._saw_special else self._limits.unmarked_chars
-
     def _overflow(self) -> None:
         """More is held back than may be: decide with what there is."""
         self._close_text()
@@ -790,17 +684,6 @@ class Machine(ParserState):
             self._cut_body(spelling)
         self._hold(spelling, (token,))
         self._skip_held()
-
-    def _settle(self) -> None:
-        """All that was read is settled."""
-        self._state = "wait"
-        self._from = self._text_from = (self._token, self._char)
-        self._ids = []
-        self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
-        self._skew = 0
-        self._start_at = self._cut_at = self._given = None
-        self._prompt_tokens = NO_TOKENS
-        self._faults, self._trust = [], Trust.CERTAIN
 
     # What each special token does in each state; the first line of a handler's docstring says what comes of it.
     TRANSITIONS: ClassVar[dict[State, dict[int, _Handler]]] = {

@@ -22,9 +22,8 @@ from harmonia.events import Diagnostic, Event, Header, MessageEnded, Repaired
 from harmonia.messages import Message, Role
 from harmonia.parser.fast_paths import FastPaths
 from harmonia.parser.headers import ASSISTANT
-from harmonia.parser.machine import STOPS, State
-from harmonia.parser.parser_state import Limits, Place
-from harmonia.parser.reference import END_OF_STREAM_IN_HEADER, Gate, Refusal
+from harmonia.parser.parser_state import STOPS, Limits, Place, State
+from harmonia.parser.reference import END_OF_STREAM_IN_HEADER, ReferenceGate, Refusal
 from harmonia.parser.stripped import looks_stripped, split_stripped
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
 from harmonia.provenance import Sampled
@@ -123,7 +122,7 @@ class Parser(FastPaths):
             defers=mode == "reference",
         )
         self._undecided: list[Event] = []  # what is held back until the gate has decided
-        self._gate = Gate(cast("Role | None", role), self._vocabulary) if mode == "reference" else None
+        self._gate = ReferenceGate(cast("Role | None", role), self._vocabulary) if mode == "reference" else None
         self._is_stripped = stripped
         self._token_text = self._vocabulary.token_text
         self._partial_tokens = self._vocabulary.partial_tokens
@@ -339,7 +338,7 @@ class Parser(FastPaths):
             self._replace_bytes()
         if self._pending_text:
             text, self._pending_text = self._pending_text, ""
-            self._take_text(text)
+            self._push_text(text)
         if not self._saw_special and self._state != "body" and (self._is_stripped or looks_stripped(self._held_text())):
             self._read_stripped()
         self._finish()
@@ -391,9 +390,9 @@ class Parser(FastPaths):
             return 0
         if at + 1 < len(specials) and tokens[specials[at + 1]] in STOPS:
             stop = specials[at + 1]
-            if self._take_known_message(known, header_ids, tokens[specials[at] + 1 : stop], tokens[stop]):
+            if self._push_known_message(known, header_ids, tokens[specials[at] + 1 : stop], tokens[stop]):
                 return at + 2 - first
-        self._take_known_header(known, header_ids)
+        self._push_known_header(known, header_ids)
         return at + 1 - first
 
     def _feed_ordinary(self, tokens: list[int]) -> None:
@@ -412,7 +411,7 @@ class Parser(FastPaths):
         room = len(text) if self._state == "body" else self._limit() - self._held_chars
         if length == len(data) and len(text) <= room:
             if text:
-                self._take_text(text, tokens)
+                self._push_text(text, tokens)
             return
         # It may be only the end of the run that has the beginning of a character.
         last = 0
@@ -434,7 +433,7 @@ class Parser(FastPaths):
         if self._pending_bytes:
             self._replace_bytes()
         if 0 <= token < VOCABULARY_SIZE:
-            self._take_special(token, SPELLING_BY_ID[token], (token,))
+            self._push_special(token, SPELLING_BY_ID[token], (token,))
         else:
             # Python refuses to write numbers of thousands of digits.
             found = str(token) if abs(token) < 10**20 else "a huge number"
@@ -442,14 +441,14 @@ class Parser(FastPaths):
 
     def _feed_replacement(self, code: ErrorCode, found: str, ids: Sequence[int] = ()) -> None:
         start = (self._token, self._char)
-        self._take_text(_REPLACEMENT, ids)
+        self._push_text(_REPLACEMENT, ids)
         self._fault(code, start, found)
 
     # ── what the reference refuses ──────────────────────────────────────────────────────────────────────────────
 
-    def _feed_through_gate(self, gate: Gate, tokens: list[int]) -> None:
+    def _feed_through_gate(self, gate: ReferenceGate, tokens: list[int]) -> None:
         specials = _special_positions(tokens)
-        found = gate.take_all(tokens, specials)
+        found = gate.advance(tokens, specials)
         undecided = gate.undecided_from
         if undecided != 0 and self._undecided:
             self._events += self._undecided
@@ -521,7 +520,7 @@ class Parser(FastPaths):
             self._feed_text(text)
         else:
             ids, self._pending_ids = self._pending_ids, []
-            self._take_text(text, ids)
+            self._push_text(text, ids)
 
     # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -537,7 +536,7 @@ class Parser(FastPaths):
             text = text[position:]
         if self._is_stripped:
             if text:
-                self._take_text(text)
+                self._push_text(text)
             return
         text = self._pending_text + text
         self._pending_text = ""
@@ -550,11 +549,11 @@ class Parser(FastPaths):
             token = _TOKENS.get(match.group())
             if token is not None:
                 if match.start() > position:
-                    self._take_text(text[position : match.start()])
-                self._take_special(token, match.group())
+                    self._push_text(text[position : match.start()])
+                self._push_special(token, match.group())
                 position = match.end()
         if position < len(text):
-            self._take_text(text[position:])
+            self._push_text(text[position:])
 
     # ── stripped text ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -570,7 +569,7 @@ class Parser(FastPaths):
         self._fault(ErrorCode.STREAM_STRIPPED, start, text)
         used = 0
 
-        def take(end: int) -> str:
+        def read_to(end: int) -> str:
             """Read on, up to this offset."""
             nonlocal used
             piece, first = text[self._char - start[1] : end], used
@@ -581,11 +580,11 @@ class Parser(FastPaths):
 
         for message in split_stripped(text, is_known=self._is_stripped):
             self._from = self._text_from = (self._token, self._char)
-            take(message.body)
+            read_to(message.body)
             items = [] if message.header is None else [message.author, CHANNEL, message.header]
             self._complete_guessed_header(items, given or ASSISTANT)
             body_from = (self._token, self._char)
-            body = take(message.end)
+            body = read_to(message.end)
             if body:
                 self._say(body, body_from, (self._token, self._char))
             self._end_message(None)

@@ -1,17 +1,27 @@
-"""What a parser has read, and what it said about it: the place in the input, the tokens, the events, the faults."""
+"""The state of a parser: how far it has read, what it holds back, the message it is reading, and the turn so far."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from harmonia.errors import ErrorCode, Position, StreamError
-from harmonia.events import Diagnostic, Event, Repaired
+from harmonia.events import ArgumentsDelta, Diagnostic, Event, Header, Repaired, TextDelta, TurnEnded
+from harmonia.messages import Author, Role
 from harmonia.parser.faults import FAULTS
-from harmonia.provenance import Trust
-from harmonia.vocabulary import Vocabulary
+from harmonia.parser.headers import ASSISTANT, CHANNELS, Item, lacks_recipient, spell
+from harmonia.parser.tools import Tools
+from harmonia.provenance import Source, Span, Stop, Trust
+from harmonia.vocabulary import CALL, END, RETURN, Vocabulary
+
+STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
+State = Literal["wait", "header", "body"]
+_NEVER: Final = -1
+NO_TOKENS: Final[list[int]] = []
+_NO_SPAN: Final = Span(None, None, 0, 0)
+_NO_HEADER: Final = Header(ASSISTANT)
 
 # A point in the input: how many tokens (None where text is read) and how many characters lie before it.
 Place = tuple[int | None, int]
@@ -32,29 +42,120 @@ class Limits(msgspec.Struct, frozen=True):
     body_chars: int = 100_000_000
 
 
+class TurnSummary:
+    """What happened since the last end of a turn."""
+
+    __slots__ = ("_hidden", "_shows_something", "is_open")
+
+    def __init__(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self._shows_something = False
+        self._hidden: dict[str, None] = {}
+
+    def note(self, header: Header, content: str, stop: Stop | None = None) -> None:
+        """A message of the assistant's ended, and how."""
+        says_something = bool(content) and not content.isspace()
+        is_shown = header.is_visible and not (stop == "call" and _lacks_recipient(header, stop))
+        if (header.is_call and header.trust is Trust.CERTAIN) or (is_shown and says_something):
+            self._shows_something = True
+        elif says_something or header.is_call:
+            self._hidden[_why_hidden(header, stop)] = None
+
+    def end(self, stop: Stop | None) -> TurnEnded:
+        because = None
+        if not self._shows_something:
+            because = f"there is only {', '.join(self._hidden)}" if self._hidden else "there is no text"
+        self._shows_something = False
+        self._hidden = {}
+        self.is_open = False
+        return TurnEnded(stop, because)
+
+
+def _lacks_recipient(header: Header, stop: Stop | None) -> bool:
+    return lacks_recipient(header.author, header.channel, header.recipient, header.content_type, stop)
+
+
+def _why_hidden(header: Header, stop: Stop | None) -> str:
+    if header.is_call:
+        return "a call that is not certain"
+    channel = None if header.channel is None else header.channel.lower()
+    may_be_answer = header.recipient is None and channel in (None, "final", "commentary")
+    setting = ", which is hidden unless guessed is shown" if may_be_answer else ""
+    if header.trust is Trust.GUESSED:
+        return f"text under a header that was guessed{setting}"
+    if _lacks_recipient(header, stop):
+        return "a call without a recipient"
+    if channel is None:
+        return f"text without a channel{setting}"
+    return f"text on {channel}" if channel in CHANNELS else "text on an unknown channel"
+
+
 class ParserState:
-    """The state that the machine and its readers share."""
+    """The whole state of a parser in one object, with the operations that keep it consistent.
+
+    The layers above it (machine, fast paths, parser) add methods and read these fields directly. That is inheritance
+    for speed: a separate object would cost another look-up for every token.
+    """
 
     # Slots, because an object with this many attributes would otherwise look each of them up in a dictionary.
     __slots__ = (
+        "_blank_parts",
         "_body_from",
+        "_body_limit",
         "_body_shift",
         "_char",
         "_cut_at",
+        "_defers",
+        "_delta",
         "_events",
+        "_fast_until",
         "_faults",
+        "_follows_damage",
         "_from",
+        "_given",
+        "_header",
+        "_header_at",
+        "_header_span",
+        "_held_chars",
         "_ids",
         "_index",
+        "_is_completion",
         "_is_strict",
+        "_items",
+        "_late_from",
+        "_late_type",
+        "_limits",
+        "_parts",
+        "_pieces",
+        "_plain_until",
+        "_prompt_tokens",
+        "_role_end",
+        "_saw_special",
         "_skew",
+        "_source",
+        "_start_at",
+        "_state",
+        "_stop_swallowed",
+        "_text_from",
         "_token",
         "_token_bytes",
+        "_tools",
         "_trust",
+        "_turn",
         "_vocabulary",
     )
 
-    def __init__(self, vocabulary: Vocabulary, *, strict: bool) -> None:
+    def __init__(
+        self,
+        role: Role | None,
+        tools: Tools,
+        limits: Limits,
+        vocabulary: Vocabulary,
+        *,
+        strict: bool,
+        stop_swallowed: bool,
+        defers: bool = False,
+    ) -> None:
         self._vocabulary = vocabulary
         self._token_bytes = vocabulary.token_bytes
         self._is_strict = strict
@@ -75,6 +176,44 @@ class ParserState:
         self._index: int = 0
         self._faults: list[ErrorCode] = []
         self._trust = Trust.CERTAIN
+        self._defers = defers  # to the reference, where a header has to be guessed
+        self._tools = tools
+        self._limits = limits
+        self._stop_swallowed = stop_swallowed
+        self._is_completion = role is not None
+        self._source: Source | None = None
+        self._state: State = "wait" if role is None else "header"
+        self._saw_special = False
+        self._follows_damage = False  # whether something is wrong with what went before
+
+        # What is held back in WAIT and HEADER. The header begins at item `_header_at` and at `_text_from`, behind
+        # <|start|> if there is one; `_given` is its author where the prompt, or what went before, already says it.
+        self._items: list[Item] = []
+        self._pieces: list[str] = []
+        self._held_chars = 0
+        self._header_at = 0
+        self._text_from: Place = (None, 0)
+        self._start_at: int | None = None  # where <|start|> is among `_ids`
+        self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
+        self._prompt_tokens = NO_TOKENS
+
+        # The message that is being read.
+        self._header = _NO_HEADER
+        self._header_span = _NO_SPAN
+        self._role_end = 0  # how many tokens the prompt gives of it
+        self._body_limit = 0
+        self._parts: list[str] = []
+        self._blank_parts = 0  # how many of them were found to be white space
+        self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
+        self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
+        self._late_from: Place = (None, 0)
+        # Up to this character an ordinary token is nothing but more text, and up to the other one there is not even the
+        # beginning of a character to join it with. See parser.py.
+        self._plain_until = self._fast_until = _NEVER
+
+        self._turn = TurnSummary(is_open=role is not None)
+
+    # ── reading on ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _consume(self, text: str, ids: Sequence[int]) -> None:
         """Go on behind this text, which was read from these tokens."""
@@ -118,3 +257,32 @@ class ParserState:
         self._faults.append(code)
         self._trust = min(self._trust, fault.trust)
         self._events.append(Repaired(Diagnostic(code, message, position, shown)))
+
+    # ── what is held back ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _hold(self, text: str, ids: Sequence[int] = ()) -> None:
+        self._consume(text, ids)
+        self._pieces.append(text)
+        self._held_chars += len(text)
+
+    def _close_text(self) -> None:
+        if self._pieces:
+            self._items.append("".join(self._pieces))
+            self._pieces = []
+
+    def _held_text(self) -> str:
+        return spell(self._items) + "".join(self._pieces)
+
+    def _limit(self) -> int:
+        return self._limits.header_chars if self._saw_special else self._limits.unmarked_chars
+
+    def _settle(self) -> None:
+        """All that was read is settled."""
+        self._state = "wait"
+        self._from = self._text_from = (self._token, self._char)
+        self._ids = []
+        self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
+        self._skew = 0
+        self._start_at = self._cut_at = self._given = None
+        self._prompt_tokens = NO_TOKENS
+        self._faults, self._trust = [], Trust.CERTAIN

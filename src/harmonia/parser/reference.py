@@ -74,7 +74,7 @@ _NO_ROLE: Final = Refusal(ErrorCode.HEADER_EMPTY_ROLE, "message header did not c
 _NO_TEXT: Final = "could not decode header"
 
 
-class Gate:
+class ReferenceGate:
     """Follows a stream as the reference does, as far as that decides what it refuses."""
 
     __slots__ = ("_header", "_next_role", "_vocabulary", "state", "undecided_from")
@@ -86,7 +86,7 @@ class Gate:
         self.undecided_from: int | None = None  # where in the last chunk the header begins that is not decided on
         self._vocabulary = vocabulary
 
-    def take_all(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
+    def advance(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
         """Go on by these tokens, whose special ones are at these places, up to the first that the reference refuses:
         where it is, and what is said."""
         position = 0  # behind what is decided

@@ -16,8 +16,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.json_codec import read_json
 from harmonia.messages import Message, Role
-from harmonia.parser.arguments import is_json_type, read_json
+from harmonia.parser.headers import is_json_type
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.provenance import Trust
 

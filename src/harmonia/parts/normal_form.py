@@ -18,9 +18,9 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.events import Event, MessageEnded
+from harmonia.json_codec import read_json
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import Parser
-from harmonia.parser.arguments import read_json
 from harmonia.parser.tools import DeclaredTool, Tools
 from harmonia.parts.calls import call_of
 from harmonia.parts.traces import Trace

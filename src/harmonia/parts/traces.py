@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.parser.arguments import read_json
+from harmonia.json_codec import read_json
 from harmonia.vocabulary import ID_BY_SPELLING
 
 CHUNK_MARKER: Final = "<<<CHUNK>>>"

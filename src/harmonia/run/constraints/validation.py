@@ -20,8 +20,8 @@ from harmonia.errors import EngineError, ErrorCode, InputError, ToolError
 from harmonia.grammar import Demand, TextForm, WrittenGrammar
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar, Special, Text, sequence
+from harmonia.json_codec import json_fault, read_json
 from harmonia.messages import Json, Message
-from harmonia.parser.arguments import json_fault, read_json
 from harmonia.parts import Call, call_of, is_visible
 from harmonia.provenance import Trust
 from harmonia.run.engines.grammar_mask import Matcher, is_installed

@@ -25,10 +25,10 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
+from harmonia.json_codec import json_fault
 from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import Tools
-from harmonia.parser.arguments import json_fault
 from harmonia.parts import Call, split_name
 from harmonia.run.tools.arguments import Validate, compile_schema, text_for
 from harmonia.run.tools.names import legal_names
