@@ -55,7 +55,7 @@ from harmonia.run.engines.demo import DemoEngine  # noqa: E402
 from harmonia.serve.config.settings import Limits  # noqa: E402
 from harmonia.serve.http.logs import configure, withdraw  # noqa: E402
 from harmonia.serve.wire.error_responses import _TABLE  # noqa: E402  # pyright: ignore[reportPrivateUsage]
-from harmonia.vocabulary import MESSAGE  # noqa: E402
+from harmonia.vocabulary import MESSAGE, default_vocabulary  # noqa: E402
 
 # Against a hang. A request of these takes milliseconds.
 WATCHDOG_S = 60
@@ -446,7 +446,7 @@ async def fuzz(requests: int | None, seconds: float | None, seed: int, *, is_dem
             log = _Tail()
             handler = configure(service.settings, log)
             # A server loads its tokenizer before it listens.
-            await asyncio.to_thread(service.renderer.vocabulary.encode, "é" * 1000)
+            await asyncio.to_thread(default_vocabulary().encode, "é" * 1000)
             try:
                 async with HealthWatch(app) as watch:
                     await fuzzer.freeze()

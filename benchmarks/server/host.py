@@ -35,11 +35,8 @@ import uvicorn
 from benchmarks.server.engine import PreparedEngine, Script
 from benchmarks.server.prepared import PreparedApp
 from harmonia.renderer import Renderer
-from harmonia.run.prompt import compose
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.http.server import KEEP_ALIVE_S, bind, loop_factory, serve
-from harmonia.serve.responses.context import PreparedRequest
-from harmonia.serve.responses.request import read_request
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
 
@@ -134,8 +131,7 @@ class Ours(Host):
         tokens: list[int] = []
         for value in requests:
             async with AsyncExitStack() as stack:
-                asked = await PreparedRequest.read(read_request(value), Caller(), self._service, stack)
-                conversation = compose(asked.conversation, asked.chosen.toolset)
+                conversation = (await self._service.responses.prepare(value, Caller(), stack)).conversation
             began = perf_counter()
             tokens = list(renderer.render(conversation).tokens)
             seconds.append(perf_counter() - began)

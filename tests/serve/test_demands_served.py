@@ -271,7 +271,7 @@ def test_a_schema_that_is_none_is_the_clients_error_where_it_is_strict(
 def test_an_answer_that_cannot_be_is_the_clients_error(tmp_path: Path, schema: Json | bool) -> None:
     form = {"type": "json_schema", "name": "place", "schema": schema}
     error = refused(tmp_path, text={"format": form})
-    assert (error.message, error.at.path) == ("no value fits this schema", "$.text.format.schema")
+    assert (error.code, error.at.path) == (ErrorCode.SERVE_INVALID_FIELD, "$.text.format.schema")
 
 
 def test_warnings_have_the_clients_names(tmp_path: Path) -> None:

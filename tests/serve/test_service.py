@@ -13,6 +13,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Limits, Settings
+from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.tools import RemoteServer
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
@@ -146,7 +147,7 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
             assert echo["annotations"] == {"readOnlyHint": True}
             assert call["output"] == "5"
             async with AsyncExitStack() as stack:
-                offered = await service.connect_remote([RemoteServer("sums", url)], stack)
+                offered = await connect_servers([RemoteServer("sums", url)], service.settings, stack)
                 assert offered
                 # A pattern in a stranger's schema is never matched here.
                 assert not any(each.tool.checks_arguments for each in offered)
@@ -155,9 +156,8 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
                 424,
                 "mcp_server_unreachable",
                 "tools[0].server_url",
-                "the MCP server 'sums' at http://127.0.0.1:9/mcp, which this request names, cannot be reached, is on "
-                "a private network that the operator does not allow (client_mcp_hosts), or does not answer as an MCP "
-                "server",
+                "the MCP server 'sums' at http://127.0.0.1:9/mcp cannot be reached, is on a private network that the "
+                "operator does not allow (client_mcp_hosts), or does not speak MCP; check its URL",
             )
             status, code, param, message = await refusal(service, {**tool, "allowed_tools": ["ecko"]})
             assert (status, code, param) == (400, "invalid_value", "tools[0].allowed_tools")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -85,6 +86,32 @@ def compose(
             messages[found[0]] = _with_content(messages[found[0]], wanted)
     # The head is rendered again and again, and with many tools it is long.
     return Conversation(freeze(message) if message.role in _HEAD else message for message in messages)
+
+
+def with_head(
+    conversation: Iterable[Message],
+    *,
+    date: str | None,
+    identity: str | None = None,
+    is_provider: bool = False,
+    has_declarations: bool = False,
+) -> Conversation:
+    """The conversation after a system message of a server's own.
+
+    A provider writes its own system message, and gets another identity as a second one. `has_declarations`: `compose`
+    will declare tools or a format. They belong at the head, so there is a developer message for them, even if there is
+    another one further down.
+    """
+    messages = list(conversation)
+    system = SystemContent(conversation_start_date=date)
+    if identity is not None and not is_provider:
+        system = system.replace(model_identity=identity)
+    head = [Message.system(system)]
+    if identity is not None and is_provider:
+        head.append(Message.system(identity))
+    if has_declarations and (not messages or messages[0].role is not Role.DEVELOPER):
+        head.append(Message.developer())
+    return Conversation([*head, *messages])
 
 
 def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:

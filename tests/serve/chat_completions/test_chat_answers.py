@@ -103,7 +103,7 @@ def test_a_silent_turn_says_why() -> None:
     assert choice["message"]["content"] == ""
     assert (choice["finish_reason"], choice["hidden_because"]) == ("stop", "there is only text on analysis")
     odd = "<|channel|>secretchannel<|message|>Secret.<|end|>"
-    assert both((odd,))["hidden_because"] == "there is only text on no channel that is shown"
+    assert both((odd,))["hidden_because"] == "there is only text on a channel that is not shown"
     assert both((final(" "),))["hidden_because"] == "there is no text"
 
 
@@ -265,14 +265,14 @@ def test_a_model_that_never_learns_is_not_asked_for_ever() -> None:
     choice = ask(FakeService(engine), body(tools=[WEATHER]))["choices"][0]
     assert len(engine.prompts) == 4
     assert choice["finish_reason"] == "length"
-    assert choice["hidden_because"] == "there is only a call that was not handed over"
+    assert choice["hidden_because"] == "there is only a call that was not delivered"
 
 
 def test_calls_read_from_text_are_handed_over_only_where_the_operator_says_so() -> None:
     engine = ScriptedEngine(CALLED, is_text=True)
     choice = ask(FakeService(engine), body(tools=[WEATHER]))["choices"][0]
     assert "tool_calls" not in choice["message"]
-    assert choice["hidden_because"] == "there is only a call that was not handed over"
+    assert choice["hidden_because"] == "there is only a call that was not delivered"
     assert len(engine.prompts) == 1
     choice = both((CALLED,), Settings(calls="unverified"), is_text=True, tools=[WEATHER])
     assert choice["finish_reason"] == "tool_calls"

@@ -188,8 +188,8 @@ def test_a_provider_speaks_no_tokens() -> None:
 def test_a_model_is_found_under_every_name_that_a_request_may_have(tmp_path: Path) -> None:
     async def talk() -> None:
         async with (
-            served(DemoEngine(), tmp_path) as service,
-            running(cast(Any, service), aliases=("gpt-5",)) as server,
+            served(DemoEngine(), tmp_path, aliases=("gpt-5",)) as service,
+            running(cast(Any, service)) as server,
         ):
             listed = (await server.ask("GET", "/v1/models")).json["data"]
             assert [model["id"] for model in listed] == ["demo", "gpt-5"]

@@ -11,7 +11,7 @@ import pytest
 
 from harmonia import decode, parse
 from harmonia.errors import ErrorCode, InputError
-from harmonia.serve.inspector.turn_trace import RenderedTurn, render_turn
+from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
 from tests.serve.responses.test_response_tools import FREE, hosted
@@ -27,7 +27,7 @@ async def turn_of(service: Service, request: Json) -> tuple[RenderedTurn, Json]:
     """The answer to a request, and the turn that it makes."""
     body: Json = {"store": False, "include": SEALED, **request}
     response = await create(service, **body)
-    return await render_turn(service, Caller(), body, response["output"]), response
+    return await service.render_turn(Caller(), body, response["output"]), response
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])
@@ -74,7 +74,7 @@ def test_where_reasoning_is_hidden_it_is_left_out_and_counted(tmp_path: Path) ->
             ]
             # Nor does it come out of the prompt of the next one.
             later = {"input": [*HI, *response["output"][:2], *HI], "store": False}
-            turn = await render_turn(service, Caller(), later, [])
+            turn = await service.render_turn(Caller(), later, [])
             assert "ecret" not in turn.text
             assert (turn.left_out, len(turn.tokens)) == (1, turn.prompt_tokens)
 
@@ -98,7 +98,7 @@ def test_nothing_is_run_and_what_an_approved_call_gave_is_part_of_the_prompt(tmp
                     "approve": True,
                 },
             ]
-            await render_turn(service, Caller(), {"input": decided}, [])
+            await service.render_turn(Caller(), {"input": decided}, [])
             assert seen == []
             second, answer = await turn_of(service, {"input": decided, "tools": tools})
             assert answer["output"][0]["type"] == ("mcp_list_tools" if tools else "mcp_call")
@@ -125,7 +125,7 @@ def test_what_is_wrong_is_said_with_its_place_in_the_body(
     async def run() -> None:
         async with served(ScriptedEngine(final("Hi")), tmp_path) as service:
             with pytest.raises(InputError) as refused:
-                await render_turn(service, Caller(), request_, output)
+                await service.render_turn(Caller(), request_, output)
             assert refused.value.at.path == path
 
     asyncio.run(run())
@@ -136,7 +136,7 @@ def test_a_seal_of_another_key_is_not_opened(tmp_path: Path) -> None:
         async with served(ScriptedEngine(think("x") + final("Hi")), tmp_path, analysis="shown") as service:
             _, response = await turn_of(service, {"input": HI})
             with pytest.raises(InputError) as refused:
-                await render_turn(service, Caller("another"), {"input": HI}, response["output"])
+                await service.render_turn(Caller("another"), {"input": HI}, response["output"])
             assert refused.value.code is ErrorCode.SERVE_BAD_SEAL
 
     asyncio.run(run())

@@ -14,7 +14,7 @@ from harmonia import parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines import Chunk, Finish
 from harmonia.serve.inspector.request import SampledEntry
-from harmonia.serve.inspector.turn_trace import RenderedTurn, render_turn
+from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.responses.malformed import MOST_FAULTS
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
@@ -36,7 +36,7 @@ def entries_of(response: Json) -> list[SampledEntry]:
 
 
 async def traced(service: Service, body: Json, response: Json) -> RenderedTurn:
-    return await render_turn(service, Caller(), body, response["output"], entries_of(response))
+    return await service.render_turn(Caller(), body, response["output"], entries_of(response))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_where_reasoning_is_hidden_only_the_codes_are_told(tmp_path: Path) -> No
             assert len(turn.notes) == 1
             # It is not even opened, so that whatever a client sends says nothing.
             forged = [SampledEntry(["no.such_code", "stream.text_outside"], 0, 2, "x")]
-            again = await render_turn(service, Caller(), body, response["output"], forged)
+            again = await service.render_turn(Caller(), body, response["output"], forged)
             assert again.tokens == turn.tokens
             assert again.faults == ("stream.text_outside",)
 
@@ -175,11 +175,11 @@ def test_what_was_sampled_opens_for_its_owner_and_never_as_messages(tmp_path: Pa
                 assert caught.value.at.path is not None
             for wrong in (items[0]["encrypted_content"], sealed[:-1], "x"):
                 with pytest.raises(InputError) as caught:
-                    await render_turn(service, Caller(), body, items, [SampledEntry([], 0, 2, wrong)])
+                    await service.render_turn(Caller(), body, items, [SampledEntry([], 0, 2, wrong)])
                 assert caught.value.code is ErrorCode.SERVE_BAD_SEAL
                 assert caught.value.at.path == "$.sampled[0].encrypted_content"
             with pytest.raises(InputError) as caught:
-                await render_turn(service, Caller(owner="other"), body, [], entries_of(response))
+                await service.render_turn(Caller(owner="other"), body, [], entries_of(response))
             assert caught.value.code is ErrorCode.SERVE_BAD_SEAL
 
     asyncio.run(run())
@@ -203,9 +203,9 @@ def test_an_answer_that_was_gone_on_with_is_one_list(tmp_path: Path) -> None:
             # As one turn, the way a client keeps it that joins the two.
             whole = [first["output"][0], joined(first["output"][1], second["output"][0])]
             moved = msgspec.structs.replace(after, first_item=1)
-            turn = await render_turn(service, Caller(), body, whole, [before, moved])
+            turn = await service.render_turn(Caller(), body, whole, [before, moved])
             assert turn.tokens == engine.prompts[0] + engine.sampled[0] + say(" is four.<|return|>So")
-            turn = await render_turn(service, Caller(), body, whole, [moved])
+            turn = await service.render_turn(Caller(), body, whole, [moved])
             assert turn.tokens[-len(say(" is four.<|return|>So")) :] == say(" is four.<|return|>So")
             assert turn.text.count("The sum") == 1
 

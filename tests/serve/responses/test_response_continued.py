@@ -16,7 +16,6 @@ from harmonia.renderer import Renderer
 from harmonia.run.engines import Chunk, Finish, Usage
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.serve.inspector.turn_trace import render_turn
 from harmonia.serve.security.identity import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.served import WEATHER, create, fold, served, stream
@@ -121,10 +120,10 @@ def test_an_answer_cut_anywhere_goes_on_to_the_same_answer(tmp_path: Path, analy
                 rest = await create(service, **body)
                 items = [*before[:-1], joined(before[-1], rest["output"][0]), *rest["output"][1:]]
                 assert part["usage"]["output_tokens"] + rest["usage"]["output_tokens"] == total, cut
-                turn = await render_turn(service, Caller(), {"input": [question]}, items)
-                expected = await render_turn(service, Caller(), {"input": [question]}, whole["output"])
+                turn = await service.render_turn(Caller(), {"input": [question]}, items)
+                expected = await service.render_turn(Caller(), {"input": [question]}, whole["output"])
                 assert turn.tokens == expected.tokens, cut
-                traced = await render_turn(service, Caller(), body, rest["output"])
+                traced = await service.render_turn(Caller(), body, rest["output"])
                 if analysis == "shown":
                     assert traced.tokens == expected.tokens
                     assert traced.prompt_tokens == expected.prompt_tokens + cut
@@ -359,7 +358,7 @@ def test_what_is_hidden_for_its_header_does_not_become_visible(tmp_path: Path, i
                 assert refused.value.at.path == "$.input[1]"
                 return
             more: Json = {"type": "message", "role": "assistant", "content": "x", "harmonia_continues": True}
-            turn = await render_turn(service, Caller(), {"input": [HI, hidden, more, HI]}, [])
+            turn = await service.render_turn(Caller(), {"input": [HI, hidden, more, HI]}, [])
             assert "HIDDEN" not in turn.text
 
     asyncio.run(run())

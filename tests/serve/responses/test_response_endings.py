@@ -19,7 +19,7 @@ from harmonia.serve.models.server_tools import Approval, ServerTool
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.service import Service
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
-from tests.support.servers.served import WEATHER, create, decode, fold, served
+from tests.support.servers.served import WEATHER, create, decode, fold, served, swap
 
 FREE = calls("disk___free", "{}")
 FREE_AND_WEATHER = FREE + "<|start|>assistant" + calls("get_weather", "{}")
@@ -64,7 +64,7 @@ class WatchedStore:
 
 def watch(service: Service, before: Callable[[int], Awaitable[None]]) -> WatchedStore:
     watched = WatchedStore(service.store, before)
-    service.store = watched  # type: ignore[assignment]
+    swap(service, store=watched)
     return watched
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from harmonia import decode, encode
 from harmonia.errors import ErrorCode, InputError, StoreError
 from harmonia.serve.security.identity import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
-from tests.support.servers.served import WEATHER, create, served, stream, text_of
+from tests.support.servers.served import WEATHER, create, served, stream, swap, text_of
 
 CALL = calls("get_weather", '{"city": "Paris"}')
 ALICE, BOB = Caller(owner="alice"), Caller(owner="bob")
@@ -64,7 +64,7 @@ def test_a_client_that_keeps_everything_itself_gets_the_same_prompt(tmp_path: Pa
             first = await create(service, input=[question], tools=[WEATHER])
             body = [output_of(first["output"][-1])]
             await create(service, previous_response_id=first["id"], input=body, tools=[WEATHER])
-            service.model = stateless
+            swap(service, model=stateless)
             first = await create(service, input=[question], tools=[WEATHER], store=False, include=include)
             items = [question, *first["output"], output_of(first["output"][-1])]
             await create(service, input=items, tools=[WEATHER], store=False)
@@ -84,7 +84,7 @@ def test_sealed_items_keep_even_odd_tokens_and_an_edited_one_is_what_it_says(tmp
             edited: dict[str, Any] = {"arguments": '{"city":"Rome"}', "encrypted_content": None}
             for change, is_as_sampled in (({}, True), (edited, False)):
                 engine = ScriptedEngine(final("ok"))
-                service.model = engine
+                swap(service, model=engine)
                 items = [{"role": "user", "content": "Hi"}, {**call, **change}, output_of(call)]
                 await create(service, input=items, tools=[WEATHER], store=False)
                 assert contains(engine.prompts[0], say(odd)) is is_as_sampled
@@ -312,7 +312,7 @@ def test_a_stream_has_begun_before_the_disk_knows_and_no_item_is_told_until_then
     async def run() -> None:
         async with served(ScriptedEngine(think("x") + final("Done.")), tmp_path) as service:
             store = SlowToBegin(service.store)
-            service.store = cast("Any", store)
+            swap(service, store=store)
             started = await service.responses.create({"input": "Hi", "stream": True}, Caller())
             events = started.events()
             told: list[str | None] = []
@@ -336,7 +336,7 @@ def test_a_stream_whose_beginning_cannot_be_stored_fails_with_one_terminal_event
         async with served(ScriptedEngine(think("x") + final("Done.")), tmp_path) as service:
             full = StoreError(ErrorCode.STORE_UNAVAILABLE, "the disk is full")
             store = SlowToBegin(service.store, full)
-            service.store = cast("Any", store)
+            swap(service, store=store)
             store.may_begin.set()
             events = await stream(service, input="Hi")
             assert [event["type"] for event in events if event["type"].split(".")[-1] in ("failed", "completed")] == [

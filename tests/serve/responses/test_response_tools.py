@@ -17,7 +17,7 @@ from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
-from tests.support.servers.served import WEATHER, create, fold, served, stream, text_of
+from tests.support.servers.served import WEATHER, create, fold, served, stream, swap, text_of
 
 PATCH = {
     "type": "custom",
@@ -151,7 +151,7 @@ def test_tools_that_the_client_runs_have_items_of_their_own(
             second = await create(service, previous_response_id=first["id"], input=[output], tools=[{"type": tool}])
             assert text_of(second) == "Done."
             stateless = ScriptedEngine(final("Done."))
-            service.model = stateless
+            swap(service, model=stateless)
             items = [{"role": "user", "content": "Hi"}, call, output]
             await create(service, input=items, tools=[{"type": tool}], store=False)
             assert "ran it" in decode(stateless.prompts[0])

@@ -20,10 +20,10 @@ from harmonia.serve.chat_completions import request as chat_request
 from harmonia.serve.chat_completions import tools as chat_tools
 from harmonia.serve.http.app import Application
 from harmonia.serve.inspector import request as harmony
-from harmonia.serve.responses import items as response_items
 from harmonia.serve.responses import request as response_request
 from harmonia.serve.responses import tool_choice as response_choice
 from harmonia.serve.responses import tools as response_tools
+from harmonia.serve.responses.items import ITEMS
 from harmonia.vocabulary import SPELLING_BY_ID
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.oracle_cases import compared
@@ -378,21 +378,19 @@ def _text_fields() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     modules: Sequence[types.ModuleType] = (
         response_request,
-        response_items,
         response_tools,
         response_choice,
         chat_request,
         chat_tools,
     )
-    for module in modules:
-        for _, struct in inspect.getmembers(module, inspect.isclass):
-            if not issubclass(struct, msgspec.Struct) or struct.__module__ != module.__name__:
-                continue
-            if not struct.__struct_config__.forbid_unknown_fields:
-                continue  # it is no body
-            hints = get_type_hints(struct)
-            names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
-            found += [(struct.__name__, wire) for name, wire in names if _may_be_text(hints[name])]
+    members = ((module.__name__, each) for module in modules for _, each in inspect.getmembers(module, inspect.isclass))
+    structs = [each for name, each in members if issubclass(each, msgspec.Struct) and each.__module__ == name]
+    for struct in (*structs, *ITEMS):
+        if not struct.__struct_config__.forbid_unknown_fields:
+            continue  # it is not a body
+        hints = get_type_hints(struct)
+        names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+        found += [(struct.__name__, wire) for name, wire in names if _may_be_text(hints[name])]
     return found
 
 

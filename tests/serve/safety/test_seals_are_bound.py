@@ -18,10 +18,8 @@ from harmonia import decode
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Message
 from harmonia.run.tools import Tool
-from harmonia.serve.inspector.turn_trace import render_turn
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.responses.items import read_item
-from harmonia.serve.responses.seal_bindings import SealableItem, binding_of
+from harmonia.serve.responses.items import SealedItem, read_item
 from harmonia.serve.responses.stream import StartedResponse
 from harmonia.serve.security import sealed_content as seal_module
 from harmonia.serve.security.identity import Caller
@@ -99,8 +97,8 @@ async def answers(service: Service, items: Sequence[Json]) -> list[str]:
         lambda: service.responses.create({**body, "harmonia_continue": True}, Caller()),
         lambda: service.responses.create({**body, "store": True}, Caller()),
         lambda: service.responses.input_tokens(body, Caller()),
-        lambda: render_turn(service, Caller(), body, []),
-        lambda: render_turn(service, Caller(), {**body, "input": items[:1]}, items[1:]),
+        lambda: service.render_turn(Caller(), body, []),
+        lambda: service.render_turn(Caller(), {**body, "input": items[:1]}, items[1:]),
     ):
         try:
             got: Any = await ask()
@@ -134,7 +132,7 @@ def test_a_seal_that_was_moved_is_refused_alike_whatever_it_holds(
         moved["harmonia_continues"] = True
     moved["encrypted_content"] = items[source]["encrypted_content"]
     both = [read(items[source]), read(moved)]
-    is_its_own = binding_of(both[0]) == binding_of(both[1])
+    is_its_own = both[0].binding() == both[1].binding()
 
     async def run() -> list[str]:
         async with served(ScriptedEngine(final("x")), folder, tools=server_tools([])) as service:
@@ -149,7 +147,7 @@ def test_a_seal_that_was_moved_is_refused_alike_whatever_it_holds(
     assert len(set(said)) == 1
 
 
-def read(item: Json) -> SealableItem:
+def read(item: Json) -> SealedItem:
     found: Any = read_item(item, "$")
     return found
 
@@ -168,7 +166,7 @@ def test_a_seal_does_not_open_beside_an_item_that_was_changed(kind: str, data: s
     field = data.draw(st.sampled_from(fields))
     other: Any = {"commands": ["rm"], "command": ["rm"]} if field == "action" else "other"
     changed = {**item, field: other}
-    assert binding_of(read(changed)) != binding_of(read(item))
+    assert read(changed).binding() != read(item).binding()
 
     async def run() -> None:
         async with served(ScriptedEngine(final("x")), folder, tools=server_tools([])) as service:
@@ -259,7 +257,7 @@ def test_what_is_run_is_checked_by_its_own_status(tmp_path: Path, status: str) -
         async with served(engine, tmp_path, tools=server_tools(deleted)) as service:
             asked = (await create(service, input=[HI], store=False))["output"][-1]
             (sampled,) = service.seals.open_messages(
-                asked["encrypted_content"], owner="nobody", model="script", bound_to=binding_of(read(asked))
+                asked["encrypted_content"], owner="nobody", model="script", bound_to=read(asked).binding()
             )
             message = Message.call("functions.files___delete", '{"path": "/"}')  # a person wrote it
             if status == "guessed":
@@ -267,7 +265,7 @@ def test_what_is_run_is_checked_by_its_own_status(tmp_path: Path, status: str) -
                     sampled.author, sampled.text, sampled.channel, sampled.recipient, None, forged(sampled), None
                 )
             seal = service.seals.seal_messages(
-                [message], owner="nobody", model="script", bound_to=binding_of(read(asked))
+                [message], owner="nobody", model="script", bound_to=read(asked).binding()
             )
             if status == "unbound":
                 seal = unbound_seal(service, [sampled])
@@ -311,7 +309,7 @@ def test_an_old_seal_opens_in_a_reasoning_item_and_is_ignored_beside_others(tmp_
             old: list[Json] = []
             for item in (reasoning, call):
                 messages = service.seals.open_messages(
-                    item["encrypted_content"], owner="nobody", model="script", bound_to=binding_of(read(item))
+                    item["encrypted_content"], owner="nobody", model="script", bound_to=read(item).binding()
                 )
                 old.append({**item, "encrypted_content": unbound_seal(service, messages)})
                 assert old[-1]["encrypted_content"].startswith("hs1.")
@@ -334,7 +332,7 @@ def test_an_old_seal_opens_in_a_reasoning_item_and_is_ignored_beside_others(tmp_
     asyncio.run(run())
 
 
-def old_binding(item: SealableItem, before: str = "") -> bytes:
+def old_binding(self: SealedItem, before: str = "") -> bytes:
     return b""
 
 
@@ -344,7 +342,7 @@ def test_an_approval_that_an_old_release_stored_can_still_be_given(tmp_path: Pat
         engine = ScriptedEngine(CALL, final("x"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(seal_module, "_VERSION", "hs1")
-            patch.setattr("harmonia.serve.responses.writer.binding_of", old_binding)
+            patch.setattr(SealedItem, "binding", old_binding)
             async with served(engine, tmp_path, tools=server_tools(deleted)) as service:
                 first = await create(service, input=[HI])
         async with served(engine, tmp_path, tools=server_tools(deleted)) as service:

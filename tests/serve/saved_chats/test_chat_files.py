@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harmonia import Conversation, render
+from harmonia import Conversation, decode, render
 from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Message, SystemContent
 from harmonia.run.tools import Tool
@@ -91,7 +91,7 @@ def test_no_file_has_what_is_hidden(tmp_path: Path, analysis: str) -> None:
             assert file.status == 200
             text = file.body.decode()
             if name == "tokens":
-                text = server.service.renderer.vocabulary.decode(file.json)
+                text = decode(file.json)
             assert (HIDDEN in text) == is_shown, name
             left_out = None if is_shown or name == "json" else "1"
             assert file.headers.get("harmonia-left-out") == left_out, name
@@ -107,7 +107,7 @@ def test_tokens_are_what_the_model_had_and_said(tmp_path: Path) -> None:
         tokens = (await server.ask("GET", f"/v1/chats/{chat_id}/export?format=tokens")).json
         text = (await server.ask("GET", f"/v1/chats/{chat_id}/export?format=harmony")).body.decode()
         assert (tokens[0], tokens[-1]) == (START, RETURN)
-        assert server.service.renderer.vocabulary.decode(tokens) == text
+        assert decode(tokens) == text
         assert text.startswith("<|start|>system<|message|>You are Ada.\n") and "# Instructions\n\nBe exact" in text
         assert json.loads(imported(text, "chat.txt").chats[0].settings) == {**SETTINGS, "effort": "medium"}
         assert text.endswith(

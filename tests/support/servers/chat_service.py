@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
-from harmonia import InputError
-from harmonia.errors import ErrorCode, Position
+import msgspec
+
 from harmonia.messages import Json
 from harmonia.renderer import Renderer
 from harmonia.run.model_source import Model
 from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.settings import Settings
+from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller
 
@@ -40,17 +41,9 @@ class FakeService:
         tools: Sequence[ServerTool] = (),
         renderer: Renderer | None = None,
     ) -> None:
-        self.settings = settings or Settings()
-        self.model = model
-        self.renderer = renderer or Renderer()
-        self.tools = tools
-        self.clock: Callable[[], float] = lambda: NOW
-        self.chat_completions = ChatCompletions(self)
-
-    def known_model(self, name: str) -> str:
-        if name != "gpt-oss":
-            raise InputError(ErrorCode.SERVE_UNKNOWN_MODEL, "no such model", Position(path="$.model"))
-        return name
+        settings = msgspec.structs.replace(settings or Settings(), model="gpt-oss")
+        served = ServedModel(model, settings, renderer)
+        self.chat_completions = ChatCompletions(settings, served, tools, lambda: NOW)
 
 
 def body(messages: list[Any] | None = None, **fields: Any) -> Json:

@@ -41,6 +41,19 @@ async def served(
         await store.close()
 
 
+def swap(service: Service, *, model: Model | None = None, store: Any = None) -> None:
+    """Make the service anew with another model or store."""
+    Service.__init__(
+        service,
+        service.settings,
+        model or service.model,
+        store or service.store,
+        service.seals,
+        tools=service.tools,
+        clock=service.clock,
+    )
+
+
 async def create(service: Service, caller: Caller | None = None, **body: Any) -> Json:
     """The response to a request, whole."""
     started = await service.responses.create(body, caller or Caller())

@@ -1,15 +1,15 @@
 """One choice of an answer: the events of a run in, what a client sees of them out.
 
-    content      the visible texts, in their order, with an empty line between two of them; cut at a stop string
-    reasoning    the others, where the operator shows them
+    content      the visible texts in order, with an empty line between two of them; cut at a stop string
+    reasoning    all other texts, if the operator shows them
     calls        calls to the client's tools, from the moment they are certain
 
 1. What goes to a `Sink`, joined, is the same however the engine cut its tokens (law 2).
 2. Content is what `visible_text` gives for the messages, up to the first stop string. Nothing else is content (law 7).
-   Where the answer has a form, it is content alone: clients parse it. What is said beside it goes with the reasoning.
-   Text that only its end shows to be a thought is taken back where the sink can do that; a stream cannot.
-3. A call begins only where its header is certain and names a tool of the client's that may be called now. One that is
-   not certain at its end is an error, unless the model was cut off: then the choice ends as too long, and says which.
+   If the answer has a format, the answer alone is content: clients parse it. Text beside it goes with the reasoning.
+   Text that turns out to be a thought when it ends is taken back if the sink can do that; a stream cannot.
+3. A call begins only if its header is certain and names a tool of the client that may be called now. A call that is not
+   certain at its end is an error, unless the model was cut off: then the choice ends with `length` and names the call.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _MOST_WARNINGS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a choice ended. `hidden_because` says why it has neither content nor calls; `unfinished_call` is the index of
-    a call that was begun and cut off; `warnings` say what of a demand is not assured."""
+    """How a choice ended. `hidden_because` explains why there is neither content nor a call; `unfinished_call` is the
+    index of a call that was cut off; `warnings` report constraints that were not verified."""
 
     reason: FinishReason
     usage: Usage
@@ -65,7 +65,7 @@ class Sink(Protocol):
     def add_content(self, text: str, logprobs: Logprobs) -> None: ...
 
     def take_back_content(self) -> bool:
-        """Forget what was added since content was last begun; whether that is possible."""
+        """Forget what was added since content last began. Returns whether that is possible."""
         ...
 
     def add_reasoning(self, text: str) -> None: ...
@@ -79,23 +79,23 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What decides about all choices of a request. `toolset` is the one of which only some may be called."""
+    """What holds for all choices of a request. `toolset` knows which tools may be called."""
 
     offer: Offer
     toolset: ToolSet
     demanded: frozenset[str] = frozenset()
     shows_reasoning: bool = False
-    trusts_text: bool = False  # calls that were read from text are handed over, too
-    gives_tokens: bool = True
+    trusts_text: bool = False  # calls that were read from text are delivered, too
+    calls_are_certain: bool = True  # the engine gives tokens, or `trusts_text`
     wants_logprobs: bool = False
     stops: tuple[str, ...] = ()
-    has_form: bool = False  # the answer is to have one
-    demands_form: bool = False  # and another one is an error
+    has_format: bool = False
+    demands_format: bool = False  # an answer in another format is an error
     warnings: tuple[str, ...] = ()  # about the request
 
 
 class Choice:
-    """Feed it every event of a run. `wants_stop` says that a stop string was found, and that the run may end."""
+    """Feed it every event of a run. `wants_stop`: a stop string was found, and the run may end."""
 
     def __init__(self, terms: Terms, sink: Sink, new_call_id: Callable[[], str]) -> None:
         self.wants_stop = False
@@ -106,22 +106,22 @@ class Choice:
         self._content = _Joined()
         self._reasoning = _Joined()
         self._stops = Stops(terms.stops) if terms.stops else None
-        # Where both stood before the text that is being read, which may turn out to be a thought.
+        # The state before the text that is being read, which may turn out to be a thought.
         self._was_empty = True
         self._stops_before: Place | None = None
-        # Of the text that is held back: what it was sampled as, and how many bytes each is. An empty line is no token.
+        # Of the text that is held back: its log-probabilities, each with its bytes. An empty line has none.
         self._pending: list[tuple[TokenLogprob | None, int]] = []
         self._pending_before = 0
-        self._taken_ahead = 0  # bytes of the last token that was given out whose text is still held back
+        self._ahead = 0  # bytes of the last token given out whose text is still held back
         self._calls = 0
-        self._open: int | None = None  # a call that has no end; why, the end of the sampling says
+        self._open: int | None = None  # a call without an end; the end of the sampling shows why
         self._unfinished: int | None = None
         self._is_demand_met = not terms.demanded
         self._messages: list[Message] = []
         self._warnings: dict[str, None] = dict.fromkeys(terms.warnings)
-        # What becomes of the text of the message that is being read, and whether its header was there already.
+        # What the text of the current message becomes, and whether its header has come.
         self._kind: Literal["content", "reasoning", "call"] | None = None
-        self._is_whole_only = False  # the text of a custom tool, which models may wrap: it is told when it is whole
+        self._is_whole_only = False  # input of a custom tool, which models may wrap: it is sent when it is complete
         self._is_inside = False
 
     def feed(self, event: TurnEvent) -> None:
@@ -158,11 +158,11 @@ class Choice:
     def _begin(self, header: Header) -> None:
         self._kind = None
         if self._open is not None:
-            raise self._not_certain()  # it has no end, and the model went on
+            raise self._not_certain()  # it has no end, and another message begins
         if self.wants_stop:
             return
         kind = kind_of_header(header)
-        if kind == "text" and self._terms.has_form and header.channel != "final":
+        if kind == "text" and self._terms.has_format and header.channel != "final":
             kind = "think"
         if kind == "text":
             self._was_empty = self._content.is_empty
@@ -184,8 +184,8 @@ class Choice:
         terms, recipient = self._terms, header.recipient or ""
         client = terms.offer.find(recipient)
         if client is None or header.trust is not Trust.CERTAIN or not terms.toolset.is_allowed(client.tool):
-            return  # the run tells the model what is wrong with it
-        if not (terms.gives_tokens or terms.trusts_text):
+            return  # the run reports to the model what is wrong with it
+        if not terms.calls_are_certain:
             return
         self._sink.begin_call(self._calls, self._new_call_id(), client.kind, client.name)
         self._calls += 1
@@ -204,7 +204,7 @@ class Choice:
                 self.wants_stop = True
             if not text:
                 return
-        self._sink.add_content(text, self._take_logprobs(text) if self._pending else ())
+        self._sink.add_content(text, self._logprobs_for(text) if self._pending else ())
 
     def _think(self, text: str) -> None:
         shown = self._reasoning.feed(text)
@@ -233,7 +233,7 @@ class Choice:
                 raise self._not_certain()
 
     def _take_back(self, thought: str) -> None:
-        """What was told as content is not for the user."""
+        """Content that was added is not for the user."""
         if not self._sink.take_back_content():
             return
         del self._pending[self._pending_before :]
@@ -259,25 +259,25 @@ class Choice:
             self._is_demand_met = True
 
     def _not_certain(self) -> StreamError:
-        # Where a call was demanded, a damaged one is none.
+        # If a call was required, a malformed one does not count.
         return _no_call() if not self._is_demand_met else _not_certain()
 
     # ── log-probabilities ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_logprobs(self, text: str) -> Logprobs:
-        """Those of the tokens of this text, as far as their bytes say; the others wait, or are cut off."""
+    def _logprobs_for(self, text: str) -> Logprobs:
+        """The log-probabilities of the tokens of this text, by their bytes; the others wait, or are cut off."""
         taken = len(self._pending)
         if self._stops is not None and (self._stops.is_hit or self._stops.is_holding):
-            left = len(text.encode()) - self._taken_ahead
+            left = len(text.encode()) - self._ahead
             taken = 0
             for _, size in self._pending:
                 if left <= 0:
                     break
                 left -= size
                 taken += 1
-            self._taken_ahead = max(-left, 0)
+            self._ahead = max(-left, 0)
         else:
-            self._taken_ahead = 0
+            self._ahead = 0
         given, self._pending = self._pending[:taken], self._pending[taken:]
         return [logprob for logprob, _ in given if logprob is not None]
 
@@ -287,7 +287,7 @@ class Choice:
         if self._stops is not None:
             rest = self._stops.end()
             if rest:
-                self._sink.add_content(rest, self._take_logprobs(rest) if self._pending else ())
+                self._sink.add_content(rest, self._logprobs_for(rest) if self._pending else ())
         calls = self._calls - (self._unfinished is not None)
         reason: FinishReason = "stop"
         is_stopped = ended.reason == "stopped" and not self.wants_stop  # by the server, not by a stop string
@@ -301,11 +301,9 @@ class Choice:
             if ended.unmet.kind == "arguments":
                 client = self._terms.offer.find(ended.unmet.about or "")
                 raise call_not_met(ended.unmet, client and client.name, client and client.path)
-            if self._terms.demands_form:
+            if self._terms.demands_format:
                 raise answer_not_met(ended.unmet, "$.response_format")
-            self._warnings["the answer does not have the form of response_format; say strict to make that an error"] = (
-                None
-            )
+            self._warnings["the answer does not match response_format; set strict to make that an error"] = None
         because = None
         if self._content.is_empty and not calls and not self.wants_stop:
             because = why_hidden(self._messages, is_cut=self._unfinished is not None)
@@ -316,7 +314,7 @@ class Choice:
 
 
 class _Joined:
-    """Texts one after the other, with an empty line between two; those of white space alone are left out."""
+    """Joins texts with an empty line between two; those of white space alone are left out."""
 
     __slots__ = ("_blanks", "is_blank", "is_empty")
 
@@ -341,29 +339,29 @@ class _Joined:
 
 
 def _no_call() -> StreamError:
-    said = "tool_choice demands a call, and the model made none"
+    said = "tool_choice requires a call, and the model made none; send the request again, or let it choose"
     return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))
 
 
 def _not_certain() -> StreamError:
     return StreamError(
-        ErrorCode.TOOL_NOT_CERTAIN, "the model began a call, and nobody can say that it was meant as one"
+        ErrorCode.TOOL_NOT_CERTAIN, "the model wrote a malformed or truncated tool call, which was not delivered"
     )
 
 
 def why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
-    """Why there is nothing to see, without a word of the model's."""
+    """Why nothing is visible, without any model text."""
     found: dict[str, None] = {}
     for message in messages:
         if is_call(message):
-            found["a call that was cut off" if is_cut else "a call that was not handed over"] = None
+            found["a call that was cut off" if is_cut else "a call that was not delivered"] = None
         elif message.text.strip() and is_call_without_recipient(message):
             found["a call without a recipient"] = None
         elif message.text.strip() and is_visible(message, show_guessed=True) and not is_visible(message):
-            found["text without a known channel, which is hidden unless guessed is shown"] = None
+            found["text without a known channel, which is hidden unless the setting guessed is shown"] = None
         elif message.text.strip() and not is_visible(message):
             channel = (message.channel or "").lower()
-            found[f"text on {channel}" if channel in _CHANNELS else "text on no channel that is shown"] = None
+            found[f"text on {channel}" if channel in _CHANNELS else "text on a channel that is not shown"] = None
     return f"there is only {', '.join(found)}" if found else "there is no text"
 
 

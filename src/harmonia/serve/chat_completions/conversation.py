@@ -1,10 +1,10 @@
 """From the messages of a request to the conversation that the model gets.
 
-1. There is one mapping, that of `harmonia.interchange`. Here the contents become text, the tools get the names that the
-   model knows them by, and what the mapping would lose is the client's error, unless it is known to be no loss.
-2. The system message is the server's own. `system` and `developer` messages at the head are one developer message;
-   further on each is one of its own.
-3. Nothing that a client wrote becomes more than text (law 1).
+1. There is one mapping, that of `harmonia.interchange`. Here contents become text and tools get the names that the
+   model knows them by. What the mapping would lose is the client's error, unless it is known to be harmless.
+2. The system message is the server's own. `system` and `developer` messages at the head become one developer message;
+   further down each stays one of its own.
+3. Whatever a client wrote is text (law 1).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import read_chat
-from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role, SystemContent
+from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
+from harmonia.run.prompt import with_head
 from harmonia.serve.chat_completions.request import (
     AssistantMessage,
     ChatMessage,
@@ -29,10 +30,9 @@ from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.sampled_calls import call_as_sampled
 from harmonia.serve.wire.validation import invalid
 
-# What the mapping reports, and what is no loss to a model: that a text was a refusal, that results were put in the
-# order of their calls.
+# Losses that do not matter to a model: that a text was a refusal, that results were put in the order of their calls.
 _HARMLESS: Final = frozenset(("refusal", "order"))
-# The fields of a part. Some say nothing to the model: hints for a cache, citations of a provider.
+# The fields of a part. The model does not read all of them: hints for a cache, citations of a provider.
 _BESIDE: Final = ("type", "prompt_cache_breakpoint", "annotations")
 _OF_PARTS: Final = {kind: frozenset((kind, *_BESIDE)) for kind in ("text", "refusal")}
 _BETWEEN_PARTS: Final = "\n"
@@ -44,12 +44,11 @@ def read_conversation(
     *,
     date: str | None = None,
     instruction: str | None = None,
-    has_head: bool = False,
+    has_declarations: bool = False,
     warnings: RequestWarnings | None = None,
 ) -> Conversation:
-    """The conversation, with a system message of the server's. `has_head` says that there is more for a developer
-    message to say: tools, or a form of the answer. It stands in front then, not where the first one happens to be.
-    Unknown keys of parts and calls go to `warnings`."""
+    """The conversation, with the server's system message at its head; see `with_head`. Unknown keys of parts and calls
+    go to `warnings`."""
     warnings = warnings or RequestWarnings()
     reader = _Reader(offer, warnings)
     written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
@@ -63,14 +62,12 @@ def read_conversation(
     if instruction is not None:
         at = next((at for at, message in enumerate(said) if message.role is not Role.DEVELOPER), len(said))
         said.insert(at, Message.developer(instruction))
-    said = _join_head(reader.write_calls(said))
-    if has_head and (not said or said[0].role is not Role.DEVELOPER):
-        said.insert(0, Message.developer())
-    return Conversation([Message.system(SystemContent(conversation_start_date=date)), *said])
+    joined = _join_head(reader.write_calls(said))
+    return with_head(joined, date=date, has_declarations=has_declarations)
 
 
 class _Reader:
-    """Writes messages as the mapping takes them. `customs` are the whole names of tools that were given text."""
+    """Writes messages as the mapping reads them. `customs` are the full names of tools whose input is text."""
 
     def __init__(self, offer: Offer, warnings: RequestWarnings) -> None:
         self.customs: set[str] = set()
@@ -96,7 +93,7 @@ class _Reader:
         return written
 
     def write_calls(self, messages: list[Message]) -> list[Message]:
-        """The messages, with the calls as models write them; the mapping takes all of them for JSON."""
+        """The messages, with the calls as models write them; the mapping treats all of them as JSON."""
         written: dict[int, Message] = {}
         for at, message in enumerate(messages):
             recipient = message.recipient
@@ -116,7 +113,7 @@ class _Reader:
         for name in ("refusal", "reasoning", "reasoning_content"):
             written[name] = getattr(message, name)
         if message.tool_calls and message.function_call is not None:
-            invalid("there are tool_calls as well; give only these", f"{path}.function_call")
+            invalid("a message cannot have function_call and tool_calls; send tool_calls", f"{path}.function_call")
         if message.function_call is not None:
             called = message.function_call
             recipient = self._offer.recipient_of(called.name)
@@ -137,14 +134,14 @@ class _Reader:
 
 def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
     if not isinstance(given, dict):
-        invalid("a part of a content is a JSON object", path)
+        invalid("a content part must be a JSON object with a type", path)
     part = cast("Json", given)
     kind = part.get("type")
     if not isinstance(kind, str) or kind not in _OF_PARTS:
         return describe_part(part, path, warnings)
     text = warnings.drop_unknown(part, _OF_PARTS[kind], path).get(kind)
     if not isinstance(text, str):
-        invalid("expected a text", f"{path}.{kind}")
+        invalid("expected a string", f"{path}.{kind}")
     return text
 
 

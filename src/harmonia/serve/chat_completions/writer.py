@@ -1,11 +1,11 @@
-"""Answers as JSON: chunks while the model speaks, or one completion at the end.
+"""Answers as JSON: chunks while the model writes, or one completion at the end.
 
-The first chunk of a choice has the role, the last the reason why it ended. Joining the chunks gives the completion, but
-for what a chunk cannot take back: of a call that was cut off the last one has the index as `unfinished_call`, and the
-completion leaves that call out; text that turned out to be a thought stays, while the completion does not have it.
+The first chunk of a choice has the role, the last one the reason why it ended. Joining the chunks gives the completion,
+except for what a chunk cannot take back: if a call was cut off, the last chunk has its index as `unfinished_call`, and
+the completion leaves the call out; text that turned out to be a thought stays in the chunks only.
 
-`hidden_because`, `unfinished_call` and `warnings` are ours and stand beside `finish_reason`, where clients do not send
-them back.
+`hidden_because`, `unfinished_call` and `warnings` are ours. They stand beside `finish_reason`, so that clients do not
+send them back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from harmonia.serve.wire.logprobs import write_logprob
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What is the same in all chunks of an answer. `is_older` writes a call as `function_call`."""
+    """What is the same in all chunks of an answer. `uses_functions`: the client uses the older API, which has functions
+    instead of tools."""
 
     id: str
     created: int
@@ -32,25 +33,25 @@ class Envelope(msgspec.Struct, frozen=True):
     metadata: dict[str, str] | None = None
     has_usage: bool = False  # chunks have the field, because the client asked for it
     has_logprobs: bool = False
-    is_older: bool = False
+    uses_functions: bool = False
 
 
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class ChunkSink:
-    """Writes one choice as chunks; `chunks` are those that nobody has taken yet."""
+    """Writes one choice as chunks; `chunks` are those that were not drained yet."""
 
     def __init__(self, envelope: Envelope, index: int) -> None:
         self.chunks: list[bytes] = []
         self.finished: Finished | None = None
-        self._is_older = envelope.is_older
+        self._uses_functions = envelope.uses_functions
         head = _chunk_head(envelope)
         self._head = head + b'"choices":[{"index":%d,"delta":' % index
         self._tail = b"}]" + (b',"usage":null' if envelope.has_usage else b"") + b"}"
-        # A delta of content is written once a token.
+        # A content delta is written once a token.
         self._before_content = self._head + b'{"content":'
-        self._behind_content = b'},"logprobs":null,"finish_reason":null' + self._tail
+        self._after_content = b'},"logprobs":null,"finish_reason":null' + self._tail
         self._put({"role": "assistant", "content": ""})
 
     def begin_content(self) -> None:
@@ -60,7 +61,7 @@ class ChunkSink:
         if logprobs:
             self._put({"content": text}, logprobs=write_logprobs(logprobs))
         else:
-            self.chunks.append(self._before_content + encode_string(text) + self._behind_content)
+            self.chunks.append(self._before_content + encode_string(text) + self._after_content)
 
     def take_back_content(self) -> bool:
         return False
@@ -69,7 +70,7 @@ class ChunkSink:
         self._put({"reasoning": text, "reasoning_content": text})
 
     def begin_call(self, index: int, id_: str, kind: CallKind, name: str) -> None:
-        if self._is_older:
+        if self._uses_functions:
             self._put({"function_call": {"name": name, "arguments": ""}})
             return
         called: Json = {"name": name, "input" if kind == "custom" else "arguments": ""}
@@ -77,7 +78,7 @@ class ChunkSink:
         self._put({"tool_calls": [{"index": index, "id": id_, "type": kind, kind: called}]})
 
     def add_arguments(self, index: int, text: str) -> None:
-        if self._is_older:
+        if self._uses_functions:
             self._put({"function_call": {"arguments": text}})
             return
         called = {"input": text} if self._kind == "custom" else {"arguments": text}
@@ -87,7 +88,7 @@ class ChunkSink:
         self.finished = finished
         self._put({}, finished=finished)
 
-    def take(self) -> list[bytes]:
+    def drain(self) -> list[bytes]:
         """The chunks that were written since the last time."""
         chunks, self.chunks = self.chunks, []
         return chunks
@@ -95,14 +96,14 @@ class ChunkSink:
     def _put(self, delta: Json, *, logprobs: Json | None = None, finished: Finished | None = None) -> None:
         rest: Json = {"logprobs": logprobs, "finish_reason": None}
         if finished is not None:
-            rest = {"logprobs": None, **_ending(finished, is_older=self._is_older)}
+            rest = {"logprobs": None, **_ending(finished, uses_functions=self._uses_functions)}
             if finished.unfinished_call is not None:
                 rest["unfinished_call"] = finished.unfinished_call
         self.chunks.append(self._head + encode_bytes(delta) + b"," + encode_bytes(rest)[1:-1] + self._tail)
 
 
 def usage_chunk(envelope: Envelope, endings: Sequence[Finished]) -> bytes:
-    """The last chunk, where the client asked for the usage."""
+    """The last chunk, if the client asked for the usage."""
     return _chunk_head(envelope) + b'"choices":[],"usage":' + encode_bytes(write_usage(endings)) + b"}"
 
 
@@ -129,7 +130,7 @@ class MessageSink:
         self._envelope = envelope
         self._index = index
         self._content: list[str] = []
-        # How many pieces, and how many log-probabilities, there were when content was last begun.
+        # How many pieces and log-probabilities there were when content last began.
         self._before = self._logprobs_before = 0
         self._reasoning: list[str] = []
         self._logprobs: list[TokenLogprob] = []
@@ -168,13 +169,13 @@ class MessageSink:
         message: Json = {"role": "assistant", "content": content or (None if self._calls else ""), "refusal": None}
         if self._reasoning:
             message["reasoning"] = message["reasoning_content"] = "".join(self._reasoning)
-        if self._calls and self._envelope.is_older:
+        if self._calls and self._envelope.uses_functions:
             _, _, name, parts = self._calls[0]
             message["function_call"] = {"name": name, "arguments": "".join(parts)}
         elif self._calls:
             message["tool_calls"] = [_write_call(*call) for call in self._calls]
         logprobs = write_logprobs(self._logprobs) if self._envelope.has_logprobs else None
-        ending = _ending(self.finished, is_older=self._envelope.is_older)
+        ending = _ending(self.finished, uses_functions=self._envelope.uses_functions)
         return {"index": self._index, "message": message, "logprobs": logprobs, **ending}
 
 
@@ -202,8 +203,8 @@ def _write_call(id_: str, kind: CallKind, name: str, parts: list[str]) -> Json:
 # ── what both have ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ending(finished: Finished, *, is_older: bool) -> Json:
-    reason = "function_call" if is_older and finished.reason == "tool_calls" else finished.reason
+def _ending(finished: Finished, *, uses_functions: bool) -> Json:
+    reason = "function_call" if uses_functions and finished.reason == "tool_calls" else finished.reason
     ending: Json = {"finish_reason": reason}
     if finished.hidden_because is not None:
         ending["hidden_because"] = finished.hidden_because
@@ -213,7 +214,7 @@ def _ending(finished: Finished, *, is_older: bool) -> Json:
 
 
 def write_usage(endings: Sequence[Finished]) -> Json:
-    """What all choices used together. They have one prompt, which is counted once."""
+    """What all choices used together. They share one prompt, which is counted once."""
     prompt = max(endings, key=lambda each: each.usage.prompt_tokens).usage
     completion_tokens = sum(each.usage.completion_tokens for each in endings)
     return {

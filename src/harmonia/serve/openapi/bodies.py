@@ -15,8 +15,8 @@ import msgspec
 from harmonia.messages import Json
 from harmonia.serve.chat_completions import request as chat
 from harmonia.serve.inspector import request as inspector
-from harmonia.serve.responses import items as responses_items
 from harmonia.serve.responses import request as responses
+from harmonia.serve.responses.items import BUILT_IN, ITEMS
 from harmonia.serve.saved_chats import request as saved_chats
 
 _REFUSED: Final = (
@@ -57,12 +57,6 @@ _FIELDS: Final = {
     "user": "A label of the client's. It has no effect.",
     "safety_identifier": "A label of the client's. It has no effect.",
     "prompt_cache_key": "A label of the client's. It has no effect.",
-    "harmonia_continues": "Whether this item is the rest of the item before it.",
-    "harmonia_channel": "The channel of text that was held back and is not reasoning. Informative; not read.",
-    "harmonia_call": "A call that was not made, and why. Informative; not read.",
-    "harmonia_by_hand": "Whether a person answered instead of the tool.",
-    "harmonia_arguments": "Arguments to run the call with instead: a JSON object as text. Only with an approval.",
-    "harmonia_output": "A person's answer instead of the tool's; nothing is run. Only with an approval.",
 }
 
 
@@ -182,9 +176,7 @@ _BY_HAND: Final[dict[str, Json]] = {
         },
         _TEXT_TOOL,
     ),
-    "ClientTool": _record(
-        {"type": one_of("shell", "local_shell", "apply_patch")}, "A tool that clients such as Codex run."
-    ),
+    "ClientTool": _record({"type": one_of(*BUILT_IN)}, "A tool that clients such as Codex run."),
     "McpTool": _record(
         {
             "type": one_of("mcp"),
@@ -285,8 +277,7 @@ def _explain(schema: Json, prefix: str = "") -> None:
 
 
 def _responses(model: Json) -> dict[str, Json]:
-    items: tuple[type[msgspec.Struct], ...] = get_args(responses_items.Item)
-    components = components_of((responses.CreateResponse, *items))
+    components = components_of((responses.CreateResponse, *ITEMS))
     listed_items = listed(ref("InputItem"))
     _replace(
         components["CreateResponse"],
@@ -304,11 +295,10 @@ def _responses(model: Json) -> dict[str, Json]:
         previous_response_id=STRING,
         instructions=_either(STRING, _LIST),
     )
-    for kind in items:
+    for kind in ITEMS:
         component = components[kind.__name__]
         component.pop("additionalProperties", None)  # see request_warnings.py
         component["properties"]["caller"] = _or_null(_record({"type": one_of("direct")}))
-        _explain(component, "harmonia_")
     parts = _either(STRING, listed(_either(ref("TextPart"), ref("ImagePart"), ref("FilePart"))))
     for name, field in (("MessageItem", "content"), ("FunctionOutput", "output"), ("CustomOutput", "output")):
         components[name]["properties"][field] = parts
@@ -318,14 +308,12 @@ def _responses(model: Json) -> dict[str, Json]:
     reasoning["encrypted_content"] = described(
         _TEXT, "Sealed reasoning from this server. Only this server can open it."
     )
-    tools = components["McpListTools"]["properties"]["tools"]
-    tools["description"] = "As this server listed them. The model does not read this item."
     # A message may omit its type.
     short = deepcopy(components["MessageItem"])
     del short["properties"]["type"]
     short["required"].remove("type")
     components["ShortMessageItem"] = described(short, "A message without its type.")
-    components["InputItem"] = _either(ref("ShortMessageItem"), *(ref(kind.__name__) for kind in items))
+    components["InputItem"] = _either(ref("ShortMessageItem"), *(ref(kind.__name__) for kind in ITEMS))
     return components
 
 

@@ -1,4 +1,4 @@
-"""A request for a response, read: what the model will get, and what is kept of the request.
+"""A request for a response, prepared: what the model will get, and what the store keeps of the request.
 
 previous_response_id -> stored turns ─┐
 input, instructions, tools ───────────┴─> conversation, tools, choice
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -20,15 +21,25 @@ from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.history import DOCUMENTED, fit
 from harmonia.json_codec import encode_bytes
-from harmonia.messages import Conversation, Json, Message, Role, SystemContent
+from harmonia.messages import Conversation, Json, Message
 from harmonia.run.families.engine import ProfiledEngine
-from harmonia.run.prompt import build, compose
+from harmonia.run.prompt import build, compose, with_head
 from harmonia.run.tools import ToolResult
 from harmonia.run.worker_pool import SHARE, in_worker
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.responses.conversation import Entry, Reading, Waiting, additional_tools, read_entries
+from harmonia.serve.responses.conversation import (
+    CallerSeals,
+    ConversationReader,
+    DecidedCall,
+    Entry,
+    Source,
+    additional_tools,
+    read_entries,
+)
 from harmonia.serve.responses.items import (
-    SLUG,
+    CallItem,
     Item,
     ItemReference,
     McpCall,
@@ -37,147 +48,156 @@ from harmonia.serve.responses.items import (
     read_item,
     texts_of,
 )
+from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.request import CreateResponse
 from harmonia.serve.responses.tool_choice import Chosen, read_choice
 from harmonia.serve.responses.tools import Offer, read_tools, remote_servers
 from harmonia.serve.security.identity import Caller, new_id
-from harmonia.serve.security.sealed_content import UNBOUND, expires_at, is_unbound
-from harmonia.serve.store import StoredItem
+from harmonia.serve.security.sealed_content import Seals
+from harmonia.serve.store import Store, StoredItem
 from harmonia.serve.wire.custom_formats import check_forms
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.schema_limits import SchemaBudget
 from harmonia.serve.wire.trusted_messages import read_messages, write_messages
 from harmonia.serve.wire.validation import invalid, unsupported
 
-if TYPE_CHECKING:
-    from harmonia.serve.service import Service
-
 _VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
-# Items that stand for a call. One that was cut off is none.
-_CALLS: Final = ("function_call", "custom_tool_call", "mcp_call")
 _PREVIOUS: Final = "$.previous_response_id"
 
 
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What responses are made with. `tools` are those of the operator's MCP servers."""
+
+    settings: Settings
+    served: ServedModel
+    store: Store
+    seals: Seals
+    tools: tuple[ServerTool, ...]
+    clock: Callable[[], float]
+
+    def seals_of(self, caller: Caller) -> CallerSeals:
+        return CallerSeals(self.seals, caller.owner, self.served.names[0])
+
+
 class ReplayedTurn(msgspec.Struct, frozen=True):
-    """A request and its answer as messages: the conversation as the run composed it, and what the model said and was
-    told behind it. `begun` is the message that the model went on with; then the first of `said` is that, and more.
-    `handed` has, by their identities, the calls that the client knows of; `items` has for messages of `said` which item
-    of the answer each comes from."""
+    """A request and its answer as messages: `conversation` is the prompt, `output` is what the model and its tools said
+    after it. `prefix` is the message that the model continued; then the first of `output` is the whole of it.
+    `delivered` has, by identity, the calls that the client knows of; `items` has, by identity, which item of the answer
+    a message of `output` comes from."""
 
     conversation: Conversation
-    begun: Message | None
-    said: tuple[Message, ...]
-    handed: Mapping[int, Message]
+    prefix: Message | None
+    output: tuple[Message, ...]
+    delivered: Mapping[int, Message]
     items: Mapping[int, int]
 
 
 class PreparedRequest:
-    """A request, read. `conversation` is what the run begins with; `inputs` is what the store keeps; `warnings` say
-    what of it was left out."""
+    """A request that was read. `conversation` is what the run starts with; `inputs` is what the store keeps; `warnings`
+    report what was left out."""
 
     def __init__(
         self,
-        service: Service,
+        backend: Backend,
         request: CreateResponse,
         caller: Caller,
         past: list[Entry],
         fresh: list[Entry],
-        given: list[Json],
         offer: Offer,
         hosted: Sequence[ServerTool],
         warnings: RequestWarnings,
     ) -> None:
         self.request = request
         self.caller = caller
-        self.model = service.known_model(request.model)
+        self.model = backend.served.find(request.model)
         self.offer = offer
         self.hosted = hosted
         self.chosen: Chosen = read_choice(request.tool_choice, offer)
-        self.waiting: list[Waiting] = []
-        self.written: Mapping[int, Message] = {}  # messages that the client wrote itself, by their identities
-        self._service = service
-        self._seals = _CallersSeals(service, caller.owner)
-        self._entries = [*past, *fresh]
-        self._instructions = _instructions(request, warnings)
+        self.decided: list[DecidedCall] = []
+        self.written: Mapping[int, Message] = {}  # by identity, the messages that the client wrote itself
+        self.inputs: list[StoredItem] = []
         self.conversation = Conversation()
-        self.begun: Message | None = None  # the message at its end that the model is to go on with
-        self.begun_tokens = 0  # of it, behind `<|start|>assistant`
-        reading = self._converse({})
-        self.warnings = [*offer.warnings, *warnings.texts, *reading.warnings.texts]
-        # They are kept opened, because seals expire.
-        fresh = [
-            msgspec.structs.replace(each, messages=reading.unsealed.get(each.path, each.messages)) for each in fresh
-        ]
+        self.prefix: Message | None = None  # the message at the end that the model is to continue
+        self.prefix_tokens = 0  # of it, after `<|start|>assistant`
+        self._served = backend.served
+        self._today = datetime.fromtimestamp(backend.clock(), UTC).date().isoformat()
+        self._seals = backend.seals_of(caller)
+        self._instructions = _instructions(request, warnings)
         self._entries = [*past, *fresh]
-        self.inputs = _stored_inputs(given, fresh)
+        reader = self.converse({})
+        self.warnings = [*offer.warnings, *warnings.texts, *reader.warnings.texts]
+        # Seals expire, so items are kept opened.
+        self.fresh = [
+            (item, msgspec.structs.replace(source, messages=reader.unsealed.get(source.path, source.messages)))
+            for item, source in fresh
+        ]
+        self._entries = [*past, *self.fresh]
 
     @classmethod
     async def read(
-        cls, request: CreateResponse, caller: Caller, service: Service, stack: AsyncExitStack
+        cls, request: CreateResponse, caller: Caller, backend: Backend, stack: AsyncExitStack
     ) -> PreparedRequest:
-        """Everything about the request that can be wrong by itself shows here. The stack closes what was opened."""
-        service.known_model(request.model)
-        schemas = SchemaBudget(service.settings.limits)
+        """Raise whatever is wrong with the request by itself. The stack closes what was opened."""
+        served, limits = backend.served, backend.settings.limits
+        served.find(request.model)
+        schemas = SchemaBudget(limits)
         SHARE.set(caller.owner)
         if request.response_format is not None:
             await in_worker(partial(_check_format, request, schemas))
-        if request.harmonia_continue and service.traits is None:
+        if request.harmonia_continue and (served.traits is None or isinstance(served.model, ProfiledEngine)):
             unsupported(
-                "the provider behind this server takes messages, and cannot go on within one", "$.harmonia_continue"
+                "harmonia_continue needs an engine with a gpt-oss model: no other continues within a message",
+                "$.harmonia_continue",
             )
-        if request.harmonia_continue and isinstance(service.model, ProfiledEngine):
-            unsupported("only a model that speaks Harmony goes on within a message", "$.harmonia_continue")
-        most = service.settings.limits.items
         given = request.input if request.input is not None else []
-        if len(given) > most and not isinstance(given, str):
-            raise InputError(ErrorCode.SERVE_TOO_LARGE, f"there are more than {most} items", Position(path="$.input"))
+        if len(given) > limits.items and not isinstance(given, str):
+            raise InputError(
+                ErrorCode.SERVE_TOO_LARGE, f"input has more than {limits.items} items", Position(path="$.input")
+            )
         if isinstance(given, str):
             given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
         warnings = RequestWarnings()
-        fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, caller, service)
-        past = await _chain(request.previous_response_id, caller, service)
+        fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, caller, backend.store)
+        past = await _chain(request.previous_response_id, caller, backend.store)
         tools = request.tools or []
-        remote = await service.connect_remote(remote_servers(tools), stack)
+        remote = await connect_servers(remote_servers(tools), backend.settings, stack)
         for each in remote:
             await in_worker(partial(schemas.admit, each.tool.parameters, "$.tools"))
-        hosted = (*service.tools, *remote)
+        hosted = (*backend.tools, *remote)
         lists = [*additional_tools(past), ("$.tools", tools), *additional_tools(fresh)]
-        read = partial(read_tools, lists, hosted, service.settings.limits, schemas)
+        read = partial(read_tools, lists, hosted, limits, schemas)
         offer = await in_worker(read) if any(given for _, given in lists) else read()
         if offer.forms:
             await in_worker(partial(check_forms, offer.forms))
-        asked = cls(service, request, caller, past, fresh, given, offer, hosted, warnings)
-        if asked.begun is not None:
-            asked.begun_tokens = await asyncio.to_thread(asked._count_begun, asked.begun)  # it may be long
-            context = None if service.traits is None else service.traits.context_tokens
-            if context is not None and asked.begun_tokens >= context:
-                # The engine would say so, too, when all of it had been read again to go on with it.
-                told = f"the message to go on with has {asked.begun_tokens} tokens; the context has {context}"
-                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, told)
-        return asked
+        prepared = cls(backend, request, caller, past, fresh, offer, hosted, warnings)
+        prepared.inputs = _stored_inputs(given, prepared.fresh)
+        if prepared.prefix is not None:
+            prepared.prefix_tokens = await asyncio.to_thread(prepared._count_prefix, prepared.prefix)  # it may be long
+            context = None if served.traits is None else served.traits.context_tokens
+            if context is not None and prepared.prefix_tokens >= context:
+                # The engine would report it, too, but only after it had read all of it again.
+                sizes = f"the message to continue has {prepared.prefix_tokens} tokens; the context has {context}"
+                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
+        return prepared
 
-    def converse(self, approved: Mapping[str, ToolResult]) -> None:
+    def converse(self, approved: Mapping[str, ToolResult]) -> ConversationReader:
         """Make the conversation, with the results of calls that were approved and have run."""
-        self._converse(approved)
-
-    def _converse(self, approved: Mapping[str, ToolResult]) -> Reading:
-        reading = self._read(self._entries, approved)
-        self.waiting = reading.waiting
-        self.written = reading.written
-        conversation = reading.finish(self._instructions)
+        reader = self._read(self._entries, approved)
+        self.decided = reader.decided
+        self.written = reader.written
         if self.request.harmonia_continue:
-            self.begun = self._begun_by(reading)
-            conversation = conversation[:-1]
-        self.conversation = self._with_head(conversation)
-        return reading
+            self.prefix = self._prefix_of(reader)
+        self._compose(reader.finish(self._instructions))
+        return reader
 
     def unlisted_servers(self) -> list[str]:
-        """The MCP servers that the request names and whose tools are to be listed: those that have a tool which no list
-        in the conversation has. An answer that the model goes on with is the one that had the lists."""
+        """The MCP servers of the request whose tools are to be listed: those with a tool that no list in the
+        conversation has. If the model continues a message, that response has had the lists."""
         if self.request.harmonia_continue:
             return []
         listed: dict[str, set[str]] = {}
-        for item in (entry.item for entry in self._entries):
+        for item, _ in self._entries:
             if isinstance(item, McpListTools) and item.error is None:
                 listed.setdefault(item.server_label, set()).update(str(tool.get("name")) for tool in item.tools)
         return [
@@ -186,128 +206,96 @@ class PreparedRequest:
             if server not in listed or any(tool.name not in listed[server] for tool in self.offer.of_server(server))
         ]
 
-    def follow(self, output: Sequence[Entry]) -> ReplayedTurn:
-        """What the model got and what it said, where this request was answered with these items. Nothing is run: what
-        came of a call that was approved stands at the head of the output, after the lists of tools, and is part of the
-        prompt."""
-        told = 0
-        while told < len(output) and _precedes_sampling(output[told].item):
-            told += 1
+    def replay(self, output: Sequence[Entry]) -> ReplayedTurn:
+        """The turn in which this request was answered with these items. Nothing is run: the results of approved calls
+        are at the head of the output, after the lists of tools, and are part of the prompt."""
+        given = 0
+        while given < len(output) and _precedes_sampling(output[given][0]):
+            given += 1
         entries = [*self._entries, *output]
-        before = self._read(entries[: len(self._entries) + told], {})
+        before = self._read(entries[: len(self._entries) + given], {})
         after = self._read(entries, {})
         prompt, whole = before.finish(self._instructions), after.finish(self._instructions)
-        if self.begun is not None:
-            # Whatever goes on with it has taken its place.
-            prompt = prompt[:-1]
-        self.conversation = self._with_head(prompt)
-        handed = {**before.handed, **after.handed}
-        said = whole.messages[len(prompt) :]
-        places = {entry.path: at for at, entry in enumerate(output)}
+        self._compose(prompt)
+        # What continues the prefix has replaced it.
+        said = whole.messages[len(prompt) - (self.prefix is not None) :]
+        delivered = {**before.delivered, **after.delivered}
+        places = {source.path: at for at, (_, source) in enumerate(output)}
         items = {id(each): places[path] for each in said if (path := after.paths.get(id(each))) in places}
-        return ReplayedTurn(self._composed(self.fitted()), self.begun, said, handed, items)
+        return ReplayedTurn(self.fitted(), self.prefix, said, delivered, items)
 
-    def _begun_by(self, reading: Reading) -> Message:
-        last = self._entries[-1] if self._entries else None
-        # Of a stored response only what was cut off: where that is a call, it is not there to be gone on with.
-        is_whole = last is not None and last.is_past and last.item.status != "incomplete"
-        if reading.unfinished is None or is_whole:
-            path = "$.input" if last is None else last.path
-            invalid("harmonia_continue goes on with a text or the reasoning of the assistant at the end of input", path)
-        return reading.unfinished
+    def _prefix_of(self, reader: ConversationReader) -> Message:
+        item, source = self._entries[-1] if self._entries else (None, None)
+        # A stored response can be continued only if it was cut off. A call that was cut off is not there.
+        is_whole = item is not None and source is not None and source.is_past and item.status != "incomplete"
+        if reader.unfinished is None or is_whole:
+            path = "$.input" if source is None else source.path
+            invalid(
+                "harmonia_continue needs an unfinished text or reasoning of the assistant as the last item of input",
+                path,
+            )
+        return reader.unfinished
 
-    def _read(self, entries: Sequence[Entry], approved: Mapping[str, ToolResult]) -> Reading:
-        reading = Reading(self.offer, self._seals, approved)
-        reading.read(entries)
-        return reading
+    def _read(self, entries: Sequence[Entry], approved: Mapping[str, ToolResult]) -> ConversationReader:
+        reader = ConversationReader(self.offer, self._seals, approved)
+        reader.read(entries)
+        return reader
 
-    def _with_head(self, conversation: Conversation) -> Conversation:
-        today = datetime.fromtimestamp(self._service.clock(), UTC).date().isoformat()
-        system = SystemContent(conversation_start_date=today)
-        head = [Message.system(system)]
-        identity = (self.request.harmonia_identity or "").strip()
-        if identity and self._service.traits is not None:
-            head = [Message.system(system.replace(model_identity=identity))]
-        elif identity:
-            # A provider writes its own system content, and gets a text beside it.
-            head.append(Message.system(identity))
-        has_head = len(conversation) > 0 and conversation[0].role is Role.DEVELOPER
-        if not has_head and (len(self.offer.toolset) or self.request.response_format is not None):
-            # Tools and formats stand in front of the conversation, not with instructions in its middle.
-            head.append(Message.developer())
-        return Conversation([*head, *conversation])
+    def _compose(self, conversation: Conversation) -> None:
+        """Set the conversation as the run gets it: with its head, and without the message to continue."""
+        request, tools = self.request, self.chosen.toolset
+        whole = with_head(
+            conversation if self.prefix is None else conversation[:-1],
+            date=self._today,
+            identity=(request.harmonia_identity or "").strip() or None,
+            is_provider=self._served.traits is None,
+            has_declarations=len(tools) > 0 or request.response_format is not None,
+        )
+        self.conversation = compose(whole, tools, effort=request.effort, response_format=request.response_format)
 
     def count_tokens(self) -> int:
-        """The tokens of the prompt that a run will begin with."""
-        composed = self._composed(self.fitted())
-        return len(build(composed, self.begun, DOCUMENTED, self._service.renderer).tokens)
+        """The tokens of the prompt that a run will start with."""
+        return len(build(self.fitted(), self.prefix, DOCUMENTED, self._served.renderer).tokens)
 
-    def _count_begun(self, begun: Message) -> int:
-        return len(build(Conversation(), begun, DOCUMENTED, self._service.renderer).given)
-
-    def _composed(self, conversation: Conversation) -> Conversation:
-        """The conversation as a run will complete it: with tools, effort and format."""
-        request = self.request
-        return compose(
-            conversation, self.chosen.toolset, effort=request.effort, response_format=request.response_format
-        )
+    def _count_prefix(self, prefix: Message) -> int:
+        return len(build(Conversation(), prefix, DOCUMENTED, self._served.renderer).given)
 
     def fitted(self) -> Conversation:
-        """The conversation for the run; with truncation, without its oldest turns where it does not fit."""
-        traits = self._service.traits
+        """The conversation for the run; with truncation, without the oldest turns if it does not fit."""
+        traits = self._served.traits
         context = None if traits is None else traits.context_tokens
         if self.request.truncation != "auto" or context is None:
             return self.conversation
-        room = context - (self.request.max_output_tokens or min(context // 4, 4096)) - self.begun_tokens
+        room = context - (self.request.max_output_tokens or min(context // 4, 4096)) - self.prefix_tokens
         if room < 1:
-            invalid("it leaves no room for the prompt", "$.max_output_tokens")
-        return fit(self._composed(self.conversation), room, render=self._service.renderer.render).conversation
-
-
-class _CallersSeals:
-    """A `SealOpener` for one caller."""
-
-    def __init__(self, service: Service, owner: str) -> None:
-        self._service = service
-        self._owner = owner
-
-    def open(self, seal: str, bound_to: bytes, path: str, *, takes_unbound: bool = False) -> list[Message]:
-        return self._service.seals.open_messages(
-            seal,
-            owner=self._owner,
-            model=self._service.model_names[0],
-            bound_to=bound_to,
-            unbound=UNBOUND if takes_unbound else None,
-            at=Position(path=path),
-        )
-
-    def is_unbound(self, seal: str) -> bool:
-        return is_unbound(seal)
-
-    def expires_at(self, seal: str) -> int:
-        return expires_at(seal)
+            invalid(f"it leaves no room for the prompt in a context of {context} tokens", "$.max_output_tokens")
+        return fit(self.conversation, room, render=self._served.renderer.render).conversation
 
 
 def _precedes_sampling(item: Item) -> bool:
     return isinstance(item, McpListTools) or (isinstance(item, McpCall) and item.approval_request_id is not None)
 
 
-# ── what came before ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── earlier responses ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _chain(previous: str | None, caller: Caller, service: Service) -> list[Entry]:
-    """What came before, the oldest first: input, then output, of each response."""
+async def _chain(previous: str | None, caller: Caller, store: Store) -> list[Entry]:
+    """The items of earlier responses, the oldest first: input, then output, of each."""
     if previous is None:
         return []
-    turns = await service.store.chain(caller.owner, previous)
+    turns = await store.chain(caller.owner, previous)
     if not turns:
         raise InputError(
             ErrorCode.SERVE_PREVIOUS_NOT_FOUND,
-            f"there is no stored response {previous[:100]!r}, or one before it is gone",
+            f"the response {previous[:100]!r}, or one before it, is not stored or was deleted; send its items as input",
             Position(path=_PREVIOUS),
         )
     if turns[-1].response.status == "in_progress":
-        raise InputError(ErrorCode.SERVE_IN_PROGRESS, f"{previous} has not ended yet", Position(path=_PREVIOUS))
+        raise InputError(
+            ErrorCode.SERVE_IN_PROGRESS,
+            f"{previous} is still in progress; wait until it has ended, or cancel it",
+            Position(path=_PREVIOUS),
+        )
     entries = (
         _entry_of(item, is_ours=is_ours)
         for turn in turns
@@ -318,53 +306,52 @@ async def _chain(previous: str | None, caller: Caller, service: Service) -> list
 
 
 def _entry_of(stored: StoredItem, *, is_ours: bool) -> Entry | None:
-    wire: Json = json.loads(stored.wire)
-    kind = str(wire.get("type") or "message").removeprefix(SLUG)
-    if wire.get("status") == "incomplete" and kind in _CALLS:
-        return None
+    item = read_item(json.loads(stored.wire), _PREVIOUS)
+    if item.status == "incomplete" and isinstance(item, CallItem):
+        return None  # it was cut off, so it is not a call
     messages = None if stored.sampled is None else tuple(read_messages(stored.sampled))
-    return Entry(read_item(wire, _PREVIOUS), _PREVIOUS, messages, is_past=True, is_ours=is_ours)
+    return item, Source(_PREVIOUS, messages, is_past=True, is_ours=is_ours)
 
 
 async def _resolve(
-    entries: list[Entry], given: list[Json], caller: Caller, service: Service
+    entries: list[Entry], given: list[Json], caller: Caller, store: Store
 ) -> tuple[list[Entry], list[Json]]:
-    """The entries, and the items as they were given, with the stored items in the place of references to them."""
-    wanted = [entry.item.id for entry in entries if isinstance(entry.item, ItemReference) and entry.item.id is not None]
+    """The entries, and the items as they were sent, with stored items in place of references to them."""
+    wanted = [item.id for item, _ in entries if isinstance(item, ItemReference) and item.id is not None]
     if not wanted:
         return entries, given
-    found = await service.store.items(caller.owner, wanted)
+    found = await store.items(caller.owner, wanted)
     resolved, items = list(entries), list(given)
-    for at, entry in enumerate(entries):
-        stored = found.get(entry.item.id or "") if isinstance(entry.item, ItemReference) else None
+    for at, (item, source) in enumerate(entries):
+        stored = found.get(item.id or "") if isinstance(item, ItemReference) else None
         known = None if stored is None else _entry_of(stored, is_ours=True)
         if stored is not None and known is not None:
-            resolved[at] = Entry(known.item, entry.path, known.messages, is_ours=True)
+            resolved[at] = (known[0], Source(source.path, known[1].messages, is_ours=True))
             items[at] = json.loads(stored.wire)
     return resolved, items
 
 
-# ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is stored ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _stored_inputs(given: list[Json], entries: list[Entry]) -> list[StoredItem]:
-    """The new input as it is kept. Every item has an id, and no two have the same."""
+    """The new input as it is stored. Every item has an id, and no two have the same."""
     stored: list[StoredItem] = []
     taken: set[str] = set()
-    for wire, entry in zip(given, entries, strict=True):
+    for wire, (_, source) in zip(given, entries, strict=True):
         id_ = wire.get("id")
         if not isinstance(id_, str) or not id_ or id_ in taken:
             id_ = new_id("in")
         taken.add(id_)
-        kept = _spelled_out({**wire, "type": wire.get("type") or "message", "id": id_})
-        if entry.messages is None:
-            kept.pop("encrypted_content", None)  # the item says something else, so it is of no use
-        sampled = None if entry.messages is None else write_messages(entry.messages)
+        kept = _with_parts({**wire, "type": wire.get("type") or "message", "id": id_})
+        if source.messages is None:
+            kept.pop("encrypted_content", None)  # the item says something else, so the seal is of no use
+        sampled = None if source.messages is None else write_messages(source.messages)
         stored.append(StoredItem(id_, encode_bytes(kept), sampled))
     return stored
 
 
-def _spelled_out(item: Json) -> Json:
+def _with_parts(item: Json) -> Json:
     """The item with the content of a message as parts: clients that list items read nothing else."""
     content = item.get("content")
     if item["type"] != "message" or not isinstance(content, str):
@@ -380,18 +367,17 @@ def _check_format(request: CreateResponse, schemas: SchemaBudget) -> None:
     if form is not None:
         schemas.admit(form.schema, path, is_demanded=request.demands_form)
         if not request.demands_form and fits_nothing(form.schema):
-            invalid("no value fits this schema", path)
+            invalid("no value can match this schema", path)
 
 
 def _instructions(request: CreateResponse, warnings: RequestWarnings) -> list[str]:
-    """The instructions of a request: a text, or messages of the developer's; and how long the answer should be."""
+    """The instructions of a request: a string, or messages of the developer; and how long the answer should be."""
     given = request.instructions
     texts: list[str] = [given] if isinstance(given, str) else []
     if isinstance(given, list):
-        for entry in read_entries(given, "$.instructions", warnings):
-            item = entry.item
+        for item, source in read_entries(given, "$.instructions", warnings):
             if not isinstance(item, MessageItem) or item.role not in ("developer", "system"):
-                invalid("instructions are messages of the developer or the system", entry.path)
-            texts += texts_of(item.content, f"{entry.path}.content", warnings)
+                invalid("instructions must be a string, or messages with the role developer or system", source.path)
+            texts += texts_of(item.content, f"{source.path}.content", warnings)
     verbosity = None if request.text is None else request.text.verbosity
     return [*texts, *([_VERBOSITY[verbosity]] if verbosity in _VERBOSITY else [])]

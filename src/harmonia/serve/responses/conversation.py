@@ -1,21 +1,20 @@
-"""From what a client sent, and what the store has, to the conversation that the model gets.
+"""From the items of a client and of the store to the conversation that the model gets.
 
     prior input -> prior output -> new input, in this order
 
-1. Items that the server made come back as the tokens they were sampled as: from the store, or from behind a seal.
+1. Items that the server made become the tokens they were sampled as, taken from the store or from a seal.
 2. Whatever a client wrote is text, in every field (law 1); a seal that does not open is the client's error.
-3. A seal opens beside the item that it was made for, as that was (seal_bindings.py). Who changed an item sends it
-   without its seal, and gets what it says, without the tokens.
-4. A seal from before seals were bound to items (hs1) opens in a reasoning item only, which is nothing but its seal.
-   Beside any other item it is verified and not used, and nothing is approved with it.
+3. A seal opens only next to the item it was made for, unchanged (`SealedItem`). A client that changes an item sends it
+   without its seal, and the model gets what the item says, without the tokens.
+4. A seal made before seals were bound to items (hs1) opens in a reasoning item only, which is nothing but its seal.
+   Next to any other item it is verified and not used, and nothing is approved with it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Final
 
 import msgspec
 
@@ -25,57 +24,85 @@ from harmonia.interchange.call_matching import ImportedMessages
 from harmonia.interchange.documents import Report
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
 from harmonia.parts import call_of, is_visible
+from harmonia.run.events import AsSampled
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import error_result
-from harmonia.serve.responses import items as wire
-from harmonia.serve.responses.items import Item, McpApprovalRequest, read_item, texts_of
-from harmonia.serve.responses.output_items import error_text
-from harmonia.serve.responses.seal_bindings import SealableItem, binding_of, without_nulls
+from harmonia.serve.responses.items import (
+    AdditionalTools,
+    CalledTool,
+    CallOutput,
+    ClientCall,
+    Item,
+    ItemReference,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    McpCall,
+    MessageItem,
+    ReasoningItem,
+    SealedItem,
+    read_item,
+    texts_of,
+)
 from harmonia.serve.responses.tools import Offer
+from harmonia.serve.security.sealed_content import UNBOUND, Seals, expires_at, is_unbound
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.sampled_calls import call_as_sampled
 from harmonia.serve.wire.validation import invalid
 
-
-class SealOpener(Protocol):
-    """Opens what stands as encrypted_content in items, for the caller of a request."""
-
-    def open(self, seal: str, bound_to: bytes, path: str, *, takes_unbound: bool = False) -> list[Message]:
-        """The messages behind the seal; `path` is for the error. Seals of version hs1 open only with
-        `takes_unbound`."""
-        ...
-
-    def is_unbound(self, seal: str) -> bool:
-        """Whether this is a seal of version hs1."""
-        ...
-
-    def expires_at(self, seal: str) -> int:
-        """When a seal that was opened expires."""
-        ...
-
-
-# How many items may go on with one another. Each is put behind all that came before it, and more would be much work.
+# How many items may continue one another. Each is appended to all before it, so more would be quadratic work.
 _MOST_JOINED: Final = 32
 _REASONING: Final = "analysis"
 _CHANNELS: Final = {None: "final", "final_answer": "final", "commentary": "commentary"}
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """An item with its path in the request, and its messages where we vouch for them. `is_past` is what stands in a
-    response before this one. `is_ours` is what this server made and stored, and not what a client sent."""
+class CallerSeals:
+    """Seals and opens items for one caller and one model."""
 
-    item: Item
+    def __init__(self, seals: Seals, owner: str, model: str) -> None:
+        self._seals = seals
+        self._owner = owner
+        self._model = model
+
+    def seal(self, messages: Sequence[Message], bound_to: bytes) -> str:
+        return self._seals.seal_messages(messages, owner=self._owner, model=self._model, bound_to=bound_to)
+
+    def seal_sampled(self, sampled: AsSampled) -> str:
+        return self._seals.seal_sampled(sampled, owner=self._owner, model=self._model)
+
+    def open(self, seal: str, bound_to: bytes, path: str, *, accepts_unbound: bool = False) -> tuple[Message, ...]:
+        """The messages in the seal; `path` is for the error. Seals of version hs1 open only with `accepts_unbound`."""
+        opened = self._seals.open_messages(
+            seal,
+            owner=self._owner,
+            model=self._model,
+            bound_to=bound_to,
+            unbound=UNBOUND if accepts_unbound else None,
+            at=Position(path=path),
+        )
+        return tuple(opened)
+
+    def open_sampled(self, seal: str, path: str) -> AsSampled:
+        return self._seals.open_sampled(seal, owner=self._owner, model=self._model, at=Position(path=path))
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where an item comes from: its path in the request, and its messages if the server can vouch for them. `is_past`
+    items belong to an earlier response. `is_ours` items were made and stored by this server."""
+
     path: str
     messages: tuple[Message, ...] | None = None
     is_past: bool = False
     is_ours: bool = False
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """A call that waited for an approval, and what was decided. `message` has the arguments that it is to be run with,
-    `sampled` is the call as the model made it. `by_hand` is what a person answered in the tool's place; then nothing is
-    run. `expires_at` is when nothing can be decided any more; None where we cannot vouch for the request, which then
-    can only be refused. `path` is the place of the decision."""
+Entry = tuple[Item, Source]
+
+
+class DecidedCall(msgspec.Struct, frozen=True):
+    """A call that waited for an approval, and the decision. `message` has the arguments to run it with, `sampled` is
+    the call as the model made it. `by_hand` is a person's answer in place of the tool; then nothing is run. After
+    `expires_at` nothing can be decided any more; None if the server cannot vouch for the request, which can then only
+    be refused. `path` is where the decision stands."""
 
     request_id: str
     message: Message
@@ -93,35 +120,34 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 def read_entries(values: Sequence[object] | str, path: str, warnings: RequestWarnings | None = None) -> list[Entry]:
-    """The items of an input; a text is what the user says. Unknown keys go to `warnings`."""
+    """The items of an input; a string is a message of the user. Unknown keys go to `warnings`."""
     if isinstance(values, str):
-        return [Entry(wire.MessageItem(role="user", content=values), path)]
-    return [Entry(read_item(value, f"{path}[{at}]", warnings), f"{path}[{at}]") for at, value in enumerate(values)]
+        return [(MessageItem(role="user", content=values), Source(path))]
+    paths = (f"{path}[{at}]" for at in range(len(values)))
+    return [(read_item(value, where, warnings), Source(where)) for where, value in zip(paths, values, strict=True)]
 
 
 def additional_tools(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Json]]]:
-    """The lists of tools that stand among the items."""
-    return [
-        (f"{entry.path}.tools", entry.item.tools) for entry in entries if isinstance(entry.item, wire.AdditionalTools)
-    ]
+    """The lists of tools among the items, each with its path."""
+    return [(f"{source.path}.tools", item.tools) for item, source in entries if isinstance(item, AdditionalTools)]
 
 
-class Reading:
+class ConversationReader:
     """Reads entries one after the other. `approved` has the results of calls that were approved and have run.
 
-    `unsealed` has, by their paths, the messages of items whose seals were opened and still say what the items say.
-    `handed` has the calls that the client knows of, because an item says them, by their identities. `paths` has, by
-    their identities as well, the paths of the entries that the assistant's messages come from. `unfinished` is the text
-    of the assistant's, or its reasoning, that the last entry is: the model could go on with it. `warnings` has the
-    unknown keys of contents that came with this request.
+    `unsealed`      by path, the messages of items whose seals were opened and match what the items say
+    `delivered`     by identity, the calls that the client knows of, because an item has them
+    `paths`         by identity, the path of the entry that a message comes from
+    `written`       by identity, the messages that the client wrote, and neither the store nor a seal vouches for
+    `unfinished`    the assistant's text or reasoning, if the last entry is that: the model could continue it
+    `warnings`      unknown keys of contents that came with this request
     """
 
-    def __init__(self, offer: Offer, seals: SealOpener, approved: Mapping[str, ToolResult] | None = None) -> None:
-        self.waiting: list[Waiting] = []
+    def __init__(self, offer: Offer, seals: CallerSeals, approved: Mapping[str, ToolResult] | None = None) -> None:
+        self.decided: list[DecidedCall] = []
         self.unsealed: dict[str, tuple[Message, ...]] = {}
-        self.handed: dict[int, Message] = {}
+        self.delivered: dict[int, Message] = {}
         self.paths: dict[int, str] = {}
-        # By their identities, messages that the client wrote, and neither the store nor a seal vouches for.
         self.written: dict[int, Message] = {}
         self.unfinished: Message | None = None
         self.warnings = RequestWarnings()
@@ -131,35 +157,30 @@ class Reading:
         self._approved = approved or {}
         self._read = ImportedMessages(Report())
         self._requests: dict[str, Message] = {}
-        # Requests that the store or a seal knows, each with the call as it was sampled.
-        self._vouched: dict[str, tuple[McpApprovalRequest, Entry, Message]] = {}
+        # Requests that the store or a seal vouches for, each with the call as it was sampled.
+        self._trusted_requests: dict[str, tuple[McpApprovalRequest, Source, Message]] = {}
         self._answered: set[str] = set()
-        self._arguments: dict[str, str] = {}  # of requests, where somebody changed them
-        self._decided: set[str] = set()
+        self._arguments: dict[str, str] = {}  # of requests whose arguments a person changed
+        self._decided_ids: set[str] = set()
 
     def read(self, entries: Sequence[Entry]) -> None:
-        self._answered = {
-            entry.item.approval_request_id
-            for entry in entries
-            if isinstance(entry.item, wire.McpCall) and entry.item.approval_request_id is not None
-        }
-        for entry in entries:
-            item = entry.item
-            if isinstance(item, wire.McpApprovalResponse) and item.harmonia_arguments is not None:
+        for item, _ in entries:
+            if isinstance(item, McpApprovalResponse) and item.harmonia_arguments is not None:
                 self._arguments[item.approval_request_id] = item.harmonia_arguments
-            elif isinstance(item, wire.McpCall) and item.approval_request_id is not None:
+            elif isinstance(item, McpCall) and item.approval_request_id is not None:
+                self._answered.add(item.approval_request_id)
                 self._arguments[item.approval_request_id] = item.arguments  # it ran with these
         messages = self._read.messages
-        for entry in entries:
+        for item, source in entries:
             count, last = len(messages), messages[-1] if messages else None
-            self._read_entry(entry)
-            # What goes on with the message before has taken its place.
+            self._read_item(item, source)
+            # A message that continues the one before has replaced it.
             fresh = count - 1 if count and messages[count - 1] is not last else count
-            is_written = entry.messages is None and entry.path not in self.unsealed
+            is_written = source.messages is None and source.path not in self.unsealed
             if fresh < count:
-                is_written = is_written and id(last) in self.written  # it has the text of that one, too
+                is_written = is_written and id(last) in self.written  # it contains that text, too
             for message in messages[fresh:]:
-                self.paths[id(message)] = entry.path
+                self.paths[id(message)] = source.path
                 if is_written:
                     self.written[id(message)] = message
 
@@ -178,230 +199,216 @@ class Reading:
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read_entry(self, entry: Entry) -> None:
-        item, path = entry.item, entry.path
+    def _read_item(self, item: Item, source: Source) -> None:
+        path = source.path
         before, self.unfinished = self.unfinished, None
         self._joined = self._joined if getattr(item, "harmonia_continues", None) else 0
         match item:
-            case wire.MessageItem():
-                self._read_message(item, entry, before)
-            case wire.ReasoningItem():
-                self._read_reasoning(item, entry, before)
-            case wire.FunctionCall():
-                made = self._json_call(item.name, item.namespace, None, item.arguments)
-                self._add_call(made, item.call_id, entry, item.encrypted_content)
-            case wire.CustomCall():
-                recipient = self._offer.recipient_of(item.name, item.namespace)
-                made = call_as_sampled(recipient, item.input, is_json=False)
-                self._add_call(made, item.call_id, entry, item.encrypted_content)
-            case wire.ShellCall():
-                made = self._json_call("shell", None, None, _dump(without_nulls(item.action)))
-                self._add_call(made, item.call_id, entry, item.encrypted_content)
-            case wire.LocalShellCall():
-                action = {name: value for name, value in without_nulls(item.action).items() if name != "type"}
-                made = self._json_call("local_shell", None, None, _dump(action))
-                self._add_call(made, item.call_id, entry, item.encrypted_content)
-            case wire.PatchCall():
-                made = self._json_call("apply_patch", None, None, _dump(item.operation))
-                self._add_call(made, item.call_id, entry, item.encrypted_content)
-            case wire.FunctionOutput() | wire.CustomOutput() | wire.ShellOutput():
-                self._add_result(item.call_id, self._output_texts(item.output, entry), path)
-            case wire.LocalShellOutput():
-                id_ = item.call_id or item.id
-                if id_ is None:
-                    raise InputError(
-                        ErrorCode.SERVE_INVALID_FIELD, "which call? There is no id", Position(path=f"{path}.id")
-                    )
-                self._add_result(id_, (item.output,), path, "id" if item.call_id is None else "call_id")
-            case wire.PatchOutput():
-                text = item.output if item.output is not None else item.status or "completed"
-                failed = item.status == "failed" and item.output is not None
-                self._add_result(item.call_id, (f"failed: {text}" if failed else text,), path)
-            case wire.McpCall():
-                self._read_mcp_call(item, entry)
+            case MessageItem():
+                self._read_message(item, source, before)
+            case ReasoningItem():
+                self._read_reasoning(item, source, before)
+            case ClientCall():
+                self._add_call(self._as_sampled(self._written_call(item.called()), item, source), item.call_id, source)
+            case CallOutput():
+                id_, field = item.answers(path)
+                texts = item.texts(path, None if source.is_past else self.warnings)
+                self._read.add_result(id_, None, _one_or_all(texts), path, f"{path}.{field}")
+            case McpCall():
+                self._read_mcp_call(item, source)
             case McpApprovalRequest():
-                if item.id is None:
-                    invalid("it has no id under which it could be decided", f"{path}.id")
-                made = self._json_call(item.name, None, item.server_label, item.arguments)
-                message = self._as_sampled(made, entry, item.encrypted_content)
-                # The last request of an id is the one that is decided about.
-                self._vouched.pop(item.id, None)
-                if message is not made:
-                    self._vouched[item.id] = (item, entry, message)
-                arguments = self._arguments.get(item.id, item.arguments)
-                if arguments != item.arguments:
-                    # What ran is not what was sampled, and its result answers what ran.
-                    message = self._json_call(item.name, None, item.server_label, arguments)
-                self._requests[item.id] = message
-                self._put_call(message, item.id, entry)
-            case wire.McpApprovalResponse():
-                self._read_approval(item, entry)
-            case wire.McpListTools() | wire.AdditionalTools():
-                pass
-            case wire.ItemReference():
+                self._read_approval_request(item, source)
+            case McpApprovalResponse():
+                self._read_approval(item, source)
+            case ItemReference():
                 raise InputError(
-                    ErrorCode.SERVE_NOT_FOUND, f"there is no stored item {item.id!r}", Position(path=f"{path}.id")
+                    ErrorCode.SERVE_NOT_FOUND,
+                    f"no stored item has the id {item.id!r}; send the item itself",
+                    Position(path=f"{path}.id"),
                 )
+            case _:
+                pass  # the model does not read it
 
-    def _read_message(self, item: wire.MessageItem, entry: Entry, before: Message | None) -> None:
-        if item.content is None and item.role != "assistant" and not entry.is_past:
-            invalid("content is missing", f"{entry.path}.content")
-        texts = self._texts(item.content, entry, "content")
+    def _read_message(self, item: MessageItem, source: Source, before: Message | None) -> None:
+        if item.content is None and item.role != "assistant" and not source.is_past:
+            invalid("content is missing", f"{source.path}.content")
+        texts = self._texts(item, source)
         match item.role:
             case "user":
                 self._read.add(message_defaults.user(_one_or_all(texts)))
             case "system" | "developer":
                 instructions = message_defaults.developer("\n".join(texts))
-                if not self._is_left_out(instructions, entry):
+                if not self._is_left_out(instructions, source):
                     self._read.add(instructions)
             case "assistant":
                 made = message_defaults.assistant("".join(texts), _CHANNELS[item.phase])
-                goes_on_with = None
+                continued = None
                 if item.harmonia_continues and before is not None and before.channel == made.channel:
-                    goes_on_with = before.text
-                message = self._as_sampled(made, entry, item.encrypted_content, goes_on_with)
-                if goes_on_with is not None:
-                    whole = made.replace(content=goes_on_with + made.text)
+                    continued = before.text
+                message = self._as_sampled(made, item, source, continued)
+                if continued is not None:
+                    whole = made.replace(content=continued + made.text)
                     # A client may have joined the two itself; then the one before is another message.
                     if message is made or message.text == whole.text:
                         message = whole if message is made else message
-                        self._take_back(entry)
-                # One that was sampled here may have been cut off before its first word: the model can go on with it.
-                if message is made and self._is_left_out(message, entry):
+                        self._replace_last(source)
+                # One that was sampled here may have been cut off before its first word: the model can continue it.
+                if message is made and self._is_left_out(message, source):
                     self.unfinished = before
                 else:
                     self._add_text(message)
 
-    def _is_left_out(self, message: Message, entry: Entry) -> bool:
-        """Whether the message says nothing; then the answer's warnings say that it is not there."""
+    def _is_left_out(self, message: Message, source: Source) -> bool:
+        """Whether the message is empty; then the response has a warning that it was left out."""
         is_empty = message_defaults.is_empty(message)
-        if is_empty and not entry.is_past:
-            self.warnings.add_empty_message(entry.path)
+        if is_empty and not source.is_past:
+            self.warnings.add_empty_message(source.path)
         return is_empty
 
-    def _read_reasoning(self, item: wire.ReasoningItem, entry: Entry, before: Message | None) -> None:
-        messages = entry.messages
+    def _read_reasoning(self, item: ReasoningItem, source: Source, before: Message | None) -> None:
+        messages = source.messages
         if messages is None and item.encrypted_content is not None:
-            messages = self._opened(item, entry, item.encrypted_content, takes_unbound=True)
-            self.unsealed[entry.path] = messages
+            messages = self._opened(item, source, item.encrypted_content, accepts_unbound=True)
+            self.unsealed[source.path] = messages
         if messages is None:
-            texts = self._texts(item.content, entry, "content")
+            texts = self._texts(item, source)
             if not texts:
                 return
             made = message_defaults.assistant("".join(texts), _REASONING)
             if item.harmonia_continues and before is not None and before.channel == made.channel:
                 made = made.replace(content=before.text + made.text)
-                self._take_back(entry)
+                self._replace_last(source)
             self._add_text(made)
             return
-        # Behind the seal is the whole message. Whether it begins with the one before is not asked: the length of the
-        # prompt, which is told, would say to a client that guesses how hidden reasoning begins.
+        # The seal holds the whole message. Whether that begins with the one before is not checked: the length of the
+        # prompt, which clients see, would tell a client whether it guessed how hidden reasoning begins.
         if item.harmonia_continues and before is not None and messages and messages[0].channel == before.channel:
-            self._take_back(entry)
-        # What was hidden may be a call that could not be run, with the answer that says so.
+            self._replace_last(source)
+        # The hidden messages may be a call that could not be run, and the answer that says so.
         at = 0
         while at < len(messages):
             message = messages[at]
             following = messages[at + 1] if at + 1 < len(messages) else None
             if call_of(message) is not None and following is not None and following.role is Role.TOOL:
-                self._read.add_call(message, None, following, entry.path)
+                self._read.add_call(message, None, following, source.path)
                 at += 1
             else:
                 self._add_text(message)
             at += 1
 
-    def _take_back(self, entry: Entry) -> None:
-        """The last message; what goes on with it takes its place."""
+    def _replace_last(self, source: Source) -> None:
+        """Remove the last message, which the next one contains."""
         self._joined += 1
         if self._joined > _MOST_JOINED:
-            invalid(f"more than {_MOST_JOINED} items go on with one another; join them", entry.path)
+            invalid(f"more than {_MOST_JOINED} items continue one another; join them into one", source.path)
         self._read.messages.pop()
 
     def _add_text(self, message: Message) -> None:
         self._read.add(message)
-        # What is hidden for its header alone would become visible with another.
+        # Text that is hidden because of its header alone would become visible under another one.
         is_sure = is_visible(message) or message.channel == _REASONING
         if message.role is Role.ASSISTANT and call_of(message) is None and is_sure:
             self.unfinished = message
 
-    def _read_mcp_call(self, item: wire.McpCall, entry: Entry) -> None:
-        output = item.output if item.output is not None else error_text(item.error)
+    def _texts(self, item: MessageItem | ReasoningItem, source: Source) -> tuple[str, ...]:
+        # The client has already had the warnings about an earlier request.
+        return texts_of(item.content, f"{source.path}.content", None if source.is_past else self.warnings)
+
+    # ── MCP ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read_mcp_call(self, item: McpCall, source: Source) -> None:
+        output = item.result_text
         request = item.approval_request_id
         if request is not None and request in self._requests:
-            self._read.add_result(request, None, output, entry.path, f"{entry.path}.approval_request_id")
+            self._read.add_result(request, None, output, source.path, f"{source.path}.approval_request_id")
             return
-        made = self._json_call(item.name, None, item.server_label, item.arguments)
-        call = self._as_sampled(made, entry, item.encrypted_content)
-        _, *told = entry.messages or self.unsealed.get(entry.path) or (call,)
-        if told and told[0].text == output:
-            self._read.add_call(call, item.id, told[0], entry.path)
+        call = self._as_sampled(self._written_call(item.called()), item, source)
+        _, *results = source.messages or self.unsealed.get(source.path) or (call,)
+        if results and results[0].text == output:
+            self._read.add_call(call, item.id, results[0], source.path)
         else:
-            self.unsealed.pop(entry.path, None)  # its answer is another one
-            self._read.add_call(call, item.id, output, entry.path)
-        self.handed[id(call)] = call
+            self.unsealed.pop(source.path, None)  # its result is another one
+            self._read.add_call(call, item.id, output, source.path)
+        self.delivered[id(call)] = call
 
-    def _read_approval(self, item: wire.McpApprovalResponse, entry: Entry) -> None:
-        id_, path = item.approval_request_id, entry.path
+    def _read_approval_request(self, item: McpApprovalRequest, source: Source) -> None:
+        if item.id is None:
+            invalid("id is missing: the approval names the request by it", f"{source.path}.id")
+        made = self._written_call(item.called())
+        message = self._as_sampled(made, item, source)
+        # If an id occurs twice, the last request is the one that is decided.
+        self._trusted_requests.pop(item.id, None)
+        if message is not made:
+            self._trusted_requests[item.id] = (item, source, message)
+        arguments = self._arguments.get(item.id, item.arguments)
+        if arguments != item.arguments:
+            # What ran is not what was sampled, and the result answers what ran.
+            message = self._written_call(item.called()._replace(text=arguments))
+        self._requests[item.id] = message
+        self._add_call(message, item.id, source)
+
+    def _read_approval(self, item: McpApprovalResponse, source: Source) -> None:
+        id_, path = item.approval_request_id, source.path
+        place = f"{path}.approval_request_id"
         message = self._requests.get(id_)
         if message is None:
             raise InputError(
                 ErrorCode.INTERCHANGE_UNKNOWN_CALL,
-                f"no approval was asked for under the id {id_!r}",
-                Position(path=f"{path}.approval_request_id"),
+                f"no mcp_approval_request before this item has the id {id_!r}",
+                Position(path=place),
             )
-        if id_ in self._decided:
-            invalid(f"it was decided about {id_[:100]!r} already", f"{path}.approval_request_id")
-        self._decided.add(id_)
+        if id_ in self._decided_ids:
+            invalid(f"another item decides {id_[:100]!r} already; send one decision", place)
+        self._decided_ids.add(id_)
         for name in ("harmonia_arguments", "harmonia_output"):
             if getattr(item, name) is not None and not item.approve:
-                invalid("a call that is refused has neither other arguments nor a result", f"{path}.{name}")
+                invalid(f"a refused call cannot have {name}; leave it out, or approve the call", f"{path}.{name}")
         if id_ in self._answered:
-            return  # it has run, and the call that says so follows
+            return  # it has run, and the item with its result follows
         by_hand = None if item.harmonia_output is None else ToolResult(item.harmonia_output)
-        if item.approve and entry.is_past and by_hand is None:
-            # That response ended before it came to it. Nobody expects it to be done now.
+        if item.approve and source.is_past and by_hand is None:
+            # That response ended before the call was run. Nobody expects it to run now.
             stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended before"))
-            self._read.add_result(id_, None, stopped.text, path, f"{path}.approval_request_id")
+            self._read.add_result(id_, None, stopped.text, path, place)
             return
-        if not entry.is_past:
+        if not source.is_past:
             if item.harmonia_arguments is not None:
                 self._check_arguments(message, f"{path}.harmonia_arguments")
-            sampled, expires_at = self._vouch(id_)
+            sampled, expires = self._trusted_call(id_)
             if item.approve and sampled is None and id_ not in self._approved:
-                # What the model did not certainly call is not run, whoever approves of it (law 5).
+                # What the model did not certainly call is not run, whoever approves it (law 5).
                 raise InputError(
                     ErrorCode.SERVE_BAD_SEAL,
-                    "only a call that the model made here, and whose seal has not expired, can be approved: send its "
-                    "mcp_approval_request back as it came, with its encrypted_content",
-                    Position(path=f"{path}.approval_request_id"),
+                    "only a call that the model made on this server, and whose seal has not expired, can be approved: "
+                    "send its mcp_approval_request back unchanged, with its encrypted_content",
+                    Position(path=place),
                 )
-            decided = Waiting(id_, message, item.approve, item.reason, path, sampled, expires_at, by_hand)
-            self.waiting.append(decided)
+            self.decided.append(DecidedCall(id_, message, item.approve, item.reason, path, sampled, expires, by_hand))
         result = by_hand or self._approved.get(id_)
         if not item.approve:
             because = f": {item.reason}" if item.reason else ""
             result = error_result(ToolError(ErrorCode.TOOL_REFUSED, f"the user refused this call{because}"))
         if result is not None:
-            self._read.add_result(id_, None, result.text, path, f"{path}.approval_request_id")
+            self._read.add_result(id_, None, result.text, path, place)
 
-    def _vouch(self, id_: str) -> tuple[Message, int] | tuple[None, None]:
-        """The call that an approval was asked for, as it was sampled, and until when that can be decided: as long as
-        the seal of the request opens. Only beside an item of our own store an old seal will do."""
-        item, entry, sampled = self._vouched.get(id_, (None, None, None))
-        if item is None or entry is None or sampled is None or item.encrypted_content is None:
+    def _trusted_call(self, id_: str) -> tuple[Message, int] | tuple[None, None]:
+        """The call of an approval request as it was sampled, and until when it can be decided: as long as the seal of
+        the request opens. An old seal is good enough only next to an item of our own store."""
+        item, source, sampled = self._trusted_requests.get(id_, (None, None, None))
+        if item is None or source is None or sampled is None or item.encrypted_content is None:
             return None, None
         try:
-            self._opened(item, entry, item.encrypted_content, takes_unbound=entry.is_ours)
+            self._opened(item, source, item.encrypted_content, accepts_unbound=source.is_ours)
         except InputError:
             return None, None
-        return sampled, self._seals.expires_at(item.encrypted_content)
+        return sampled, expires_at(item.encrypted_content)
 
     def _check_arguments(self, message: Message, path: str) -> None:
-        """Arguments that somebody wrote have to fit the tool, as those of a model have to. Where the tool is gone,
-        running it will say so."""
+        """Arguments that a person wrote must fit the tool, like those of a model. If the tool is gone, running it will
+        report that."""
         call = call_of(message)
         if call is None or not isinstance(call.value, dict):
-            invalid("the arguments of a call are one JSON object", path)
+            invalid("the arguments of a call must be one JSON object, as a string", path)
         if self._offer.find(call.recipient) is None:
             return
         try:
@@ -409,74 +416,50 @@ class Reading:
         except ToolError as error:
             invalid(error.message, path)
 
-    def _texts(self, content: str | list[Any] | None, entry: Entry, field: str) -> tuple[str, ...]:
-        # The client has had the warnings about what stands in an older request.
-        warnings = None if entry.is_past else self.warnings
-        return texts_of(content, f"{entry.path}.{field}", warnings)
-
-    def _output_texts(self, output: str | list[Any], entry: Entry) -> tuple[str, ...]:
-        """What a tool answered. Parts of a shell's output have no text of their own, and are told as JSON."""
-        if isinstance(output, str):
-            return (output,)
-        if all(isinstance(part, dict) and "stdout" in cast("Json", part) for part in output) and output:
-            return (_dump(output),)
-        return self._texts(output, entry, "output")
-
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _json_call(self, name: str, namespace: str | None, server: str | None, arguments: str) -> Message:
-        return call_as_sampled(self._offer.recipient_of(name, namespace, server), arguments)
+    def _written_call(self, called: CalledTool) -> Message:
+        recipient = self._offer.recipient_of(called.name, called.namespace, called.server)
+        return call_as_sampled(recipient, called.text, is_json=called.is_json)
 
-    def _add_call(self, made: Message, id_: str, entry: Entry, seal: str | None) -> Message:
-        message = self._as_sampled(made, entry, seal)
-        self._put_call(message, id_, entry)
-        return message
+    def _add_call(self, message: Message, id_: str, source: Source) -> None:
+        self._read.add_call(message, id_, path=source.path)
+        self.delivered[id(message)] = message
 
-    def _put_call(self, message: Message, id_: str, entry: Entry) -> None:
-        self._read.add_call(message, id_, path=entry.path)
-        self.handed[id(message)] = message
-
-    def _add_result(self, id_: str, texts: tuple[str, ...], path: str, field: str = "call_id") -> None:
-        self._read.add_result(id_, None, _one_or_all(texts), path, f"{path}.{field}")
-
-    def _as_sampled(self, made: Message, entry: Entry, seal: str | None, before: str | None = None) -> Message:
-        """The message as it was sampled, where we can vouch for that. `before` is the text that the item may go on
-        with."""
-        if entry.messages:
-            return entry.messages[0]
+    def _as_sampled(self, made: Message, item: SealedItem, source: Source, before: str | None = None) -> Message:
+        """The message as it was sampled, if the server can vouch for it; otherwise `made`. `before` is the text that
+        the item may continue."""
+        if source.messages:
+            return source.messages[0]
+        seal = item.encrypted_content
         if seal is None:
             return made
-        item = cast("SealableItem", entry.item)
-        if self._seals.is_unbound(seal):
-            self._opened(item, entry, seal, takes_unbound=True)  # one that was forged is refused; no other is used
+        if is_unbound(seal):
+            self._opened(item, source, seal, accepts_unbound=True)  # a forged seal is refused; a valid one is not used
             return made
         messages = None
         if before is not None:
             with suppress(InputError):
-                messages = self._opened(item, entry, seal, before)
+                messages = self._opened(item, source, seal, before)
         if messages is None:
-            messages = self._opened(item, entry, seal)
+            messages = self._opened(item, source, seal)
         if not messages or not _has_recipient(messages[0], made.recipient):
             return made
-        self.unsealed[entry.path] = messages
+        self.unsealed[source.path] = messages
         return messages[0]
 
     def _opened(
-        self, item: SealableItem, entry: Entry, seal: str, before: str = "", *, takes_unbound: bool = False
+        self, item: SealedItem, source: Source, seal: str, before: str = "", *, accepts_unbound: bool = False
     ) -> tuple[Message, ...]:
-        path = f"{entry.path}.encrypted_content"
-        return tuple(self._seals.open(seal, binding_of(item, before), path, takes_unbound=takes_unbound))
+        path = f"{source.path}.encrypted_content"
+        return self._seals.open(seal, item.binding(before), path, accepts_unbound=accepts_unbound)
 
 
 def _has_recipient(sampled: Message, recipient: str | None) -> bool:
     """Whether the call goes where its item leads now: the tools of this request may be others."""
-    # Models leave the namespace out at times.
+    # Models sometimes leave the namespace out.
     return sampled.recipient == recipient or f"functions.{sampled.recipient}" == recipient
 
 
 def _one_or_all(texts: tuple[str, ...]) -> str | tuple[str, ...]:
     return "".join(texts) if len(texts) < 2 else texts
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -1,10 +1,10 @@
-"""Samplings whose output was damaged, or was given up and asked for again: which faults there were, or what was not
-met, which items they led to, and the raw tokens, sealed.
+"""Samplings whose output was malformed, or was given up and sampled again: which faults there were or what was not met,
+which items they led to, and the raw tokens, sealed.
 
-1. A fault is told by its code alone, and what was not met by its kind. What the model wrote is behind the seal, and
-   only this server opens that, to show it where reasoning is shown; it never becomes part of a prompt.
-2. What a client gets of it is bounded. Where there is more, the codes are told without the tokens.
-3. That an answer was cut off, because it was long enough or somebody stopped it, is no fault of the model's.
+1. A fault is reported by its code alone, and what was not met by its kind. What the model wrote is in the seal; only
+   this server opens it, to show it if reasoning is shown, and it never becomes part of a prompt.
+2. What a client gets is bounded. Beyond the bounds the codes are reported without the tokens.
+3. An answer that was cut off, because it was long enough or was stopped, is not a fault of the model.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from harmonia.run.events import AsSampled, SamplingEnded, SamplingGivenUp, Sampl
 SealSampled = Callable[[AsSampled], str]
 FIELD: Final = "harmonia_sampled"
 MOST_FAULTS: Final = 100
-# Of one sampling, and of the seals of a response together: clients keep these with the answer.
+# The tokens of one sampling, and the seals of a response together: clients store these with the answer.
 MOST_TOKENS: Final = 32_768
 MOST_CHARACTERS: Final = 96 * 1024
 _CUT: Final = ("length", "stopped", "limit")
 
 
-class DamagedSamplings:
-    """Feed it every event of a run with how many items there are by then; `tell` says what a response says of it."""
+class MalformedSamplings:
+    """Note every event of a run, with how many items there are by then; `finish` gives what the response reports."""
 
     def __init__(self, seal: SealSampled) -> None:
         self._seal = seal
-        self._told: list[Json] = []
+        self._reports: list[Json] = []
         self._faults: list[ErrorCode] = []
         self._first = 0
         self._open: Json | None = None  # its calls may still lead to items
@@ -43,22 +43,22 @@ class DamagedSamplings:
                 self._settle(items)
                 self._first, self._faults = items, []
             case Repaired():
-                if len(self._faults) <= MOST_FAULTS:  # one more, which may be that of the end
+                if len(self._faults) <= MOST_FAULTS:  # one more: the last may be about the end
                     self._faults.append(event.diagnostic.code)
             case SamplingEnded():
                 self._end(event, None)
             case SamplingGivenUp():
-                # What was left out has no events.
+                # Messages that were left out have no events.
                 origins = (message.origin for message in event.left_out)
                 self._faults += [fault for origin in origins if origin is not None for fault in origin.faults]
                 self._end(event, event.unmet.kind)
             case _:
                 pass
 
-    def tell(self, items: int) -> list[Json]:
-        """What there is to tell, now that there are so many items."""
+    def finish(self, items: int) -> list[Json]:
+        """The reports, now that there are so many items."""
         self._settle(items)
-        return self._told
+        return self._reports
 
     def _end(self, event: SamplingEnded | SamplingGivenUp, unmet: UnmetKind | None) -> None:
         faults = self._faults
@@ -81,11 +81,11 @@ class DamagedSamplings:
     def _settle(self, items: int) -> None:
         if self._open is not None:
             self._open["items"] = items - self._first
-            self._told.append(self._open)
+            self._reports.append(self._open)
             self._open = None
 
 
 def _is_cut(event: SamplingEnded | SamplingGivenUp) -> bool:
-    """Whether a message has no end. Those that never enter the history stand apart, so the last of either counts."""
+    """Whether a message has no end. Messages that never enter the history are listed apart, so either last counts."""
     lasts = [each[-1] for each in (event.messages, event.left_out) if each]
     return any(last.origin is not None and last.origin.stop is None for last in lasts)

@@ -1,19 +1,21 @@
 """From the events of a run to the events of a response, and to the response itself.
 
 1. An item is opened when its header is complete and closed once; its events have its index, and sequence numbers count
-   by one. What `output_item.done` says is what the response says.
-2. Text of `analysis`, and whatever else is not positively for the user, is in a reasoning item: sealed, and readable
-   only where the operator shows it. So is a call that could not be handed over, with what the model was told instead,
-   and, where the answer has a form, what is said beside it: clients parse every message. Text that only its end shows
-   to be a thought is in one, too, unless it was streamed: what was told stands.
-3. A call goes to the client only if it was certainly made. One that turns out not to be while it is streamed stays
-   incomplete, and ends the response.
+   up by one. `output_item.done` has the item as the response has it.
+2. Text on `analysis`, and all other text that is not known to be for the user, goes into a reasoning item: sealed, and
+   readable only if the operator shows reasoning. So does a call that could not be delivered, with the error that the
+   model got instead, and, if the answer has a format, text beside it: clients parse every message. Text that turns out
+   to be a thought when it ends goes there, too, unless it was streamed: what was sent stays.
+3. A call goes to the client only if it was certainly made. A streamed call that turns out not to be certain stays
+   incomplete and ends the response.
 4. There is exactly one terminal event, and it is the last.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from harmonia.errors import EngineError, ErrorCode, Position, StreamError
@@ -28,34 +30,38 @@ from harmonia.run.engines.base import Usage
 from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent, Unmet
 from harmonia.run.tools import ToolResult
 from harmonia.run.tools.results import result_message
-from harmonia.serve.responses.items import SLUG, read_item
-from harmonia.serve.responses.malformed import FIELD, DamagedSamplings, SealSampled
-from harmonia.serve.responses.output_items import (
-    LISTING,
-    OutputItem,
-    begin_item,
-    begin_listing,
-    call_fields,
+from harmonia.serve.responses.conversation import CallerSeals
+from harmonia.serve.responses.items import (
+    CALLS,
+    SLUG,
+    CallItem,
+    ClientCall,
+    Item,
+    McpCall,
+    McpListTools,
+    MessageItem,
+    ReasoningItem,
+    SealedItem,
+    ServerCall,
     listed_tool,
+    read_item,
     write_error,
 )
+from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
 from harmonia.serve.responses.resource import usage_of
-from harmonia.serve.responses.seal_bindings import SealableItem, binding_of
 from harmonia.serve.responses.tool_choice import Chosen
 from harmonia.serve.responses.tools import Offer, OfferedTool
-from harmonia.serve.security.identity import Dialect
+from harmonia.serve.security.identity import Dialect, new_id
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.logprobs import write_logprob
 from harmonia.serve.wire.token_usage import Tally
 
-# Seals messages, bound to what seal_bindings.py says of their item.
-Seal = Callable[[Sequence[Message], bytes], str]
 # Why a response that did not fail is not complete.
 Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
 
-# What OpenAI's clients know of these: they have no others. Ours stand beside them, as `harmonia_reason`.
+# OpenAI's clients know only these reasons. Ours stand beside them, as `harmonia_reason`.
 _OPENAI_REASONS: Final[dict[Incomplete, str]] = {
     "max_output_tokens": "max_output_tokens",
     "max_tool_calls": "max_messages",
@@ -65,71 +71,91 @@ _OPENAI_REASONS: Final[dict[Incomplete, str]] = {
 }
 # The codes of failures that OpenAI's clients know; all others are a server_error to them.
 _OPENAI_CODES: Final = ("server_error", "rate_limit_exceeded", "context_length_exceeded")
-# Clients that keep everything themselves cannot do without these.
-_ALWAYS_SEALED: Final = ("reasoning", "mcp_approval_request")
-# What a response says of a demand that could not be held to; a schema may have any number of such places.
+# A schema may have any number of constraints that could not be verified.
 _MOST_WARNINGS: Final = 32
 _REASON: Final = "harmonia_reason"
-_HOSTED_CALLS: Final = ("mcp_call", "mcp_approval_request")
-_STREAMED_CALLS: Final = ("function_call", "mcp_call")
-_STANDARD_ITEMS: Final = ("message", "reasoning", "function_call")
-# What the other dialect calls these.
+# What open-responses calls these.
 _OTHER_NAMES: Final = {
     "response.reasoning_text.delta": "response.reasoning.delta",
     "response.reasoning_text.done": "response.reasoning.done",
 }
 
 
+@dataclass(frozen=True, slots=True)
+class WriterOptions:
+    """What the request and the operator decide about a response."""
+
+    dialect: Dialect = "openai"
+    is_streamed: bool = True
+    shows_analysis: bool = False
+    shows_logprobs: bool = False
+    seals_items: bool = False  # every item, not only those that clients cannot do without
+    calls_are_certain: bool = True  # the engine gives tokens, or the operator allows calls read from text
+    allows_unverified: bool = False
+    has_format: bool = False
+    demands_format: bool = False  # an answer in another format is an error
+    prefix_tokens: int = 0  # of the message that the model continues
+
+
+@dataclass(slots=True)
+class OutputItem:
+    """An item while it grows. `messages` are what the model sampled, and the result it was given."""
+
+    wire: Json
+    index: int
+    kind: type[Item]
+    messages: tuple[Message, ...] = ()
+    is_done: bool = False
+    texts: list[str] = field(default_factory=list[str])
+    logprobs: list[Json] = field(default_factory=list[Json])
+    delta_head: bytes = b""  # of its delta events, up to the sequence number
+    delta_tail: bytes = b""  # and after the text
+    delta_type: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.wire["id"]
+
+    @property
+    def is_streamed_call(self) -> bool:
+        return issubclass(self.kind, CallItem) and self.kind.is_streamed
+
+
 class ResponseWriter:
-    """Folds a run into a response. Feed it every event; what it gives is what a client gets, in this order."""
+    """Folds a run into a response. Feed it every event; the events it returns go to the client, in this order.
+
+    `unsaved` are items that are done and that the store does not have yet.
+    """
 
     def __init__(
         self,
         resource: Json,
         offer: Offer,
         chosen: Chosen,
+        options: WriterOptions,
+        seals: CallerSeals,
         *,
-        seal: Seal,
         clock: Callable[[], float],
         count_messages: Callable[[], int],
-        dialect: Dialect = "openai",
-        is_streamed: bool = True,
-        shows_analysis: bool = False,
-        shows_logprobs: bool = False,
-        seals_items: bool = False,
-        seal_sampled: SealSampled | None = None,
-        begun_tokens: int = 0,
-        calls_are_certain: bool = True,
-        allows_unverified: bool = False,
-        has_form: bool = False,
-        demands_form: bool = False,
     ) -> None:
         self.resource = resource
         self.items: list[OutputItem] = []
-        self.finished: list[OutputItem] = []  # since the store last looked
+        self.unsaved: deque[OutputItem] = deque()
         self.stop_because: Incomplete | None = None
         self.is_over = False
         self.failure: Exception | None = None
+        self._options = options
         self._offer = offer
         self._toolset = chosen.toolset
         self._demands_call = chosen.choice not in ("auto", "none")
-        self._tally = Tally(begun_tokens)
+        self._tally = Tally(options.prefix_tokens)
         self._clock = clock
-        self._seal = seal
+        self._seals = seals
         self._count_messages = count_messages
-        self._is_open_responses = dialect == "open-responses"
-        self._is_streamed = is_streamed
-        self._shows_analysis = shows_analysis
-        self._shows_logprobs = shows_logprobs
-        self._seals_items = seals_items
-        # The other dialect has no place for it.
-        self._damaged: DamagedSamplings | None = None
-        if seal_sampled is not None and not self._is_open_responses:
-            self._damaged = DamagedSamplings(seal_sampled)
-        self._calls_are_certain = calls_are_certain
-        self._allows_unverified = allows_unverified
-        self._has_form = has_form
-        self._demands_form = demands_form
+        self._is_open_responses = options.dialect == "open-responses"
+        # The other dialect has no field for it.
+        reports_malformed = options.seals_items and not self._is_open_responses
+        self._malformed = MalformedSamplings(seals.seal_sampled) if reports_malformed else None
         self._sequence = 0
         self._message_index: int | None = None
         self._open: OutputItem | None = None
@@ -137,7 +163,7 @@ class ResponseWriter:
         self._by_message: dict[int, OutputItem] = {}
         self._by_call: dict[str, OutputItem | Message] = {}
         self._has_call = False
-        self._begun_text = ""  # of the message that the model goes on with
+        self._prefix_text = ""  # of the message that the model continues
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -152,10 +178,9 @@ class ResponseWriter:
         """The tools of these MCP servers, an item for each server, before anything else."""
         events: list[StreamEvent] = []
         for server in servers:
-            item = begin_listing(self._item_type(LISTING), len(self.items), server)
-            self.items.append(item)
+            item = self._new_item(McpListTools, {"server_label": server, "tools": []})
             events.append(self._added(item))
-            item.wire["tools"] = [listed_tool(tool) for tool in self._offer.of_server(server)]
+            item.wire["tools"] = [listed_tool(each.name, each.tool) for each in self._offer.of_server(server)]
             if not self._is_open_responses:
                 events.append(self._item_event(item, "response.mcp_list_tools.in_progress", {}))
                 events.append(self._item_event(item, "response.mcp_list_tools.completed", {}))
@@ -165,27 +190,27 @@ class ResponseWriter:
     @property
     def is_empty(self) -> bool:
         """Whether nothing came from the model or from a tool. A list of tools is neither."""
-        return all(item.kind == LISTING for item in self.items)
+        return all(item.kind is McpListTools for item in self.items)
 
-    def go_on(self, begun: Message) -> Sequence[StreamEvent]:
-        """The model goes on with a message that the client has. Its header is never sampled, and its item has only what
-        is new; behind its seal is the whole message."""
+    def continue_message(self, prefix: Message) -> Sequence[StreamEvent]:
+        """The model continues a message that the client has. Its header is never sampled, and its item has only what
+        is new; its seal holds the whole message."""
         self._message_index = 0
-        self._begun_text = begun.text
-        header = Header(begun.author, begun.channel, is_visible=is_visible(begun))
+        self._prefix_text = prefix.text
+        header = Header(prefix.author, prefix.channel, is_visible=is_visible(prefix))
         return self._open_message(header, {"harmonia_continues": True})
 
     def feed(self, event: TurnEvent) -> Sequence[StreamEvent]:
-        """What a client is told of this event."""
+        """The events that the client gets for this one."""
         kind = event.__class__
         if kind is TextDelta or kind is ArgumentsDelta:
             delta = self.delta(cast("TextDelta | ArgumentsDelta", event))
             return () if delta is None else (delta,)
         self._tally.note(event)
-        if self._damaged is not None:
-            self._damaged.note(event, len(self.items))
+        if self._malformed is not None:
+            self._malformed.note(event, len(self.items))
         if self.stop_because is not None and kind is not RunEnded:
-            return ()  # it is being stopped, and nothing may follow what is incomplete
+            return ()  # it is being stopped, and nothing may follow an incomplete item
         match event:
             case MessageStarted():
                 self._message_index = None
@@ -204,29 +229,29 @@ class ResponseWriter:
         return ()
 
     def fail(self, error: Exception) -> list[StreamEvent]:
-        """It failed on the way. What came is kept."""
+        """The response failed after it began. What came is kept."""
         self.failure = error
         return self._failed(api_error_of(error))
 
-    def fail_instead(self, told: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
-        """It failed before these events were told. They stand, but for an end, which is taken back."""
+    def fail_instead(self, unsent: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
+        """The response failed before these events were sent. They stand, except a terminal event."""
         if self.is_over:
-            told = told[:-1]
+            unsent = unsent[:-1]
             self._sequence -= 1
             self.is_over = False
             self.resource["incomplete_details"] = None
             self.resource.pop(_REASON, None)
-        return [*told, *self.fail(error)]
+        return [*unsent, *self.fail(error)]
 
     def end_incomplete(self, reason: Incomplete, *, status: str = "incomplete") -> list[StreamEvent]:
-        """It ends here, before its time."""
+        """The response ends here, before it is complete."""
         self._note_reason(reason)
         known = reason if self._is_open_responses else _OPENAI_REASONS[reason]
         self.resource["incomplete_details"] = {"reason": known}
         return self._end(status, "response.incomplete")
 
     def cancel(self) -> list[StreamEvent]:
-        """Somebody cancelled it."""
+        """The response was cancelled."""
         if self._is_open_responses:
             self.resource["incomplete_details"] = {"reason": "cancelled"}
         return self._end("cancelled", "response.incomplete")
@@ -234,8 +259,8 @@ class ResponseWriter:
     def add_approved(
         self, offered: OfferedTool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
     ) -> list[StreamEvent]:
-        """A call that was approved has run, or a person answered it by hand, before the model is asked again."""
-        item = self._new_item("mcp_call", offered)
+        """An approved call has run, or a person answered it by hand, before the model is asked again."""
+        item = self._new_item(McpCall, McpCall.begin(offered))
         wire = item.wire
         wire["approval_request_id"] = request_id
         if by_hand:
@@ -245,11 +270,11 @@ class ResponseWriter:
         if not self._is_open_responses:
             events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
             events.append(self._item_event(item, "response.mcp_call_arguments.delta", {"delta": call.text}))
-        return [*events, *self._arguments_done(item), *self._mcp_ended(item, result)]
+        return [*events, *self._input_done(item), *self._mcp_ended(item, result)]
 
     def note_usage(self, usage: Usage) -> None:
         """What was used so far."""
-        # Open Responses have no place for what each channel cost.
+        # open-responses has no field for the cost of each channel.
         channels = None if self._is_open_responses else self._tally.channels
         self.resource["usage"] = usage_of(usage, self._tally.reasoning_tokens, channels)
 
@@ -266,11 +291,11 @@ class ResponseWriter:
         return [*self._close_unended(), *self._open_message(event.header)]
 
     def _close_unended(self) -> Sequence[StreamEvent]:
-        """The message before had no end, and another one begins: its text is whole, but a call is in doubt."""
+        """The message before had no end, and another one begins: a text is whole, but a call is uncertain."""
         item, self._unended = self._unended, None
         if item is None:
             return ()
-        if item.kind in _STREAMED_CALLS:
+        if item.is_streamed_call:
             self.stop_because = "uncertain_call"
             return ()
         return self._close_text(item)
@@ -281,42 +306,41 @@ class ResponseWriter:
             return ()
         if header.is_call:
             return self._open_call(header)
-        if header.is_visible and not (self._has_form and header.channel != "final"):
-            item = self._new_item("message")
+        if header.is_visible and not (self._options.has_format and header.channel != "final"):
+            item = self._new_item(MessageItem, {"role": "assistant", "content": []})
             item.wire["phase"] = "final_answer" if header.channel == "final" else "commentary"
             item.wire |= more or {}
             self._open = item
             part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
             self._prepare_deltas(item, "response.output_text.delta", content_index=True)
             return [self._added(item), self._part_event(item, "added", part)]
-        item = self._new_item("reasoning")
+        item = self._open = self._new_reasoning()
         item.wire |= more or {}
-        self._open = item
-        if not self._shows_analysis:
+        if not self._options.shows_analysis:
             return [self._added(item)]
         if header.channel != "analysis" and not self._is_open_responses:
-            item.wire["harmonia_channel"] = header.channel  # it is no thought, but was held back
+            item.wire["harmonia_channel"] = header.channel  # not a thought, but withheld
         self._prepare_deltas(item, self._named("response.reasoning_text.delta"), content_index=True)
         return [self._added(item), self._part_event(item, "added", {"type": "reasoning_text", "text": ""})]
 
     def _open_call(self, header: Header) -> Sequence[StreamEvent]:
         offered = self._offer.find(header.recipient or "")
-        is_certain = header.trust is Trust.CERTAIN and self._calls_are_certain
+        is_certain = header.trust is Trust.CERTAIN and self._options.calls_are_certain
         if offered is None or not is_certain or not self._toolset.is_allowed(offered.tool):
             return ()
-        if offered.item not in _STREAMED_CALLS:
-            return ()  # it is told of when it is whole
-        item = self._open = self._new_item(offered.item, offered)
+        kind = CALLS[offered.item]
+        if not kind.is_streamed:
+            return ()  # it is sent when it is complete
+        item = self._open = self._new_item(kind, kind.begin(offered))
         events = [self._added(item)]
-        if offered.item == "function_call":
-            self._prepare_deltas(item, "response.function_call_arguments.delta")
-        elif not self._is_open_responses:
-            events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
-            self._prepare_deltas(item, "response.mcp_call_arguments.delta")
+        if self._has_input_events(kind):
+            if kind is McpCall:
+                events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
+            self._prepare_deltas(item, f"{kind.input_event}.delta")
         return events
 
     def delta(self, event: TextDelta | ArgumentsDelta) -> StreamEvent | None:
-        """What a client is told of a piece of text; nothing else follows from one. This runs once a token."""
+        """The event for a piece of text, if the client gets one. This runs once a token."""
         item = self._open
         if item is None:
             return None
@@ -326,7 +350,7 @@ class ResponseWriter:
             return None
         sequence = self._sequence
         self._sequence = sequence + 1
-        if self._shows_logprobs and item.kind == "message" and isinstance(event, TextDelta):
+        if self._options.shows_logprobs and item.kind is MessageItem and isinstance(event, TextDelta):
             logprobs = [write_logprob(each) for each in self._tally.logprobs_of(event)]
             item.logprobs += logprobs
             tail = b',"logprobs":%b}' % encode_bytes(logprobs)
@@ -340,45 +364,45 @@ class ResponseWriter:
         item, self._open = self._open, None
         if item is None:
             return ()
-        if item.kind == "message" and not self._is_streamed and ended_as_thought(message):
+        if item.kind is MessageItem and not self._options.is_streamed and ended_as_thought(message):
             item = self._make_reasoning(item)
         item.messages = (message,)
         is_whole = message.origin is None or message.origin.stop is not None
-        if item.kind in _STREAMED_CALLS:
+        if item.is_streamed_call:
             item.wire["arguments"] = message.text
             if not is_whole:
                 self._unended = item
                 return ()
             call = call_of(message)
             status = None if call is None else call.status
-            if status != "certain" and not (status == "unverified" and self._allows_unverified):
+            if status != "certain" and not (status == "unverified" and self._options.allows_unverified):
                 self.stop_because = "uncertain_call"
                 return ()
             self._by_message[id(message)] = item
-            if item.kind == "mcp_call":
-                return self._arguments_done(item)
+            if item.kind is McpCall:
+                return self._input_done(item)
             self._has_call = True
-            return [*self._arguments_done(item), *self._close(item)]
+            return [*self._input_done(item), *self._close(item)]
         if not is_whole:
             self._unended = item
             return ()
         return self._close_text(item)
 
     def _make_reasoning(self, item: OutputItem) -> OutputItem:
-        """A reasoning item with the text of this one, in its place. Nobody was told of it yet."""
-        made = begin_item("reasoning", self._item_type("reasoning"), item.index, None)
+        """A reasoning item with the text of this one, in its place. The client has not heard of it yet."""
+        del self.items[item.index]  # the last
+        made = self._new_reasoning()
         made.texts = item.texts
-        self.items[item.index] = made
         return made
 
     def _close_text(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
         text = "".join(item.texts)
-        if item.kind == "message":
+        if item.kind is MessageItem:
             part = {"type": "output_text", "text": text, "annotations": [], "logprobs": item.logprobs}
             item.wire["content"] = [part]
             done = {"content_index": 0, "text": text, "logprobs": item.logprobs}
             events = [self._item_event(item, "response.output_text.done", done), self._part_event(item, "done", part)]
-        elif self._shows_analysis:
+        elif self._options.shows_analysis:
             part = {"type": "reasoning_text", "text": text}
             item.wire["content"] = [part]
             done = {"content_index": 0, "text": text}
@@ -408,17 +432,17 @@ class ResponseWriter:
     def _call_ended(self, event: CallEnded) -> Sequence[StreamEvent]:
         known = self._by_call.pop(event.id, None)
         if isinstance(known, OutputItem):
-            if known.kind == "mcp_call" and not known.is_done:
+            if known.kind is McpCall and not known.is_done:
                 message = known.messages[0]
-                known.messages = (message, self._told(message, event.result))
+                known.messages = (message, self._result_message(message, event.result))
                 return self._mcp_ended(known, event.result)
             return ()
         if known is None:
             return ()
-        # It could not be handed over, or run. The model was told why, and goes on; nobody else need know.
-        item = self._new_item("reasoning")
-        item.messages = (known, self._told(known, event.result))
-        if not self._shows_analysis:
+        # It could not be delivered or run. The model was told why, and continues; the client need not know.
+        item = self._new_reasoning()
+        item.messages = (known, self._result_message(known, event.result))
+        if not self._options.shows_analysis:
             return [self._added(item), *self._close_text(item)]
         error = event.result.text
         text = f"A call that was not made: {known.recipient}({known.text})\n{error}"
@@ -433,7 +457,7 @@ class ResponseWriter:
             *self._close_text(item),
         ]
 
-    def _told(self, call: Message, result: ToolResult) -> Message:
+    def _result_message(self, call: Message, result: ToolResult) -> Message:
         tool = self._offer.toolset.find(call.recipient or "")
         name = (call.recipient or "") if tool is None else self._offer.toolset.recipient_of(tool)
         return result_message(name, result, call.channel)
@@ -454,30 +478,29 @@ class ResponseWriter:
         offered = self._offer.find(pending.call.recipient)
         if offered is None:
             return ()
-        item = self._new_item(offered.item, offered)
+        kind = CALLS[offered.item]
+        item = self._new_item(kind, kind.begin(offered))
         item.messages = (pending.message,)
-        fields = call_fields(item.kind, pending.call)
-        if item.kind == "apply_patch_call":
-            # Clients read what is done to which file from the first event on; an empty operation is none.
-            operation = fields["operation"]
-            item.wire["operation"] = operation | ({"diff": ""} if "diff" in operation else {})
-        added = self._added(item)
+        fields = kind.written(pending.call)
+        if issubclass(kind, ClientCall):
+            item.wire |= kind.announced(fields)
+        events = [self._added(item)]
         self._has_call = True
         item.wire |= fields
-        events = [added]
-        if item.kind == "custom_tool_call" and not self._is_open_responses:
-            given = item.wire["input"]
-            events.append(self._item_event(item, "response.custom_tool_call_input.delta", {"delta": given}))
-            events.append(self._item_event(item, "response.custom_tool_call_input.done", {"input": given}))
-        return [*events, *self._close(item)]
+        if self._has_input_events(kind):
+            text = item.wire[kind.input_fields[0]]
+            events.append(self._item_event(item, f"{kind.input_event}.delta", {"delta": text}))
+        return [*events, *self._input_done(item), *self._close(item)]
 
-    def _arguments_done(self, item: OutputItem) -> list[StreamEvent]:
-        if item.kind == "mcp_call":
-            if self._is_open_responses:
-                return []
-            return [self._item_event(item, "response.mcp_call_arguments.done", {"arguments": item.wire["arguments"]})]
-        done = {"arguments": item.wire["arguments"], "name": item.wire["name"]}
-        return [self._item_event(item, "response.function_call_arguments.done", done)]
+    def _has_input_events(self, kind: type[CallItem]) -> bool:
+        return kind.input_event is not None and (kind.is_standard or not self._is_open_responses)
+
+    def _input_done(self, item: OutputItem) -> list[StreamEvent]:
+        kind = cast("type[CallItem]", item.kind)
+        if not self._has_input_events(kind):
+            return []
+        done = {name: item.wire[name] for name in kind.input_fields}
+        return [self._item_event(item, f"{kind.input_event}.done", done)]
 
     # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -492,9 +515,9 @@ class ResponseWriter:
             case "answered" | "calls":
                 return [*events, *self._end("completed", "response.completed")]
             case "silent":
-                if self._has_call or any(item.kind == "message" for item in self.items):
+                if self._has_call or any(item.kind is MessageItem for item in self.items):
                     return [*events, *self._end("completed", "response.completed")]
-                self._warn((f"nothing in the answer is visible: {event.hidden_because}",))
+                self._warn((f"no part of the answer is visible: {event.hidden_because}",))
                 return [*events, *self.end_incomplete("no_visible_output")]
             case "length":
                 return [*events, *self.end_incomplete("max_output_tokens")]
@@ -503,12 +526,12 @@ class ResponseWriter:
                 if event.limit == "tokens":
                     reason = "max_output_tokens"
                 elif event.limit == "samplings" and not self._made_call:
-                    reason = "uncertain_call"  # it only ever called what it may not call
+                    reason = "uncertain_call"  # it only made calls that are not allowed
                 elif event.limit == "time":
                     reason = "time_limit"
                 return [*events, *self.end_incomplete(reason)]
             case "cut_off":
-                return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended within a message"))]
+                return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended inside a message"))]
             case "stopped":
                 if self.stop_because == "uncertain_call" and self._demands_call and not self._made_call:
                     return [*events, *self.fail(_no_call())]
@@ -517,12 +540,11 @@ class ResponseWriter:
                 return [*events, *self.cancel()]
 
     def _end_unmet(self, unmet: Unmet | None) -> Sequence[StreamEvent]:
-        assert unmet is not None, "the reason says so"
+        assert unmet is not None
         if unmet.kind == "call":
             return self.fail(_no_call())
-        if unmet.kind == "format" and not self._demands_form:
-            # It was asked for, and no more than that.
-            self._warn(["text.format: the answer does not have this form; say strict to make that an error"])
+        if unmet.kind == "format" and not self._options.demands_format:
+            self._warn(["text.format: the answer does not match this format; set strict to make that an error"])
             return self._end("completed", "response.completed")
         if unmet.kind == "format":
             return self.fail(answer_not_met(unmet, "$.text.format"))
@@ -531,33 +553,33 @@ class ResponseWriter:
 
     @property
     def _made_call(self) -> bool:
-        return self._has_call or any(item.kind in _HOSTED_CALLS for item in self.items)
+        return self._has_call or any(issubclass(item.kind, ServerCall) for item in self.items)
 
-    def _failed(self, problem: ApiError) -> list[StreamEvent]:
+    def _failed(self, error: ApiError) -> list[StreamEvent]:
         if self.is_over:
             return []
-        self._note_reason(problem.code)
-        known = self._is_open_responses or problem.code in _OPENAI_CODES
-        self.resource["error"] = {"code": problem.code if known else "server_error", "message": problem.message}
+        self._note_reason(error.code)
+        known = self._is_open_responses or error.code in _OPENAI_CODES
+        self.resource["error"] = {"code": error.code if known else "server_error", "message": error.message}
         events = self._close_open()
         if self._is_open_responses:
-            # Its readers expect the error first. OpenAI's own client would raise there, and lose what came.
-            events.append(self._event("error", {"error": problem.to_dict()}))
+            # Its clients expect the error first. OpenAI's own client would raise there, and lose what came.
+            events.append(self._event("error", {"error": error.to_dict()}))
         return [*events, *self._end("failed", "response.failed")]
 
     def _note_reason(self, reason: str) -> None:
-        """Why it is not complete, in our words. The other dialect takes any, and has them in its own place."""
+        """Why the response is not complete, in our words. open-responses has a field of its own for any reason."""
         if not self._is_open_responses:
             self.resource[_REASON] = reason
 
     def _close_open(self) -> list[StreamEvent]:
-        """Close what was begun and not finished. It is incomplete."""
+        """Close unfinished items as incomplete."""
         self._open = None
         events: list[StreamEvent] = []
         for item in self.items:
             if item.is_done:
                 continue
-            if item.kind in ("message", "reasoning"):
+            if item.kind in (MessageItem, ReasoningItem):
                 events += self._close_text(item, "incomplete")
             else:
                 item.wire["arguments"] = "".join(item.texts)
@@ -572,33 +594,41 @@ class ResponseWriter:
         self.resource["status"] = status
         self.resource["completed_at"] = int(self._clock()) if status == "completed" else None
         self.resource["output"] = [item.wire for item in self.items]
-        damaged = () if self._damaged is None else self._damaged.tell(len(self.items))
-        if damaged:
-            self.resource[FIELD] = damaged
+        malformed = () if self._malformed is None else self._malformed.finish(len(self.items))
+        if malformed:
+            self.resource[FIELD] = malformed
         return [*events, self._event(name, {"response": self.resource})]
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _new_item(self, kind: str, offered: OfferedTool | None = None) -> OutputItem:
-        item = begin_item(kind, self._item_type(kind), len(self.items), offered)
+    def _new_item(self, kind: type[Item], fields: Json) -> OutputItem:
+        """An item in progress: every field is there, and empty."""
+        name = kind.type_name()
+        type_ = f"{SLUG}{name}" if self._is_open_responses and not kind.is_standard else name
+        wire: Json = {"type": type_, "id": new_id(kind.id_prefix), "status": "in_progress", **fields}
+        item = OutputItem(wire, len(self.items), kind)
         self.items.append(item)
         return item
+
+    def _new_reasoning(self) -> OutputItem:
+        return self._new_item(ReasoningItem, {"summary": [], "content": []})  # clients read the length of both
 
     def _close(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
         item.is_done = True
         wire = item.wire
         wire["status"] = status
-        if item.messages and (item.kind in _ALWAYS_SEALED or self._seals_items):
+        is_sealed = issubclass(item.kind, SealedItem) and (item.kind.is_always_sealed or self._options.seals_items)
+        if is_sealed and item.messages:
             self._add_seal(item)
-        self.finished.append(item)
+        self.unsaved.append(item)
         return [self._event("response.output_item.done", {"output_index": item.index, "item": wire})]
 
     def _add_seal(self, item: OutputItem) -> None:
-        read = cast("SealableItem", read_item(item.wire, "$"))
-        before = self._begun_text if item.wire.get("harmonia_continues") else ""
-        if item.kind == "message" and before + "".join(item.texts) != item.messages[0].text:
-            return  # the item does not say what was sampled, so it is continued as what it says
-        item.wire["encrypted_content"] = self._seal(item.messages, binding_of(read, before))
+        read = cast("SealedItem", read_item(item.wire, "$"))
+        before = self._prefix_text if item.wire.get("harmonia_continues") else ""
+        if item.kind is MessageItem and before + "".join(item.texts) != item.messages[0].text:
+            return  # the item does not say what was sampled, so it comes back as what it says
+        item.wire["encrypted_content"] = self._seals.seal(item.messages, read.binding(before))
 
     def _added(self, item: OutputItem) -> StreamEvent:
         return self._event("response.output_item.added", {"output_index": item.index, "item": item.wire})
@@ -615,7 +645,7 @@ class ResponseWriter:
             fields["content_index"] = 0
         item.delta_type = name
         item.delta_head = encode_bytes(fields)[:-1] + b',"sequence_number":'
-        item.delta_tail = b',"logprobs":[]}' if item.kind == "message" else b"}"
+        item.delta_tail = b',"logprobs":[]}' if item.kind is MessageItem else b"}"
 
     def _event(self, name: str, fields: Json) -> StreamEvent:
         data = encode_bytes({"type": name, "sequence_number": self._sequence, **fields})
@@ -625,10 +655,7 @@ class ResponseWriter:
     def _named(self, name: str) -> str:
         return _OTHER_NAMES[name] if self._is_open_responses else name
 
-    def _item_type(self, kind: str) -> str:
-        return f"{SLUG}{kind}" if self._is_open_responses and kind not in _STANDARD_ITEMS else kind
-
 
 def _no_call() -> StreamError:
-    said = "tool_choice demands a call, and the model made none"
+    said = "tool_choice requires a call, and the model made none; send the request again, or let it choose"
     return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))

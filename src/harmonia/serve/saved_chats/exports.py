@@ -1,15 +1,15 @@
-"""Chats as files, and the request that a branch of one stands for.
+"""Saved chats as files, and the request that a branch of one stands for.
 
-    json       the whole chat with all of its branches, in a form of our own, which is read back without loss
-    markdown   one branch, for people; it is read back as well
+    json       the whole chat with all of its branches, in our own format, which is read back without loss
+    markdown   one branch, for people; it can be read back as well
     harmony    one branch as the model had it: the prompt and the answer, special tokens spelled out
     tokens     the same as token ids
 
-1. No seal is opened here. What the model thought in hiding is, in a chat, a seal without a text: the JSON keeps it as
-   it is, and Markdown leaves it out. For the other two turn_traces.py opens it, and leaves out what is hidden.
-2. Where the operator hides reasoning, no text of any is in a file, nor in a chat that is read: also not of one that the
-   server showed before, or that came with a file. What is stored stays as it is.
-3. The request is the one that the page sends for the branch, so that what is exported is what the model had.
+1. No seal is opened here. Hidden reasoning is a seal without a text: the JSON keeps it as it is, and Markdown leaves it
+   out. For the other two, serve/inspector/turn_trace.py opens it and leaves out what is hidden.
+2. If the operator hides reasoning, no text of any is in a file or in a chat that is read, even if the server showed it
+   before or it came with an imported file. What is stored stays as it is.
+3. The request is the one that the page sends for the branch, so that the export is what the model had.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message, SystemContent
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.responses.item_visibility import without_reasoning_text
-from harmonia.serve.saved_chats.request import FORMAT, REASONING, VERSION, ExportFormat, is_reasoning
+from harmonia.serve.responses.items import (
+    CallAnswer,
+    CallItem,
+    is_reasoning,
+    item_type,
+    may_have_reasoning,
+    without_reasoning_text,
+)
+from harmonia.serve.saved_chats.request import FORMAT, VERSION, ExportFormat
 from harmonia.serve.saved_chats.titles import write_title
 from harmonia.serve.store import StoredChat, StoredChatTurn
 from harmonia.serve.wire.attachments import describe_part
@@ -46,16 +53,9 @@ MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
     "harmony": "text/plain; charset=utf-8",
     "tokens": "application/json",
 }
-_CALLS: Final = ("function_call", "custom_tool_call", "mcp_call", "mcp_approval_request")
-# What answers a call, and the field that names it.
-_ANSWERS: Final = {
-    "function_call_output": "call_id",
-    "custom_tool_call_output": "call_id",
-    "mcp_approval_response": "approval_request_id",
-}
 _UNFINISHED: Final = ("in_progress", "incomplete", "calling")
 _SEAL: Final = "encrypted_content"
-# What an item has for the API alone.
+# Fields that only the API needs.
 _NOT_FOR_PEOPLE: Final = ("id", "status", _SEAL, "approval_request_id")
 _REFUSED: Final = "The user refused this call"
 
@@ -68,26 +68,26 @@ class Exported(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """What was asked and what was answered: `output` is the last turn, where that is the model's."""
+    """A question and its answer: `output` is the last turn, if that is the model's."""
 
     input: list[Json]
     output: list[Json]
 
 
 def branch_of(turns: Sequence[StoredChatTurn], leaf: str | None, limits: Limits) -> list[Json]:
-    """The turns from the first to the leaf. It may be as large as a request may be, which is what it stands for."""
+    """The turns from the first to the leaf. A branch stands for a request, and may be as large as one."""
     by_id = {turn.id: turn for turn in turns}
     kept: list[StoredChatTurn] = []
     while leaf is not None:
         kept.append(by_id[leaf])
         leaf = kept[-1].parent
     if sum(len(turn.body) for turn in kept) > limits.body_bytes:
-        too_large(f"the branch has more than {limits.body_bytes} bytes", "$.leaf")
+        too_large(f"the branch has more than {limits.body_bytes} bytes, which is the limit", "$.leaf")
     if sum(turn.body.count(b",") for turn in kept) > MOST_VALUES:
-        too_large(f"the branch has more than {MOST_VALUES} values", "$.leaf")
+        too_large(f"the branch has more than {MOST_VALUES} values, which is the limit", "$.leaf")
     found: list[Json] = [msgspec.json.decode(turn.body) for turn in reversed(kept)]
     if sum(len(turn["items"]) for turn in found) > limits.items:
-        too_large(f"the branch has more than {limits.items} items", "$.leaf")
+        too_large(f"the branch has more than {limits.items} items, which is the limit", "$.leaf")
     return found
 
 
@@ -96,8 +96,7 @@ def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn
     shown: list[StoredChatTurn] = []
     hidden = 0
     for turn in turns:
-        # Most turns tell by their bytes that there is none, which is many times faster than to read them.
-        if f'{REASONING}"'.encode() in turn.body:
+        if may_have_reasoning(turn.body):
             said: Json = json.loads(turn.body)  # with integers of any size
             bare = [without_reasoning_text(item) if is_reasoning(item) else item for item in said["items"]]
             texts = sum(item != before for item, before in zip(bare, said["items"], strict=True))
@@ -109,7 +108,7 @@ def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn
 
 
 def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:
-    """All of it. The turns are written as they are given."""
+    """The whole chat. The turns are written as they are given."""
     head = encode_bytes(
         {
             "format": FORMAT,
@@ -128,9 +127,9 @@ def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:
 
 
 def write_chat_markdown(title: str, settings: Json, branch: list[Json], *, hides: bool) -> Exported:
-    """The branch as Markdown, which begins with the title."""
+    """The branch as Markdown, under its title."""
     sendable = sendable_items(branch)
-    items = [item for item in sendable if not is_reasoning(item) or (_says(item) and not hides)]
+    items = [item for item in sendable if not is_reasoning(item) or (_has_text(item) and not hides)]
     hidden = len(sendable) - len(items)
     body: Json = {"input": list(_for_people(items))}
     for name, value in (("instructions", settings.get("instructions")), ("tools", settings.get("functions"))):
@@ -153,7 +152,7 @@ def _with_identity(conversation: Conversation, identity: object) -> Conversation
 def _for_people(items: list[Json]) -> Iterator[Json]:
     """The items without seals; files are the texts that the model read, and a decided approval is the call it was."""
     asked = {item["id"]: item for item in items if item.get("type") == "mcp_approval_request" and item.get("id")}
-    # What ran after an approval is there as a call with its result.
+    # A call that ran after its approval is there with its result.
     ran = {item.get("approval_request_id") for item in items if item.get("type") == "mcp_call"}
     for item in items:
         kind = item.get("type")
@@ -190,7 +189,7 @@ def _part_for_people(part: Any, *, is_last: bool) -> Any:
         return part
     said = cast("Json", part)
     if said.get("type") in ("input_file", "file"):
-        # What is said behind a file begins on a line of its own.
+        # The text after a file begins on a line of its own.
         return {"type": "input_text", "text": describe_part(said, "$") + ("" if is_last else "\n")}
     return {name: value for name, value in said.items() if name not in ("annotations", "logprobs")}
 
@@ -221,45 +220,44 @@ def request_for(settings: Json, items: list[Json], tools: Sequence[ServerTool]) 
 
 
 def without_seals(items: list[Json]) -> tuple[list[Json], int]:
-    """The items for a server that does not open their seals, and how many were nothing else."""
+    """The items without their seals, and how many were nothing but a seal."""
     bare = [
         {name: value for name, value in item.items() if name != _SEAL}
         for item in items
-        if not is_reasoning(item) or _says(item)
+        if not is_reasoning(item) or _has_text(item)
     ]
     return bare, len(items) - len(bare)
 
 
 def sendable_items(branch: Iterable[Json]) -> list[Json]:
-    """What may go back to the model: nothing that is empty, no call that was not made, no answer without its call."""
+    """What may go back to the model: nothing empty, no unfinished call, no result without its call."""
     calls: set[object] = set()
     found: list[Json] = []
     for item in (item for turn in branch for item in turn["items"] if _is_sendable(item)):
-        kind = item["type"]
-        if kind in _CALLS:
-            calls.add(item.get("id") if kind == "mcp_approval_request" else item.get("call_id"))
-        answers = _ANSWERS.get(kind)
-        if answers is None or item.get(answers) in calls:
+        kind = item_type(item)
+        if kind is not None and issubclass(kind, CallItem):
+            calls.add(item.get(kind.id_field))
+        if kind is None or not issubclass(kind, CallAnswer) or kind.answered(item) in calls:
             found.append(item)
     return found
 
 
 def _is_sendable(item: Json) -> bool:
-    kind = item.get("type")
-    if kind in _CALLS:
+    kind = item_type(item)
+    if kind is not None and issubclass(kind, CallItem):
         return item.get("status") not in _UNFINISHED
-    if is_reasoning(item) or (kind == "message" and item.get("role") == "assistant"):
-        return item.get(_SEAL) is not None or _says(item)
+    if is_reasoning(item) or (item.get("type") == "message" and item.get("role") == "assistant"):
+        return item.get(_SEAL) is not None or _has_text(item)
     return True
 
 
 def is_final(item: Json) -> bool:
-    """Whether it is a whole answer for the user."""
+    """Whether this is a complete answer for the user."""
     is_answer = item.get("type") == "message" and item.get("phase") != "commentary"
     return is_answer and item.get("status") not in _UNFINISHED
 
 
-def _says(item: Json) -> bool:
+def _has_text(item: Json) -> bool:
     """Whether a message or a reasoning has a text."""
     content = item.get("content")
     if not isinstance(content, list):
@@ -269,7 +267,7 @@ def _says(item: Json) -> bool:
 
 
 def _servers_on(settings: Json, tools: Sequence[ServerTool]) -> list[Json]:
-    """Nothing where all are on; otherwise each server that has one, or one without tools where all are off."""
+    """Nothing if all tools are on; otherwise each server with a tool, or one without tools if all are off."""
     given = settings.get("tools_off")
     off = (
         {each for each in cast("list[Any]", given) if isinstance(each, str)} if isinstance(given, list) else set[str]()

@@ -1,7 +1,7 @@
 """The bodies of `/v1/chats`: what a client may send. Pure: no store, no model.
 
-Items, details and settings are the client's own: they are kept as they came, within limits, and nothing here reads
-them but their types and sizes.
+Items, details and settings belong to the client: they are kept unchanged, within limits, and only their types and sizes
+are checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
-from harmonia.serve.responses.items import SLUG
 from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.serve.wire.work_limits import too_large
 
@@ -33,7 +32,6 @@ MOST_NAME_CHARACTERS: Final = 255
 
 FORMAT: Final = "harmonia-chat"
 VERSION: Final = 1
-REASONING: Final = "reasoning"
 
 ExportFormat = Literal["json", "markdown", "harmony", "tokens"]
 TurnStatus = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
@@ -44,22 +42,24 @@ _LONGEST_TYPE: Final = 64
 _TurnId = Annotated[str, Meta(pattern=r"^turn_[A-Za-z0-9]{1,64}$", description="`turn_` and letters or digits.")]
 _Time = Annotated[float, Meta(ge=0, le=10**12, description="Seconds since 1970.")]
 _Title = Annotated[str, Meta(max_length=MOST_TITLE_CHARACTERS)]
-_Settings = Annotated[Json, Meta(description="How answers are asked for. It is kept as it is.")]
+_Settings = Annotated[Json, Meta(description="How answers are requested. It is kept unchanged.")]
 
 
 class CreateChat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A new chat."""
+    """A new saved chat."""
 
-    title: Annotated[_Title | None, Meta(description="Made of the first message of the user where it is left out.")] = (
+    title: Annotated[_Title | None, Meta(description="Made from the first message of the user if it is left out.")] = (
         None
     )
     settings: _Settings = {}
 
 
 class ChangeChat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of a chat; what is left out stays."""
+    """Changes to a saved chat; what is left out stays."""
 
-    title: Annotated[_Title, Meta(description="An empty one is made anew.")] | msgspec.UnsetType = msgspec.UNSET
+    title: Annotated[_Title, Meta(description="An empty one is made from the first message.")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     leaf: (
         Annotated[str, Meta(description="The turn at the end of the branch that is shown.")] | msgspec.UnsetType | None
     ) = msgspec.UNSET
@@ -71,24 +71,24 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: _TurnId
     parent: Annotated[
-        _TurnId | None, Meta(description="The turn that this one follows. It is there, and never changes.")
+        _TurnId | None, Meta(description="The turn that this one follows. It must exist, and it never changes.")
     ]
     role: Literal["user", "assistant"]
     items: Annotated[list[Json], Meta(max_length=MOST_ITEMS, description="Items of the Responses API.")]
     status: TurnStatus
     created_at: _Time
-    details: Annotated[Json, Meta(description="What there is to say beside the items. It is kept as it is.")] = {}
+    details: Annotated[Json, Meta(description="Anything else about the turn. It is kept unchanged.")] = {}
 
 
 class ImportChats(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file with conversations."""
 
-    text: Annotated[str, Meta(description="What is in the file.")]
+    text: Annotated[str, Meta(description="The contents of the file.")]
     name: Annotated[str, Meta(max_length=MOST_NAME_CHARACTERS, description="The name of the file.")] = ""
 
 
 class ChatFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole chat as a file of our own: all of its branches."""
+    """A whole saved chat in our own format: all of its branches."""
 
     format: Literal["harmonia-chat"]
     version: int
@@ -101,34 +101,29 @@ class ChatFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def read_turn(value: Any, path: str = "$") -> tuple[Turn, bytes]:
-    """A turn, and its JSON as it is kept."""
+    """A turn, and its JSON as it is stored."""
     turn = read_struct(value, Turn, path)
     for name in ("id", "parent"):
         given = cast("str | None", getattr(turn, name))
         if given is not None and not is_turn_id(given):
-            invalid(f"the {name} of a turn is `turn_` and letters or digits", f"{path}.{name}")
+            invalid(f"the {name} of a turn must be `turn_` followed by letters and digits", f"{path}.{name}")
     for at, item in enumerate(turn.items):
         kind = item.get("type")
         if not isinstance(kind, str) or not 0 < len(kind) <= _LONGEST_TYPE:
-            invalid("an item needs a type", f"{path}.items[{at}].type")
+            invalid(f"an item needs a type of at most {_LONGEST_TYPE} characters", f"{path}.items[{at}].type")
     check_size(turn.details, MOST_DETAILS_BYTES, f"{path}.details")
-    # Not the struct: a number of an item may be larger than its encoder writes.
+    # Not the struct: an item may have a number that is too large for its encoder.
     data = encode_bytes({**value, "details": turn.details})
     if len(data) > MOST_TURN_BYTES:
-        too_large(f"the turn has {len(data)} bytes, and {MOST_TURN_BYTES} are allowed", path)
+        too_large(f"the turn has {len(data)} bytes; at most {MOST_TURN_BYTES} are allowed", path)
     return turn, data
-
-
-def is_reasoning(item: Json) -> bool:
-    """Whether an item is what the model thought, under either of its names."""
-    return str(item.get("type")).removeprefix(SLUG) == REASONING
 
 
 def check_size(value: Json, most: int, path: str) -> bytes:
     """The value as JSON, if it is not too large."""
     data = encode_bytes(value)
     if len(data) > most:
-        too_large(f"it has {len(data)} bytes, and {most} are allowed", path)
+        too_large(f"this has {len(data)} bytes; at most {most} are allowed", path)
     return data
 
 

@@ -1,11 +1,11 @@
-"""Looking for words in chats: in titles, and in what is visible of turns.
+"""Searches saved chats for words: in titles, and in what is visible of turns.
 
-1. All words of a query have to be somewhere in the chat, in any case. The excerpt is of the turn that has most of them,
-   at the place where they stand together, or where most of them are near each other.
-2. What is visible: messages of both sides, calls with their arguments, results, names of files. Reasoning is never
-   looked at, hidden or shown, nor are lists of an MCP server's tools, which are not shown, nor anything sealed.
+1. All words of a query must occur in the chat, in upper or lower case. The excerpt is from the turn that has most of
+   them, at the place where they stand together, or where most of them are near each other.
+2. Visible are messages of both sides, calls with their arguments, results, names of files. Reasoning is never searched,
+   hidden or shown, nor are lists of an MCP server's tools, which are not shown, nor anything sealed.
 3. There is no index. What is stored is encrypted so that deletion is real; an index would keep the words of deleted
-   chats in places that no deletion overwrites. So chats are decrypted and read, the newest first, within bounds.
+   chats in places that no deletion overwrites. So chats are decrypted and read, the newest first, within limits.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.messages import Json
-from harmonia.serve.saved_chats.request import is_reasoning
+from harmonia.serve.responses.items import is_reasoning
 from harmonia.serve.store import Excerpt, Matcher, StoredChat, StoredChatTurn
 from harmonia.serve.wire.validation import invalid
 
 MOST_QUERY_CHARACTERS: Final = 200
 MOST_WORDS: Final = 16
 _BEFORE: Final = 40
-_BEHIND: Final = 120
-# Where an item has what people see, beside the parts of its content.
+_AFTER: Final = 120
+# Fields of an item that people see, beside the parts of its content.
 _VISIBLE: Final = (
     "name",
     "arguments",
@@ -40,11 +40,11 @@ _VISIBLE: Final = (
     "harmonia_arguments",
     "harmonia_output",
 )
-# Where a word stands more often, the first of its places are looked at.
+# If a word occurs more often, only its first places are looked at.
 _MOST_PLACES: Final = 1000
 _PARTS: Final = ("text", "refusal", "filename")
-# To compose the marks behind a letter takes the square of their number, and no letter has so many. Marks are no letters
-# or digits, so a long run of them is a run of these.
+# Composing the marks after a letter takes the square of their number, and no letter has this many. Marks are neither
+# letters nor digits, so a long run of marks matches this.
 _MANY_MARKS: Final = re.compile(r"([^\w\x00-\x7f]{64,})")
 _STRETCH: Final = 4096
 
@@ -52,22 +52,22 @@ _STRETCH: Final = 4096
 def words_of(query: str) -> list[str]:
     """The words to look for."""
     if len(query) > MOST_QUERY_CHARACTERS:
-        invalid(f"the query has {len(query)} characters, and {MOST_QUERY_CHARACTERS} are allowed", "$.query")
+        invalid(f"the query has {len(query)} characters; at most {MOST_QUERY_CHARACTERS} are allowed", "$.query")
     words = list(dict.fromkeys(_folded(_composed(query)).split()))
     if len(words) > MOST_WORDS:
-        invalid(f"the query has {len(words)} words, and {MOST_WORDS} are allowed", "$.query")
+        invalid(f"the query has {len(words)} words; at most {MOST_WORDS} are allowed", "$.query")
     return words
 
 
 def look_for(words: list[str]) -> Matcher:
     """A look for these words."""
 
-    # JSON writes these otherwise than people do.
+    # JSON escapes these.
     are_plain = all(word.isprintable() and not set(word) & {'"', "\\"} for word in words)
     written = [word.encode() for word in words if word.isascii()]
 
     def may_have_some(body: bytes) -> bool:
-        """Whether a turn is worth reading: of one in ASCII its bytes tell, which is many times faster."""
+        """Whether a turn is worth decoding: if it is ASCII, its bytes show that many times faster."""
         if not are_plain or not body.isascii():
             return True
         lowered = body.lower()
@@ -75,12 +75,12 @@ def look_for(words: list[str]) -> Matcher:
 
     def look(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Excerpt | None:
         found = _Found(words)
-        if found.take(None, chat.title):
+        if found.look_at(None, chat.title):
             return found.excerpt()
         for turn in turns:
             if not may_have_some(turn.body):
                 continue
-            if found.take(turn.id, "\n".join(visible_texts(msgspec.json.decode(turn.body)))):
+            if found.look_at(turn.id, "\n".join(visible_texts(msgspec.json.decode(turn.body)))):
                 return found.excerpt()
         return found.excerpt()
 
@@ -120,8 +120,8 @@ class _Found:
         self._most = 0
         self._place: tuple[str | None, str] | None = None
 
-    def take(self, turn: str | None, text: str) -> bool:
-        """Look at another text. Gives whether it has all of the words, so that there is nothing better to find."""
+    def look_at(self, turn: str | None, text: str) -> bool:
+        """Look at another text. Returns whether it has all of the words: then there is nothing better to find."""
         text = _composed(text)
         folded = _folded(text)
         here = [word for word in self._words if word in folded]
@@ -144,7 +144,7 @@ def _cut(text: str, words: list[str]) -> str:
     at = _best_place(folded, words)
     if len(folded) != len(text):
         at = _unfolded_place(text, at)
-    start, end = max(0, at - _BEFORE), at + _BEHIND
+    start, end = max(0, at - _BEFORE), at + _AFTER
     shown = " ".join("".join(" " if not each.isprintable() else each for each in text[start:end]).split())
     return f"{'… ' if start else ''}{shown}{' …' if end < len(text) else ''}"
 
@@ -161,7 +161,7 @@ def _best_place(folded: str, words: list[str]) -> int:
     best, most, end = places[0][0], 0, 0
     seen: Counter[str] = Counter()
     for at, word in places:
-        while end < len(places) and places[end][0] + len(places[end][1]) <= at + _BEHIND:
+        while end < len(places) and places[end][0] + len(places[end][1]) <= at + _AFTER:
             seen[places[end][1]] += 1
             end += 1
         number = sum(count > 0 for count in seen.values())

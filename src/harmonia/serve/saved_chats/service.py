@@ -1,24 +1,26 @@
-"""The service behind /v1/chats: the conversations of people, kept, listed, searched, and turned into files and back.
+"""The service of /v1/chats: saved chats, listed, searched, exported to files and imported from them.
 
-The store keeps what a client sends as it came. What the model thought in hiding is a seal in it, which nobody opens
-here; and where reasoning is hidden, no text of any is told from here, whoever wrote it down.
+The store keeps what a client sends, unchanged. Hidden reasoning in it is a seal, which is not opened here; if the
+operator hides reasoning, no text of any leaves from here, whoever wrote it.
 
-What takes as long as a chat is large is done in threads, so that streams beside it go on.
+Work that grows with the size of a chat runs in threads, so that streams keep flowing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast, get_args
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast, get_args
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
+from harmonia.renderer.result import text_of
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.saved_chats.exports import (
     ENDINGS,
     MEDIA_TYPES,
@@ -50,27 +52,46 @@ from harmonia.serve.saved_chats.request import (
 from harmonia.serve.saved_chats.search import look_for, words_of
 from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title
 from harmonia.serve.security.identity import Caller, new_id
-from harmonia.serve.store import ChatChange, ChatLimits, ChatPage, Excerpt, StoredChat, StoredChatTurn, TurnRefusal
+from harmonia.serve.store import (
+    ChatChange,
+    ChatLimits,
+    ChatPage,
+    ChatStore,
+    Excerpt,
+    StoredChat,
+    StoredChatTurn,
+    TurnRefusal,
+)
 from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
 from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.serve.wire.work_limits import object_of, too_large
 from harmonia.vocabulary import END, RETURN
 
-if TYPE_CHECKING:
-    from harmonia.serve.service import Service
-
 _LIMITS: Final = ChatLimits(MOST_TURNS, MOST_CHAT_BYTES)
 _MOST_LISTED: Final = 100
-# A search reads so much, and then says where to go on; in batches, so that no reader of the store is held for long.
+# A search reads this much, and then reports where to continue; in batches, so that no reader of the store is held long.
 MOST_SEARCHED_BYTES: Final = 32 * 1024 * 1024
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-# Searches, imports and exports that are worked on or wait. One of each kind at a time: the others have their readers
+# Searches, imports and exports that run or wait. One of each kind runs at a time, so that other requests have readers
 # and cores.
 _MOST_WAITING: Final = 16
 
 
+class RenderedPrompt(Protocol):
+    """A prompt and its answer as tokens, and how many messages are hidden in it; see serve/inspector/turn_trace.py."""
+
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def left_out(self) -> int: ...
+
+
+# Renders a request and the items of its answer.
+RenderTurn = Callable[[Caller, Json, Sequence[Json]], Awaitable[RenderedPrompt]]
+
+
 class ChatExport(NamedTuple):
-    """A file: its bytes, what they are, the header that names it, and how many hidden messages are not in it."""
+    """A file: its bytes, their type, the header that names it, and how many hidden messages are not in it."""
 
     data: bytes
     media_type: str
@@ -79,29 +100,40 @@ class ChatExport(NamedTuple):
 
 
 class SavedChats:
-    """All chats of a server."""
+    """All saved chats of a server."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self,
+        settings: Settings,
+        store: ChatStore,
+        tools: Sequence[ServerTool],
+        render_turn: RenderTurn,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._tools = tools
+        self._render_turn = render_turn
+        self._clock = clock
         self._search_turn = _Turnstile()
         self._import_turn = _Turnstile()
         self._export_turn = _Turnstile()
 
     async def list_(self, caller: Caller, query: Query) -> bytes:
-        """A page of the list, the chat that changed last first; with a query, of those that have its words."""
+        """A page of the list, the latest change first; with a query, only chats that have its words."""
         check_query(query, ("query", "after", "limit"))
         limit = limit_of(query, _MOST_LISTED)
         after = one_of(query, "after")
         before = None
         if after is not None:
-            before = await self._service.store.chat_place(caller.owner, after)
+            before = await self._store.chat_place(caller.owner, after)
             if before is None:
                 raise _no_chat(after)
         words = words_of(one_of(query, "query") or "")
         if words:
             page = await self._search(caller, words, before, limit)
         else:
-            page = await self._service.store.list_chats(caller.owner, before=before, limit=limit)
+            page = await self._store.list_chats(caller.owner, before=before, limit=limit)
         listed: Json = {
             "object": "list",
             "data": [_listed(chat, excerpt) for chat, excerpt in page.chats],
@@ -115,7 +147,7 @@ class SavedChats:
         """A new chat without turns."""
         asked = read_struct(object_of(value), CreateChat)
         settings = check_size(asked.settings, MOST_SETTINGS_BYTES, "$.settings")
-        now = int(self._service.clock())
+        now = int(self._clock())
         title = clean_title(asked.title or "", MOST_TITLE_CHARACTERS)
         chat = StoredChat(new_id("chat"), caller.owner, now, now, title, settings)
         await self._add([(chat, [])])
@@ -128,7 +160,7 @@ class SavedChats:
         return _whole(chat)[:-1] + b',"turns":[' + b",".join(turn.body for turn in turns) + b"]}"
 
     async def change(self, chat_id: str, value: Any, caller: Caller) -> bytes:
-        """Another title, other settings, another branch to show."""
+        """Change the title, the settings or the branch that is shown."""
         asked = read_struct(object_of(value), ChangeChat)
         settings = title = None
         if asked.settings is not msgspec.UNSET:
@@ -136,41 +168,41 @@ class SavedChats:
         if asked.title is not msgspec.UNSET:
             title = clean_title(asked.title, MOST_TITLE_CHARACTERS) or await self._made_title(chat_id, caller)
         if isinstance(asked.leaf, str) and not is_turn_id(asked.leaf):
-            invalid("the id of a turn is `turn_` and letters or digits", "$.leaf")
+            invalid("the id of a turn must be `turn_` followed by letters and digits", "$.leaf")
         change = ChatChange(title, settings, asked.leaf)
-        now = int(self._service.clock())
-        changed = await self._service.store.change_chat(caller.owner, chat_id, change, now)
+        now = int(self._clock())
+        changed = await self._store.change_chat(caller.owner, chat_id, change, now)
         if changed is None:
             raise _no_chat(chat_id)
         if changed == "no_leaf":
-            invalid("there is no such turn in this chat", "$.leaf")
+            invalid("this chat has no such turn", "$.leaf")
         return _whole(changed)
 
     async def delete(self, chat_id: str, caller: Caller) -> bytes:
         """Delete a chat and everything in it."""
-        if not await self._service.store.delete_chat(caller.owner, chat_id):
+        if not await self._store.delete_chat(caller.owner, chat_id):
             raise _no_chat(chat_id)
         return encode_bytes({"id": chat_id, "object": "chat", "deleted": True})
 
     async def put_turn(self, chat_id: str, turn_id: str, value: Any, caller: Caller) -> bytes:
-        """Write a turn, or write it anew."""
+        """Write a turn, or replace it."""
         turn, data = await asyncio.to_thread(read_turn, object_of(value))
         if turn.id != turn_id:
-            invalid("the id is another one than that of the path", "$.id")
+            invalid("id must be the one in the path", "$.id")
         title = made_title(turn.items) if turn.role == "user" else ""
         stored = StoredChatTurn(turn.id, turn.parent, data)
-        now = int(self._service.clock())
-        written = await self._service.store.put_turn(caller.owner, chat_id, stored, title, now, _LIMITS)
+        now = int(self._clock())
+        written = await self._store.put_turn(caller.owner, chat_id, stored, title, now, _LIMITS)
         if written is None:
             raise _no_chat(chat_id)
         return encode_bytes(_listed(written)) if isinstance(written, StoredChat) else _refuse(written)
 
     async def delete_turn(self, chat_id: str, turn_id: str, caller: Caller) -> bytes:
         """Delete a turn and all that follow it."""
-        now = int(self._service.clock())
-        chat = await self._service.store.delete_turn(caller.owner, chat_id, turn_id, now)
+        now = int(self._clock())
+        chat = await self._store.delete_turn(caller.owner, chat_id, turn_id, now)
         if chat is None:
-            raise InputError(ErrorCode.SERVE_NOT_FOUND, f"there is no turn {turn_id[:100]!r} in such a chat")
+            raise InputError(ErrorCode.SERVE_NOT_FOUND, f"no saved chat with this id has a turn {turn_id[:100]!r}")
         return encode_bytes(_listed(chat))
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,12 +212,12 @@ class SavedChats:
         check_query(query, ("format", "leaf"))
         asked = one_of(query, "format") or "json"
         if asked not in get_args(ExportFormat):
-            invalid(f"format is {asked[:20]!r}; it may be {', '.join(get_args(ExportFormat))}", "$.format")
+            invalid(f"format must be one of {', '.join(get_args(ExportFormat))}, got {asked[:20]!r}", "$.format")
         format_ = cast("ExportFormat", asked)
         chat, turns = await self._load(chat_id, caller)
         leaf = one_of(query, "leaf") or chat.leaf
         if leaf is not None and all(turn.id != leaf for turn in turns):
-            invalid("there is no such turn in this chat", "$.leaf")
+            invalid("this chat has no such turn", "$.leaf")
         async with self._export_turn.pass_():
             file = await self._write(format_, chat, turns, leaf, caller)
         return ChatExport(file.data, MEDIA_TYPES[format_], disposition(chat.title, ENDINGS[format_]), file.left_out)
@@ -198,54 +230,51 @@ class SavedChats:
         leaf: str | None,
         caller: Caller,
     ) -> Exported:
-        service = self._service
         if format_ == "json":
             shown, hidden = await self._shown(turns)
             return write_json(chat, shown)._replace(left_out=hidden)
-        branch = await asyncio.to_thread(branch_of, turns, leaf, service.settings.limits)
+        branch = await asyncio.to_thread(branch_of, turns, leaf, self._settings.limits)
         settings: Json = msgspec.json.decode(chat.settings)
         if format_ == "markdown":
-            hides = service.settings.analysis == "hidden"
+            hides = self._settings.analysis == "hidden"
             return await asyncio.to_thread(write_chat_markdown, chat.title, settings, branch, hides=hides)
         return await self._render(format_, settings, branch, caller)
 
     async def _render(self, format_: ExportFormat, settings: Json, branch: list[Json], caller: Caller) -> Exported:
         asked, answered = split_branch(branch)
         if not asked:
-            # An answer alone, as of a file with nothing else: nobody knows what was asked, so it is all that there was.
+            # An answer alone, as from a file with nothing else: what was asked is not known.
             asked, answered = answered, []
         if not asked:
-            invalid("there is nothing in it that a model had", "$.leaf")
-        service = self._service
+            invalid("this branch has no message that a model could read", "$.leaf")
         lost = 0
         try:
-            rendered = await service.render_turn(caller, request_for(settings, asked, service.tools), answered)
+            rendered = await self._render_turn(caller, request_for(settings, asked, self._tools), answered)
         except InputError as error:
             if error.code is not ErrorCode.SERVE_BAD_SEAL:
                 raise
-            # Made for another key, or expired: what nobody can open is not in the file.
-            asked, before = without_seals(asked)
-            answered, behind = without_seals(answered)
-            lost = before + behind
-            rendered = await service.render_turn(caller, request_for(settings, asked, service.tools), answered)
-
-        if answered and is_final(answered[-1]) and rendered.tokens[-1:] == [END]:
-            # Nobody sampled it here, as of a file that was imported: it ends as a model ends an answer.
-            rendered = replace(rendered, tokens=[*rendered.tokens[:-1], RETURN])
+            # Sealed for another key, or expired: what cannot be opened is not in the file.
+            asked, in_asked = without_seals(asked)
+            answered, in_answered = without_seals(answered)
+            lost = in_asked + in_answered
+            rendered = await self._render_turn(caller, request_for(settings, asked, self._tools), answered)
+        tokens = rendered.tokens
+        if answered and is_final(answered[-1]) and tokens[-1:] == [END]:
+            # It was not sampled here, as from an imported file: it ends as a model ends an answer.
+            tokens = [*tokens[:-1], RETURN]
 
         def write() -> bytes:
-            return rendered.text.encode() if format_ == "harmony" else encode_bytes(rendered.tokens)
+            return text_of(tokens, ambiguous="escape").encode() if format_ == "harmony" else encode_bytes(tokens)
 
         return Exported(await asyncio.to_thread(write), rendered.left_out + lost)
 
     async def import_(self, value: Any, caller: Caller) -> bytes:
-        """Chats from a file: all that are in it, or none."""
+        """Import the chats of a file: all of them, or none."""
         asked = read_struct(object_of(value), ImportChats)
-        service = self._service
-        now = int(service.clock())
+        now = int(self._clock())
         async with self._import_turn.pass_():
-            limits = service.settings.limits
-            file = await asyncio.to_thread(read_file, asked.text, asked.name, limits, now, service.tools)
+            limits = self._settings.limits
+            file = await asyncio.to_thread(read_file, asked.text, asked.name, limits, now, self._tools)
         chats = [
             (
                 StoredChat(
@@ -269,18 +298,18 @@ class SavedChats:
     # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _add(self, chats: list[tuple[StoredChat, list[StoredChatTurn]]]) -> None:
-        if not await self._service.store.add_chats(chats, MOST_CHATS):
-            too_large(f"there are {MOST_CHATS} chats, and more are not kept; delete some", "$")
+        if not await self._store.add_chats(chats, MOST_CHATS):
+            too_large(f"there are {MOST_CHATS} saved chats, which is the limit; delete some first", "$")
 
     async def _load(self, chat_id: str, caller: Caller) -> tuple[StoredChat, tuple[StoredChatTurn, ...]]:
-        found = await self._service.store.load_chat(caller.owner, chat_id)
+        found = await self._store.load_chat(caller.owner, chat_id)
         if found is None:
             raise _no_chat(chat_id)
         return found
 
     async def _shown(self, turns: Sequence[StoredChatTurn]) -> tuple[Sequence[StoredChatTurn], int]:
-        """The turns as they may be told, and how many messages lack their text."""
-        if self._service.settings.analysis == "shown":
+        """The turns as they may be shown, and how many messages lack their text."""
+        if self._settings.analysis == "shown":
             return turns, 0
         return await asyncio.to_thread(hide_reasoning, turns)
 
@@ -294,7 +323,7 @@ class SavedChats:
         left = MOST_SEARCHED_BYTES
         async with self._search_turn.pass_():
             while True:
-                page = await self._service.store.list_chats(
+                page = await self._store.list_chats(
                     caller.owner,
                     before=before,
                     limit=limit - len(found),
@@ -309,7 +338,7 @@ class SavedChats:
 
 
 class _Turnstile:
-    """One at a time; the others wait, and when too many wait, the next is refused."""
+    """Lets one in at a time; others wait, and when too many wait, the next is refused."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -318,7 +347,10 @@ class _Turnstile:
     @asynccontextmanager
     async def pass_(self) -> AsyncGenerator[None]:
         if self._inside >= _MOST_WAITING:
-            raise InputError(ErrorCode.SERVE_BUSY, f"{_MOST_WAITING} such requests are under way, the most at once")
+            raise InputError(
+                ErrorCode.SERVE_BUSY,
+                f"{_MOST_WAITING} such requests run or wait, which is the limit; try again later",
+            )
         self._inside += 1
         try:
             async with self._lock:
@@ -357,16 +389,16 @@ def _title_from(turns: Sequence[StoredChatTurn]) -> str:
 
 
 def _no_chat(chat_id: str) -> InputError:
-    return InputError(ErrorCode.SERVE_NOT_FOUND, f"there is no chat {chat_id[:100]!r}")
+    return InputError(ErrorCode.SERVE_NOT_FOUND, f"no saved chat has the id {chat_id[:100]!r}")
 
 
 def _refuse(why: TurnRefusal) -> NoReturn:
     match why:
         case "no_parent":
-            invalid("there is no such turn in this chat", "$.parent")
+            invalid("this chat has no such turn; write the parent first", "$.parent")
         case "other_parent":
-            invalid("the turn is there with another parent, which cannot change", "$.parent")
+            invalid("this turn has another parent, and the parent of a turn cannot change", "$.parent")
         case "too_many":
-            too_large(f"the chat has {MOST_TURNS} turns, and more are not allowed", "$")
+            too_large(f"the chat has {MOST_TURNS} turns, which is the limit", "$")
         case "too_large":
-            too_large(f"the chat would have more than {MOST_CHAT_BYTES} bytes", "$")
+            too_large(f"the chat would have more than {MOST_CHAT_BYTES} bytes, which is the limit", "$")

@@ -1,0 +1,255 @@
+"""What items have in common, and what a type of item says about itself.
+
+A type of item is a class. Its fields are those of the API; its class variables and methods say how such items are
+named, read, written and sealed. `table.py` lists the classes; reading, writing, tool choice, exports and the OpenAPI
+document follow from that list.
+
+    Item
+    ├─ SealedItem          may carry the messages it stands for, sealed
+    │   ├─ ClientCall      a call that the client runs
+    │   └─ ServerCall      a call that runs here
+    └─ CallAnswer          what a client sends about a call
+        └─ CallOutput      the result of a call that the client has run
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, cast
+
+import msgspec
+
+from harmonia.messages import Json
+from harmonia.parts import Call
+from harmonia.run.tools import Tool
+from harmonia.serve.security.identity import new_id
+from harmonia.serve.wire.attachments import describe_part
+from harmonia.serve.wire.request_warnings import RequestWarnings
+from harmonia.serve.wire.validation import invalid
+
+# Precedes the types of items that the dialect open-responses does not define.
+SLUG: Final = "harmonia:"
+
+Status = Literal["in_progress", "completed", "incomplete", "failed", "calling"]
+
+
+class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", kw_only=True):
+    """Any item. `id` and `status` are the server's own, sent back to it."""
+
+    id_prefix: ClassVar[str] = ""  # of the ids of items that the server writes
+    is_standard: ClassVar[bool] = False  # open-responses knows this type by the same name
+
+    id: str | None = None
+    status: Status | None = None
+    created_by: str | None = None
+    caller: Json | None = None
+
+    @classmethod
+    def type_name(cls) -> str:
+        return cast("str", cls.__struct_config__.tag)
+
+
+class SealedItem(Item, frozen=True, kw_only=True):
+    """An item whose seal, if it has one, holds the messages it stands for.
+
+    1. A seal is bound to the type of its item and to everything that the item says in the open. `binding` gives this
+       both when an item is sealed and when it comes back: next to an item that says something else a seal does not
+       open. So whether it opens depends on what the client has seen, never on what the seal holds, and no guess about
+       hidden text can be tested with it.
+    2. Clients may leave out null fields, states, and ids that no other item names.
+    """
+
+    is_always_sealed: ClassVar[bool] = False  # clients that store everything themselves cannot do without the seal
+
+    encrypted_content: str | None = None
+
+    def bound_values(self, before: str) -> list[Any]:
+        """What the seal is bound to, apart from the type. `before` is the text that the item continues, if it does."""
+        raise NotImplementedError
+
+    def binding(self, before: str = "") -> bytes:
+        # ASCII: half a surrogate pair in a text has no other encoding.
+        return json.dumps([self.type_name(), *self.bound_values(before)], sort_keys=True).encode()
+
+
+class CalledTool(NamedTuple):
+    """The tool that a call item names, and the text that the model wrote for it."""
+
+    name: str
+    text: str
+    namespace: str | None = None
+    server: str | None = None
+    is_json: bool = True
+
+
+class OfferedTool(Protocol):
+    """A tool of a request, under the client's names."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str | None: ...
+    @property
+    def server(self) -> str | None: ...
+
+
+class CallItem(SealedItem, frozen=True, kw_only=True):
+    """A call that the model made."""
+
+    tool_type: ClassVar[str]  # the type of the tool in definitions and choices
+    id_field: ClassVar[str] = "call_id"  # by which results name the call
+    is_streamed: ClassVar[bool] = False  # while the model writes it; others are sent when they are complete
+    # The events `….delta` and `….done` about what the model writes, and the fields of the item that `done` repeats.
+    # The first of these is the text itself.
+    input_event: ClassVar[str | None] = None
+    input_fields: ClassVar[tuple[str, ...]] = ()
+
+    def called(self) -> CalledTool:
+        raise NotImplementedError
+
+    @classmethod
+    def begin(cls, tool: OfferedTool) -> Json:
+        """The fields of the item before the model has written anything: all of them, empty."""
+        raise NotImplementedError
+
+    @classmethod
+    def written(cls, call: Call) -> Json:
+        """What the model wrote, as fields of the item. The run has checked that it fits."""
+        return {"arguments": call.text}
+
+
+class ClientCall(CallItem, frozen=True, kw_only=True):
+    """A call that the client runs. `declaration` declares the tool to the model if the definition does not."""
+
+    declaration: ClassVar[Tool | None] = None
+    empty: ClassVar[Json] = {}  # the fields of the item before the model has written anything
+
+    call_id: str
+
+    @classmethod
+    def begin(cls, tool: OfferedTool) -> Json:
+        return {"call_id": new_id("call"), **cls.empty}
+
+    @classmethod
+    def announced(cls, fields: Json) -> Json:
+        """Of what the model wrote, the fields that the first event has already."""
+        return {}
+
+
+class ServerCall(CallItem, frozen=True, kw_only=True):
+    """A call to a tool of an MCP server, which runs here."""
+
+    tool_type: ClassVar[str] = "mcp"
+
+    name: str
+    server_label: str
+    arguments: str = ""
+
+    def called(self) -> CalledTool:
+        return CalledTool(self.name, self.arguments, server=self.server_label)
+
+    @classmethod
+    def begin(cls, tool: OfferedTool) -> Json:
+        return {"server_label": tool.server, "name": tool.name, "arguments": ""}
+
+
+class CallAnswer(Item, frozen=True, kw_only=True):
+    """What a client sends about a call: its result, or a decision."""
+
+    @classmethod
+    def answered(cls, item: Json) -> object:
+        """The id of the call, from the item's JSON."""
+        return item.get("call_id")
+
+
+class CallOutput(CallAnswer, frozen=True, kw_only=True):
+    """The result of a call that the client has run."""
+
+    def answers(self, path: str) -> tuple[str, str]:
+        """The id of the call, and the field that has it."""
+        raise NotImplementedError
+
+    def texts(self, path: str, warnings: RequestWarnings | None) -> tuple[str, ...]:
+        """The result as the model reads it."""
+        raise NotImplementedError
+
+
+class ContentOutput(CallOutput, frozen=True, kw_only=True):
+    """A result that is a text or a list of parts."""
+
+    call_id: str
+    output: str | list[Any]
+
+    def answers(self, path: str) -> tuple[str, str]:
+        return self.call_id, "call_id"
+
+    def texts(self, path: str, warnings: RequestWarnings | None) -> tuple[str, ...]:
+        parts = [] if isinstance(self.output, str) else self.output
+        if parts and all(isinstance(part, dict) and "stdout" in cast("Json", part) for part in parts):
+            return (dump(parts),)  # parts of a shell's output have no text of their own; the model reads them as JSON
+        return texts_of(self.output, f"{path}.output", warnings)
+
+
+class ItemReference(Item, frozen=True, tag="item_reference", kw_only=True):
+    """A stored item, by its id."""
+
+
+# ── contents ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+# Fields of a text part that the model does not read: citations, log-probabilities, hints for a cache.
+_TEXT_FIELDS: Final = frozenset(("type", "text", "annotations", "logprobs", "prompt_cache_breakpoint"))
+_REFUSAL_FIELDS: Final = frozenset(("type", "refusal"))
+
+
+def texts_of(content: str | list[Any] | None, path: str, warnings: RequestWarnings | None = None) -> tuple[str, ...]:
+    """The parts of a content as texts. Text parts follow one another without a gap; what describes a file or an image
+    stands on lines of its own, because `[end of file]` is not part of a sentence. Unknown keys go to `warnings`."""
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (content,)
+    warnings = warnings or RequestWarnings()
+    texts = [_text_of(part, f"{path}[{at}]", warnings) for at, part in enumerate(content)]
+    for at in range(len(texts) - 1):
+        ends_line = not texts[at] or texts[at].endswith("\n")
+        if not ends_line and (_is_described(content[at]) or _is_described(content[at + 1])):
+            texts[at] += "\n"
+    return tuple(texts)
+
+
+def without_nulls(value: Any) -> Any:
+    """An object without its null fields: some clients leave them out, others add them."""
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in cast("Json", value).items() if each is not None}
+
+
+def dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_described(part: object) -> bool:
+    kind = cast("Json", part).get("type") if isinstance(part, dict) else "text"
+    return kind != "refusal" and kind not in _TEXT_PARTS
+
+
+def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict):
+        invalid("a content part must be a JSON object with a type", path)
+    part = cast("Json", given)
+    kind = part.get("type")
+    if kind == "refusal":
+        return _text_at(warnings.drop_unknown(part, _REFUSAL_FIELDS, path), "refusal", path)
+    if kind in _TEXT_PARTS:
+        return _text_at(warnings.drop_unknown(part, _TEXT_FIELDS, path), "text", path)
+    return describe_part(part, path, warnings)
+
+
+def _text_at(part: Json, name: str, path: str) -> str:
+    text = part.get(name)
+    if not isinstance(text, str):
+        invalid(f"expected a string, got {type(text).__name__}", f"{path}.{name}")
+    return text
