@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harmonia import Conversation, Message, SystemContent, decode, render
 from harmonia.messages import Author, Role
 from harmonia.run import Tool, ToolSet, compose
-from harmonia.serve.wire.sampled_calls import call_as_sampled
+from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.vocabulary import FIRST_SPECIAL
 from tests.support.engines.scripted import ScriptedEngine, final
 from tests.support.servers.chat_service import WEATHER, FakeService, ask, body

@@ -89,7 +89,7 @@ def test_what_is_not_there_and_what_is_not_allowed_have_the_one_error_shape() ->
                 assert is_problem(answer.body)
             answer = await server.ask("POST", "/v1/embeddings")
             message = answer.json["error"]["message"]
-            assert message.startswith("POST /v1/embeddings is not here; this server has POST /v1/responses, ")
+            assert message.startswith("POST /v1/embeddings does not exist; this server has POST /v1/responses, ")
             for path in ("/v1/responses/compact", "/responses/compact"):
                 answer = await server.ask("POST", path)
                 assert (answer.status, answer.code) == (404, "not_found")
@@ -99,7 +99,7 @@ def test_what_is_not_there_and_what_is_not_allowed_have_the_one_error_shape() ->
             assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS"
             answer = await server.ask("GET", "/v1/chat/completions")
             message = answer.json["error"]["message"]
-            assert message == "GET /v1/chat/completions is not supported; this path takes OPTIONS, POST"
+            assert message == "GET /v1/chat/completions is not supported; allowed are OPTIONS, POST"
             answer = await server.ask("GET", "/v1/responses")
             assert (answer.status, answer.headers["allow"]) == (405, "OPTIONS, POST")
             answer = await server.ask("BREW", "/health")

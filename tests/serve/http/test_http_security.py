@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.access import Gate
+from harmonia.serve.http.access import AccessPolicy
 from harmonia.serve.http.request_state import Exchange
 from tests.support.servers.http_servers import FakeService, request_of, running
 
@@ -22,7 +22,7 @@ def lets_in(settings: Settings, path: str = "/v1/models", method: str = "GET", *
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": raw, "scheme": "http"}
     exchange = Exchange(scope, nothing, nothing, "openai")  # type: ignore[arg-type]
     try:
-        Gate(settings, None).check(exchange)
+        AccessPolicy(settings, None).check(exchange)
     except Exception as error:
         assert getattr(error, "code", None) == "serve.forbidden"
         return False

@@ -23,8 +23,8 @@ from harmonia.serve.responses.items import SealedItem, read_item
 from harmonia.serve.responses.stream import StartedResponse
 from harmonia.serve.security import sealed_content as seal_module
 from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.trusted_messages import write_messages
 from harmonia.serve.service import Service
-from harmonia.serve.wire.trusted_messages import write_messages
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
 from tests.support.servers.served import WEATHER, create, served
 

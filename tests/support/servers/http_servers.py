@@ -17,7 +17,7 @@ from harmonia.serve.http.server import Listening, serve
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.queries import Query
+from harmonia.serve.wire.validation import Query
 from tests.support.servers.quick_uvicorn import quicken
 
 quicken()

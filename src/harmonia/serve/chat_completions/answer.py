@@ -32,7 +32,7 @@ from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.chat_completions.stops import Place, Stops
 from harmonia.serve.chat_completions.tools import CallKind, Offer
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
-from harmonia.serve.wire.token_usage import Tally
+from harmonia.serve.wire.token_usage import TokenUsage
 from harmonia.vocabulary import decode_bytes
 
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -102,7 +102,7 @@ class Choice:
         self._terms = terms
         self._sink = sink
         self._new_call_id = new_call_id
-        self._tally = Tally()
+        self._token_usage = TokenUsage()
         self._content = _Joined()
         self._reasoning = _Joined()
         self._stops = Stops(terms.stops) if terms.stops else None
@@ -132,7 +132,7 @@ class Choice:
             elif self._kind == "reasoning":
                 self._think(event.text)
             return
-        self._tally.note(event)
+        self._token_usage.count(event)
         match event:
             case ArgumentsDelta():
                 if self._kind == "call" and not self._is_whole_only:
@@ -195,7 +195,7 @@ class Choice:
     def _say(self, event: TextDelta) -> None:
         text = self._content.feed(event.text)
         if self._terms.wants_logprobs:
-            self._pending += [(each, len(_bytes_of(each))) for each in self._tally.logprobs_of(event)]
+            self._pending += [(each, len(_bytes_of(each))) for each in self._token_usage.logprobs_of(event)]
         if not text:
             return
         if self._stops is not None:
@@ -309,7 +309,7 @@ class Choice:
             because = why_hidden(self._messages, is_cut=self._unfinished is not None)
         warnings = tuple(self._warnings)[:_MOST_WARNINGS]
         self._sink.finish(
-            Finished(reason, ended.usage, self._tally.reasoning_tokens, because, self._unfinished, warnings)
+            Finished(reason, ended.usage, self._token_usage.reasoning_tokens, because, self._unfinished, warnings)
         )
 
 

@@ -25,9 +25,9 @@ from harmonia.serve.chat_completions.request import (
     read_call,
 )
 from harmonia.serve.chat_completions.tools import Offer
+from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.sampled_calls import call_as_sampled
 from harmonia.serve.wire.validation import invalid
 
 # Losses that do not matter to a model: that a text was a refusal, that results were put in the order of their calls.

@@ -21,8 +21,8 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.base import Sampling
-from harmonia.serve.wire.logprobs import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.request_warnings import RequestWarnings
+from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
 
 MAX_STOPS: Final = 4

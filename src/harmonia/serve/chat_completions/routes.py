@@ -5,12 +5,14 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.admission import Running
-from harmonia.serve.http.endpoints import PREFIXES, Generation
+from harmonia.serve.http.admission import Admission
+from harmonia.serve.http.endpoints import PREFIXES, GenerationEndpoint
 from harmonia.serve.http.metrics import Metrics
-from harmonia.serve.http.protocols import Generating
+from harmonia.serve.http.protocols import GenerationService
 
 
-def chat_completion_routes(service: Generating, settings: Settings, running: Running, metrics: Metrics) -> list[Route]:
-    create = Generation(service, settings, running, metrics, lambda _: True, is_named=False)
+def chat_completion_routes(
+    service: GenerationService, settings: Settings, admission: Admission, metrics: Metrics
+) -> list[Route]:
+    create = GenerationEndpoint(service, settings, admission, metrics, lambda _: True, is_named=False)
     return [Route(prefix + "/chat/completions", create, methods=["POST"]) for prefix in PREFIXES]

@@ -19,7 +19,7 @@ from harmonia.messages import Json
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.serve.chat_completions.answer import Finished, Logprobs
 from harmonia.serve.chat_completions.tools import CallKind
-from harmonia.serve.wire.logprobs import write_logprob
+from harmonia.serve.wire.token_usage import write_logprob
 
 
 class Envelope(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ _EXPOSED: Final = b"x-request-id, retry-after, content-disposition, harmonia-lef
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Gate:
+class AccessPolicy:
     """Decides by the headers alone, before anything is read."""
 
     def __init__(self, settings: Settings, keys: Keys | None) -> None:

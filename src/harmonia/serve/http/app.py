@@ -1,12 +1,15 @@
 """The server as an ASGI application.
 
-    request -> Exchange -> Gate (host, origin, key) -> route -> endpoint -> service
-                  |            |                        |          |          |
-                  +------------+----- HarmonyError -----+----------+----------+--> one error shape
+    request -> Exchange -> AccessPolicy (host, origin, key) -> route -> endpoint -> service
+                  |                |                             |         |           |
+                  +----------------+-------- HarmonyError -------+---------+-----------+--> one error shape
 
-1. Every answer, of whatever kind, has the headers of exchange.py, one line in the log and one count in the metrics.
-2. An exception that is not ours is a bug: 500, a stack in the log, and nothing of it in the answer.
-3. Nothing is raised to the ASGI server but a cancellation of its own.
+1. Every answer has the headers of request_state.py, one line in the log and one count in the metrics.
+2. An exception that is not a HarmonyError is a bug: 500, a stack in the log, and no details in the answer.
+3. Nothing is raised to the ASGI server except its own cancellation.
+
+Routing is not Starlette's Router, because access is checked after the route is known, which log and metrics name even
+for refused requests, and because a wrong path or method gets our error body.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from starlette.types import Receive, Scope, Send
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.serve.chat_completions.routes import chat_completion_routes
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.access import Gate, is_preflight
-from harmonia.serve.http.admission import Running
+from harmonia.serve.http.access import AccessPolicy, is_preflight
+from harmonia.serve.http.admission import Admission
 from harmonia.serve.http.body import ClientGone
 from harmonia.serve.http.connections import Connection
 from harmonia.serve.http.documents import document_routes
@@ -39,43 +42,43 @@ from harmonia.serve.responses.routes import response_routes
 from harmonia.serve.saved_chats.routes import saved_chat_routes
 from harmonia.serve.wire.error_responses import api_error_of
 
-# As h11 has it.
+# The same as h11's.
 HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 200
 _CLOSE: Final = (b"connection", b"close")
-_UPGRADE: Final = (b"upgrade", b"HTTP/1.1")  # the status demands that a protocol be named
+_UPGRADE: Final = (b"upgrade", b"HTTP/1.1")  # required by the status
 _MOST_SHOWN: Final = 100
 _SERVED: Final = "POST /v1/responses, POST /v1/chat/completions and GET /v1/models; GET /docs lists all paths"
-# Paths of OpenAI's API that look like others of ours, and what to do instead.
+# Paths of OpenAI's API that match one of our templates, and what to do instead.
 _NOT_YET: Final = {"/responses/compact": 'send truncation "auto" or a shorter input'}
-# How long, and how much, a client that sends too much may go on sending before the connection is closed under it. One
-# that is still sending would not read why.
+# How long, and how much, a client that sends too much may continue to send before the connection is closed: a client
+# that is still sending does not read the error.
 _LINGER_S: Final = 5.0
 _LINGER_BYTES: Final = 64 * 1024 * 1024
 
 
 def make_app(service: HttpService, settings: Settings) -> Application:
-    """The application for a service that is open."""
+    """The application of an open service."""
     return Application(service, settings)
 
 
 class Application:
-    """`drain` takes no more work; `stop` ends what runs, too. `stop` is called when the lifespan ends, or earlier by a
-    server that waits for its connections."""
+    """`drain` accepts no more work; `stop` also ends the running work. `stop` is called when the lifespan ends, or
+    earlier by a server that waits for its connections."""
 
     def __init__(self, service: HttpService, settings: Settings) -> None:
         self.metrics = Metrics()
         self._settings = settings
-        self._running = Running(settings.limits)
-        self._gate = Gate(settings, service.keys)
+        self._admission = Admission(settings.limits)
+        self._access = AccessPolicy(settings, service.keys)
         self._routes: Sequence[Route] = (
-            *response_routes(service.responses, settings, self._running, self.metrics),
-            *chat_completion_routes(service.chat_completions, settings, self._running, self.metrics),
-            *saved_chat_routes(service.saved_chats, settings.limits, self._running),
+            *response_routes(service.responses, settings, self._admission, self.metrics),
+            *chat_completion_routes(service.chat_completions, settings, self._admission, self.metrics),
+            *saved_chat_routes(service.saved_chats, settings.limits, self._admission),
             *model_routes(service),
             *server_info_routes(service, settings),
-            *harmony_routes(service.render_turn, settings.limits, self._running),
-            *operation_routes(service, self._running, self.metrics),
+            *harmony_routes(service.render_turn, settings.limits, self._admission),
+            *operation_routes(service, self._admission, self.metrics),
             *document_routes(settings, service.model_names),
             *page_routes(settings),
         )
@@ -86,14 +89,14 @@ class Application:
 
     @property
     def running(self) -> int:
-        """How many requests have work under way."""
-        return self._running.taken
+        """The number of requests that are being worked on."""
+        return self._admission.taken
 
     def drain(self) -> None:
-        self._running.drain()
+        self._admission.drain()
 
     def stop(self) -> None:
-        self._running.stop()
+        self._admission.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -133,7 +136,7 @@ class Application:
             if not exchange.has_started:
                 await exchange.refuse(api_error_of(error), (_CLOSE,), code=ErrorCode.SERVE_BUG)
             else:
-                # Half of an answer must not look like a whole one.
+                # An incomplete answer must not look complete.
                 await exchange.cut()
         finally:
             self.metrics.end(exchange)
@@ -142,17 +145,17 @@ class Application:
     async def _answer(self, exchange: Exchange) -> None:
         scope = exchange.scope
         _check_head(scope)
-        # `/v1/responses/` is meant as `/v1/responses`.
+        # `/v1/responses/` means `/v1/responses`.
         scope["path"] = scope["path"].rstrip("/") or "/"
         found: Route | None = None
         child: Scope = {}
         methods: set[str] = set()
         for route in self._routes:
             match, matched = route.matches(scope)
-            # Of two paths that match, such as `input_tokens` and `{id}`, it is the first.
+            # Of two matching paths, such as `input_tokens` and `{id}`, the first counts.
             if match is Match.NONE or route.path != (exchange.route or route.path):
                 continue
-            # The template is for the log and the metrics, also of a request that is not let in.
+            # For the log and the metrics, even if the request is refused.
             exchange.route = route.path
             if match is Match.FULL:
                 found, child = route, matched
@@ -173,7 +176,7 @@ class Application:
         connection: Connection | None = exchange.scope.get(CONNECTION)
         is_admitted = False
         try:
-            is_admitted = self._gate.check(exchange)
+            is_admitted = self._access.check(exchange)
         finally:
             if connection is not None and not is_admitted:
                 connection.deny()
@@ -182,24 +185,25 @@ class Application:
 
     async def _refuse_websocket(self, exchange: Exchange) -> None:
         error = InputError(
-            ErrorCode.SERVE_NO_WEBSOCKET, "there are no WebSockets here; answers are streamed as server-sent events"
+            ErrorCode.SERVE_NO_WEBSOCKET,
+            "WebSockets are not supported; streams are server-sent events",
         )
-        # Behind the request the client speaks another protocol, so nothing more is read.
+        # After the request the client speaks another protocol, so nothing more is read.
         await exchange.refuse(api_error_of(error), (_UPGRADE, _CLOSE), code=error.code)
 
     async def _answer_method(self, exchange: Exchange, methods: set[str]) -> None:
         allowed = ", ".join(sorted(methods | {"OPTIONS"})).encode()
         if exchange.method == "OPTIONS":
-            asked = self._gate.preflight_headers(exchange, allowed) if is_preflight(exchange) else []
+            asked = self._access.preflight_headers(exchange, allowed) if is_preflight(exchange) else []
             await exchange.answer(204, b"", ((b"allow", allowed), *asked))
         else:
             path = exchange.scope["path"][:_MOST_SHOWN]
-            told = f"{exchange.method[:_MOST_SHOWN]} {path} is not supported; this path takes {allowed.decode()}"
-            error = InputError(ErrorCode.SERVE_WRONG_METHOD, told)
+            message = f"{exchange.method[:_MOST_SHOWN]} {path} is not supported; allowed are {allowed.decode()}"
+            error = InputError(ErrorCode.SERVE_WRONG_METHOD, message)
             await exchange.refuse(api_error_of(error), ((b"allow", allowed),), code=error.code)
 
     async def _refuse(self, exchange: Exchange, error: HarmonyError) -> None:
-        problem = api_error_of(error)
+        refusal = api_error_of(error)
         if error is not exchange.failure and not isinstance(error, InputError):
             self.metrics.count_failure(error)
             exchange.failure = error
@@ -209,20 +213,19 @@ class Application:
         elif error.code is ErrorCode.SERVE_TOO_LARGE and not exchange.has_read:
             await _refuse_and_linger(exchange, error)
         else:
-            # A body that came too slowly may still be coming.
+            # A body that was too slow may still be arriving.
             close = (_CLOSE,) if error.code is ErrorCode.SERVE_TOO_SLOW else ()
-            await exchange.refuse(problem, close, code=error.code)
+            await exchange.refuse(refusal, close, code=error.code)
 
 
 def _not_served(method: str, path: str) -> str:
     why = _NOT_YET.get(path.removeprefix("/v1"))
     asked = f"{method[:_MOST_SHOWN]} {path[:_MOST_SHOWN]}"
-    return f"{asked} is not supported yet: {why}" if why else f"{asked} is not here; this server has {_SERVED}"
+    return f"{asked} is not supported yet: {why}" if why else f"{asked} does not exist; this server has {_SERVED}"
 
 
 def _check_head(scope: Scope) -> None:
-    # httptools, with which uvicorn is fastest, has no limits for the head of a request; see server.py for one that does
-    # not end.
+    # httptools does not limit the head of a request; server.py handles one that does not end.
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     size = len(scope["path"]) + len(scope["query_string"]) + sum(len(name) + len(value) for name, value in headers)
     if size > HEAD_BYTES or len(headers) > MOST_HEADERS:
@@ -233,13 +236,13 @@ def _check_head(scope: Scope) -> None:
 
 
 async def _refuse_and_linger(exchange: Exchange, error: HarmonyError) -> None:
-    """Answer a client that is still sending, and read on for a while. A connection that is closed with unread bytes is
-    reset, and the client would see that instead of the answer."""
-    problem = api_error_of(error)
-    body = body_of(problem)
+    """Answer a client that is still sending, and read on for a while: a connection that is closed with unread bytes is
+    reset, and the client would not see the answer."""
+    refusal = api_error_of(error)
+    body = body_of(refusal)
     exchange.error_code = error.code.value
-    await exchange.start(problem.status, (*JSON_HEADERS, _CLOSE, (b"content-length", b"%d" % len(body))))
-    await exchange.send_unchanged({"type": "http.response.body", "body": body, "more_body": True})
+    await exchange.start(refusal.status, (*JSON_HEADERS, _CLOSE, (b"content-length", b"%d" % len(body))))
+    await exchange.send_piece(body)
     left = _LINGER_BYTES
     try:
         async with asyncio.timeout(_LINGER_S):
@@ -250,4 +253,4 @@ async def _refuse_and_linger(exchange: Exchange, error: HarmonyError) -> None:
                 left -= len(message.get("body", b""))
     except TimeoutError:
         pass
-    await exchange.send_unchanged({"type": "http.response.body", "body": b""})
+    await exchange.send_piece(b"", is_last=True)

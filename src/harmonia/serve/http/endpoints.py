@@ -1,6 +1,6 @@
-"""The endpoints that the APIs share: one that generates, one that answers at once.
+"""The two kinds of endpoint that the APIs share: one generates, one answers at once.
 
-Each is an ASGI app of its own, so that nothing stands between a stream and the server.
+Each is an ASGI app, so that nothing stands between a stream and the server.
 """
 
 from __future__ import annotations
@@ -13,28 +13,30 @@ from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.admission import Running
+from harmonia.serve.http.admission import Admission, send_whole
 from harmonia.serve.http.body import read_value
 from harmonia.serve.http.logs import log_bug, log_content
 from harmonia.serve.http.metrics import Metrics
-from harmonia.serve.http.protocols import Generating, Started
+from harmonia.serve.http.protocols import Generation, GenerationService
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
-from harmonia.serve.http.sse import Watch, out_of_time, send_fault, send_stream, send_whole, stopping
+from harmonia.serve.http.sse import SseSink
+from harmonia.serve.http.stream_guard import StreamGuard, out_of_time, stopping
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
 
-# With and without the version: Open Responses puts its paths directly under the base.
+# With and without the version: Open Responses has its paths directly under the base URL.
 PREFIXES: Final = ("/v1", "")
 
 
-class Generation:
-    """POST that makes the model answer, as a stream or whole."""
+class GenerationEndpoint:
+    """A POST that samples an answer, streamed or complete. `has_done`: whether a stream ends with `[DONE]`; `is_named`:
+    whether its events have names."""
 
     def __init__(
         self,
-        service: Generating,
+        service: GenerationService,
         settings: Settings,
-        running: Running,
+        admission: Admission,
         metrics: Metrics,
         has_done: Callable[[Caller], bool],
         *,
@@ -43,7 +45,7 @@ class Generation:
         self._service = service
         self._limits = settings.limits
         self._logs_content = settings.log_content
-        self._running = running
+        self._admission = admission
         self._metrics = metrics
         self._has_done = has_done
         self._is_named = is_named
@@ -51,44 +53,44 @@ class Generation:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place(exchange):
+        with self._admission.slot(exchange):
             value = await read_value(exchange, self._limits)
             if self._logs_content:
                 log_content(exchange, "asked", value)
-            with self._running.watched(exchange) as watch:
-                await self._generate(exchange, caller, value, watch)
+            with self._admission.guard(exchange) as guard:
+                await self._generate(exchange, caller, value, guard)
 
-    async def _generate(self, exchange: Exchange, caller: Caller, value: Any, watch: Watch) -> None:
-        started: Started | None = None
+    async def _generate(self, exchange: Exchange, caller: Caller, value: Any, guard: StreamGuard) -> None:
+        generation: Generation | None = None
         try:
-            async with watch:
-                started = await self._service.create(value, caller)
-                watch.attach(started, tells_end=self._is_named and started.wants_stream)
-                if started.wants_stream:
-                    events = started.events() if not self._logs_content else _logged(exchange, started.events())
-                    await send_stream(exchange, watch, events, has_done=self._has_done(caller))
+            async with guard:
+                generation = await self._service.create(value, caller)
+                guard.attach(generation, reports_end=self._is_named and generation.wants_stream)
+                if generation.wants_stream:
+                    events = generation.events() if not self._logs_content else _logged(exchange, generation.events())
+                    await guard.send_stream(self._sink(exchange, caller), events)
                 else:
-                    data = await started.result()
+                    data = await generation.result()
                     if self._logs_content:
                         log_content(exchange, "answered", data)
-                    await send_whole(exchange, watch, data)
+                    await send_whole(exchange, guard, data)
         except Exception as error:
             if not exchange.has_started:
                 raise
-            # Nothing may be raised behind the start. The stream still ends as streams do.
+            # Nothing may be raised once the answer has started. The stream still ends with an event.
             log_bug(exchange, error)
             self._metrics.count_bug()
             exchange.error_code = ErrorCode.SERVE_BUG.value
-            await self._break_off(exchange, watch, started, error)
+            await self._break_off(exchange, guard, generation, error)
         finally:
-            self._note(exchange, started)
-        if watch.cut is not None:
-            self._metrics.count_cut(watch.cut)
-            await self._leave(exchange, watch, started)
+            self._note(exchange, generation)
+        if guard.cut is not None:
+            self._metrics.count_cut(guard.cut)
+            await self._leave(exchange, guard, generation)
 
-    async def _leave(self, exchange: Exchange, watch: Watch, started: Started | None) -> None:
-        """What is left to do for a client whose answer was cut."""
-        match watch.cut:
+    async def _leave(self, exchange: Exchange, guard: StreamGuard, generation: Generation | None) -> None:
+        """Finish a request whose answer was cut."""
+        match guard.cut:
             case "slow":
                 exchange.error_code = ErrorCode.SERVE_TOO_SLOW.value
                 await exchange.cut()
@@ -96,26 +98,31 @@ class Generation:
                 raise out_of_time()
             case "late":
                 exchange.error_code = ErrorCode.ENGINE_STALLED.value
-                await self._break_off(exchange, watch, started, out_of_time())
+                await self._break_off(exchange, guard, generation, out_of_time())
             case "stopped" if not exchange.has_started:
                 raise stopping()
             case "stopped":
                 exchange.error_code = ErrorCode.SERVE_STOPPING.value
-                await self._break_off(exchange, watch, started, stopping())
+                await self._break_off(exchange, guard, generation, stopping())
             case _:
                 pass
 
-    async def _break_off(self, exchange: Exchange, watch: Watch, started: Started | None, error: BaseException) -> None:
-        if started is None or not started.wants_stream or watch.is_stuck:
+    async def _break_off(
+        self, exchange: Exchange, guard: StreamGuard, generation: Generation | None, error: BaseException
+    ) -> None:
+        if generation is None or not generation.wants_stream or guard.is_stuck:
             await exchange.cut()
         else:
-            await send_fault(exchange, error, is_named=self._is_named)
+            await self._sink(exchange, exchange.caller()).fail(error)
 
-    def _note(self, exchange: Exchange, started: Started | None) -> None:
-        if started is None:
+    def _sink(self, exchange: Exchange, caller: Caller) -> SseSink:
+        return SseSink(exchange, has_done=self._has_done(caller), is_named=self._is_named)
+
+    def _note(self, exchange: Exchange, generation: Generation | None) -> None:
+        if generation is None:
             return
-        exchange.output_tokens = started.output_tokens
-        failure = started.failure
+        exchange.output_tokens = generation.output_tokens
+        failure = generation.failure
         if failure is None or failure is exchange.failure:
             return
         exchange.failure = failure
@@ -135,18 +142,18 @@ async def _logged(exchange: Exchange, events: AsyncGenerator[StreamEvent, None])
             yield event
 
 
-Asking = Callable[[Exchange, str, Caller], Awaitable[bytes]]
+Ask = Callable[[Exchange, str, Caller], Awaitable[bytes]]
 
 
-class Question:
-    """A request that is answered with JSON at once. `ask` gets the id from the path, or an empty one."""
+class JsonEndpoint:
+    """A request that is answered with JSON at once. `ask` gets the id in the path, or an empty one."""
 
-    def __init__(self, running: Running, ask: Asking) -> None:
-        self._running = running
+    def __init__(self, admission: Admission, ask: Ask) -> None:
+        self._admission = admission
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
         data = await self._ask(exchange, scope["path_params"].get("id", ""), caller)
-        await self._running.send(exchange, data)
+        await self._admission.send(exchange, data)

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import HarmonyError
 from harmonia.serve.http.access import HEALTH, READY
-from harmonia.serve.http.admission import Running
+from harmonia.serve.http.admission import Admission
 from harmonia.serve.http.metrics import CONTENT_TYPE, Metrics
 from harmonia.serve.http.protocols import HttpService, ServedModel
 from harmonia.serve.http.request_state import EXCHANGE, JSON_HEADERS, Exchange
@@ -32,10 +32,10 @@ _ENGINE_FOR_S: Final = 5.0
 _PROVIDER_FOR_S: Final = 30.0
 
 
-def operation_routes(service: HttpService, running: Running, metrics: Metrics) -> list[Route]:
+def operation_routes(service: HttpService, admission: Admission, metrics: Metrics) -> list[Route]:
     return [
         Route(HEALTH, _Health(), methods=["GET"]),
-        Route(READY, _Ready(service, running, metrics), methods=["GET"]),
+        Route(READY, _Ready(service, admission, metrics), methods=["GET"]),
         Route(METRICS, _Figures(metrics), methods=["GET"]),
     ]
 
@@ -74,9 +74,9 @@ class _Checked:
 
 
 class _Ready:
-    def __init__(self, service: HttpService, running: Running, metrics: Metrics) -> None:
+    def __init__(self, service: HttpService, admission: Admission, metrics: Metrics) -> None:
         self._service = service
-        self._running = running
+        self._admission = admission
         self._store = _Checked(self._check_store, metrics)
         self._engine = _Checked(self._check_engine, metrics)
 
@@ -93,7 +93,7 @@ class _Ready:
 
     async def _why_not(self, exchange: Exchange) -> str | None:
         model = self._service.model
-        if self._running.is_stopping:
+        if self._admission.is_stopping:
             return STOPPING
         if model is None:
             return NO_ENGINE

@@ -1,4 +1,4 @@
-"""What HTTP needs of the services behind it. They are checked by their shape, so that tests may bring their own."""
+"""The services that the HTTP layer calls, as protocols, so that tests can bring their own."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.queries import Query
+from harmonia.serve.wire.validation import Query
 
 
-class Started(Protocol):
-    """A generation that runs. One of `events` and `result` is used, once."""
+class Generation(Protocol):
+    """A running generation. Either `events` or `result` is used, once."""
 
     @property
     def wants_stream(self) -> bool: ...
 
     @property
     def output_tokens(self) -> int | None:
-        """How many tokens were sampled so far, where that is known; for the log and the metrics."""
+        """The number of tokens sampled so far, if known; for log and metrics."""
         ...
 
     @property
     def failure(self) -> Exception | None:
-        """Why the generation failed after it had started, which the events have told already; for the same two. What is
-        no HarmonyError is a bug."""
+        """Why the generation failed after its start, which the events have reported already; for log and metrics. An
+        exception that is not a HarmonyError is a bug."""
         ...
 
     def events(self) -> AsyncGenerator[StreamEvent, None]:
@@ -36,20 +36,20 @@ class Started(Protocol):
         ...
 
     async def result(self) -> bytes:
-        """The JSON of the whole answer. Cancelling the task that waits cancels the generation."""
+        """The JSON of the complete answer. Cancelling the waiting task cancels the generation."""
         ...
 
     def cancel(self) -> None:
-        """End the generation soon, as if the client had asked for it: the events go on to their terminal event, and
-        `result` returns what there is. Called when the server stops or the request's time is up; twice is once."""
+        """End the generation soon, as if the client had asked: the events continue to their terminal event, and
+        `result` returns the output so far. Called when the server stops or the time is up, perhaps twice."""
         ...
 
 
-class Generating(Protocol):
-    async def create(self, value: Any, caller: Caller) -> Started: ...
+class GenerationService(Protocol):
+    async def create(self, value: Any, caller: Caller) -> Generation: ...
 
 
-class ResponsesService(Generating, Protocol):
+class ResponsesService(GenerationService, Protocol):
     async def retrieve(self, response_id: str, caller: Caller, query: Query) -> bytes: ...
     async def delete(self, response_id: str, caller: Caller) -> bytes: ...
     async def cancel(self, response_id: str, caller: Caller) -> bytes: ...
@@ -98,12 +98,12 @@ class ServedModel(Protocol):
 
 
 class HttpService(Protocol):
-    """The service as HTTP sees it. `keys` is None where everybody may come in."""
+    """The service as HTTP sees it. `keys` is None if the server needs none."""
 
     @property
     def responses(self) -> ResponsesService: ...
     @property
-    def chat_completions(self) -> Generating: ...
+    def chat_completions(self) -> GenerationService: ...
     @property
     def saved_chats(self) -> SavedChatsService: ...
     @property
@@ -112,7 +112,7 @@ class HttpService(Protocol):
     def store(self) -> CheckedStore | None: ...
     @property
     def model(self) -> ServedModel | None:
-        """None until it is known which model is served by which engine."""
+        """None until the engine and its model are known."""
         ...
 
     @property
@@ -120,13 +120,13 @@ class HttpService(Protocol):
     async def render_turn(
         self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
     ) -> RenderedTurn:
-        """The prompt of a request and what was answered, as tokens; see serve/inspector/turn_trace.py."""
+        """The prompt and the output of a request as tokens; see serve/inspector/turn_trace.py."""
         ...
 
     def describe_mcp_servers(self) -> list[Json]:
-        """The MCP servers of the operator, for clients."""
+        """The operator's MCP servers, for clients."""
         ...
 
     def known_model(self, name: str) -> str:
-        """The served model that a request means by this name. Raises an InputError where there is none."""
+        """The served model that this name means. Raises an InputError if there is none."""
         ...

@@ -1,4 +1,4 @@
-"""One request and its answer: who asks, what became of it, and the headers that every answer has."""
+"""One request and its answer: the caller, the outcome for log and metrics, and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -18,8 +18,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.security.identity import NOBODY, Caller, Dialect
 from harmonia.serve.wire.error_responses import ApiError
 
-# Where an exchange is found in a scope. The others are the server's: the means to cut a connection, and the connection
-# as connections.py knows it.
+# Keys of an ASGI scope: the exchange; a function that cuts the connection; and the connection of connections.py.
 EXCHANGE: Final = "harmonia.exchange"
 ABORT: Final = "harmonia.abort"
 CONNECTION: Final = "harmonia.connection"
@@ -31,7 +30,7 @@ JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 _CLIENTS_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MOST_PARAMETERS: Final = 100
 _HEAD_START_BYTES: Final = 64 * 1024
-# Of JSON and event streams no browser has anything to show, and nobody to tell.
+# A browser should neither show nor interpret JSON and event streams.
 _SAFETY: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -47,7 +46,7 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
 class Arrival:
-    """A body that is on its way, within a time limit that can be moved. Mutable."""
+    """A body in transit, with a time limit that can be moved. Mutable."""
 
     def __init__(self, deadline: asyncio.Timeout) -> None:
         self.began_at = asyncio.get_running_loop().time()
@@ -56,7 +55,7 @@ class Arrival:
         self._deadline = deadline
 
     def rate(self, now: float) -> float:
-        """How quickly it arrives, in bytes per second. One that has just begun counts as quick."""
+        """The bytes per second so far. A body that has just begun counts as fast."""
         return (self.bytes + _HEAD_START_BYTES) / (now - self.began_at + 0.001)
 
     def extend(self, until: float) -> None:
@@ -64,20 +63,20 @@ class Arrival:
             self._deadline.reschedule(until)
 
     def end(self) -> None:
-        """Do not wait for the rest."""
+        """Stop waiting for the rest."""
         self.is_ended = True
         self._deadline.reschedule(asyncio.get_running_loop().time())
 
 
 class Exchange:
-    """Mutable, one per request. `send` adds the headers that all answers have; `send_unchanged` is the server's own,
-    for the pieces of a stream, where each wrapper would cost once per token."""
+    """Mutable, one per request. `send` adds the headers of every answer; `send_piece` calls the server directly,
+    because a wrapper would cost once per token."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, dialect: Dialect) -> None:
         self.scope = scope
         self.headers = Headers(scope=scope)
         self.receive = receive
-        self.send_unchanged = send
+        self._send = send
         given = self.headers.get(REQUEST_ID_HEADER, "")
         self.request_id = given if _CLIENTS_REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(16)}"
         self.owner = NOBODY
@@ -89,10 +88,10 @@ class Exchange:
         self.events = 0
         self.output_tokens: int | None = None
         self.error_code: str | None = None
-        self.failure: Exception | None = None  # that is in the metrics already; of ours, the line in the log tells it
+        self.failure: Exception | None = None  # already in the metrics; a HarmonyError is in the request's log line
         self.has_read = False  # the whole body
         self.arrival: Arrival | None = None  # while the body is being read
-        self.is_cut = False  # the connection, or what was to come, because of the client or the time
+        self.is_cut = False  # the answer is incomplete because of the client or the time
         self._dialect: Dialect = dialect
 
     @property
@@ -104,12 +103,12 @@ class Exchange:
         return self.status is not None
 
     def caller(self) -> Caller:
-        """Who asks, for a service. Raises an InputError for a dialect that there is none of."""
+        """The caller, for a service. Raises an InputError for an unknown dialect."""
         return Caller(self.owner, self._asked_dialect(), self.request_id)
 
     def query(self) -> Mapping[str, str | list[str]]:
-        """The parameters behind the `?`. One that is there more than once, or whose name ends with `[]`, is a list,
-        under its name without the brackets."""
+        """The parameters after the `?`. A repeated one, or one whose name ends with `[]`, is a list, under its name
+        without the brackets."""
         try:
             pairs = parse_qsl(
                 self.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS
@@ -133,31 +132,38 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = self._complete(message.get("headers", ()))
-        await self.send_unchanged(message)
+        await self._send(message)
 
     async def start(self, status: int, headers: RawHeaders) -> None:
         await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def answer(self, status: int, body: bytes, headers: RawHeaders = JSON_HEADERS) -> None:
-        """The whole answer at once, for small ones."""
+        """Send a small answer in one piece."""
         length = () if status == 204 else ((b"content-length", b"%d" % len(body)),)
         await self.start(status, (*headers, *length))
-        await self.send_unchanged({"type": "http.response.body", "body": body})
+        await self.send_piece(body, is_last=True)
 
-    async def refuse(self, problem: ApiError, headers: RawHeaders = (), *, code: ErrorCode | None = None) -> None:
-        """Answer with the one error shape."""
-        self.error_code = code.value if code is not None else problem.code
-        await self.answer(problem.status, body_of(problem), (*JSON_HEADERS, *headers_of(problem), *headers))
+    def send_piece(self, data: bytes, *, is_last: bool = False) -> Awaitable[None]:
+        """Send a piece of the body. Not a coroutine function: it is called once per token."""
+        return self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
+
+    async def wait_for_disconnect(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def refuse(self, error: ApiError, headers: RawHeaders = (), *, code: ErrorCode | None = None) -> None:
+        """Answer with an error."""
+        self.error_code = code.value if code is not None else error.code
+        await self.answer(error.status, body_of(error), (*JSON_HEADERS, *headers_of(error), *headers))
 
     async def cut(self) -> None:
-        """Cut the connection, where the server gave the means to; otherwise an answer without its end does it."""
+        """Cut the connection, if the server can; otherwise the answer stays without its end."""
         self.is_cut = True
         abort: Callable[[], None] | None = self.scope.get(ABORT)
         if abort is not None:
             abort()
-            # The server is told when it has happened; an answer that ends before would look like a fault of ours.
-            while (await self.receive())["type"] != "http.disconnect":
-                pass
+            # An app that returns earlier, with its answer incomplete, would look like a bug to the server.
+            await self.wait_for_disconnect()
 
     def _asked_dialect(self) -> Dialect:
         match self.headers.get(DIALECT_HEADER):
@@ -168,7 +174,7 @@ class Exchange:
             case _:
                 raise InputError(
                     ErrorCode.SERVE_INVALID_FIELD,
-                    f"the header {DIALECT_HEADER} is openai or open-responses",
+                    f"the header {DIALECT_HEADER} must be openai or open-responses",
                     Position(path=f"$.{DIALECT_HEADER}"),
                 )
 
@@ -182,24 +188,24 @@ class Exchange:
         return complete
 
 
-def body_of(problem: ApiError) -> bytes:
+def body_of(error: ApiError) -> bytes:
     """`{"error": {…}}`."""
-    return msgspec.json.encode({"error": _writable(problem.to_dict())})
+    return msgspec.json.encode({"error": _writable(error.to_dict())})
 
 
-def headers_of(problem: ApiError) -> list[tuple[bytes, bytes]]:
+def headers_of(error: ApiError) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = []
-    if problem.retry_after_s is not None:
-        headers.append((b"retry-after", b"%d" % problem.retry_after_s))
-    if problem.is_models:
-        headers.append((b"x-should-retry", b"false"))  # OpenAI's clients would ask twice more by themselves
-    if problem.status == 401:
+    if error.retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % error.retry_after_s))
+    if error.is_models:
+        headers.append((b"x-should-retry", b"false"))  # OpenAI's clients would retry twice
+    if error.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="harmonia"'))
     return headers
 
 
 def _writable(fields: dict[str, Any]) -> dict[str, Any]:
-    # An error that cannot be written would hide the one it is about.
+    # An error that cannot be encoded would hide the original one.
     return {
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for name, value in fields.items()

@@ -39,7 +39,7 @@ from harmonia.serve.http.connections import Budgets, Connection, Connections
 from harmonia.serve.http.logs import configure, log_drain, log_loop_fault, withdraw
 from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
-from harmonia.serve.http.sse import GRACE_S
+from harmonia.serve.http.stream_guard import GRACE_S
 from harmonia.serve.security.identity import new_id
 from harmonia.serve.wire.error_responses import api_error_of
 

@@ -54,11 +54,11 @@ from harmonia.serve.responses.tool_choice import Chosen, read_choice
 from harmonia.serve.responses.tools import Offer, read_tools, remote_servers
 from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
+from harmonia.serve.security.trusted_messages import read_messages, write_messages
 from harmonia.serve.store import Store, StoredItem
 from harmonia.serve.wire.custom_formats import check_forms
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.schema_limits import SchemaBudget
-from harmonia.serve.wire.trusted_messages import read_messages, write_messages
 from harmonia.serve.wire.validation import invalid, unsupported
 
 _VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}

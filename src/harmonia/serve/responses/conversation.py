@@ -45,8 +45,8 @@ from harmonia.serve.responses.items import (
 )
 from harmonia.serve.responses.tools import Offer
 from harmonia.serve.security.sealed_content import UNBOUND, Seals, expires_at, is_unbound
+from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.sampled_calls import call_as_sampled
 from harmonia.serve.wire.validation import invalid
 
 # How many items may continue one another. Each is appended to all before it, so more would be quadratic work.

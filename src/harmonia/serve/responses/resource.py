@@ -13,7 +13,7 @@ from harmonia.messages import Json
 from harmonia.run.engines.base import Usage
 from harmonia.serve.responses.request import CreateResponse, TextFormat
 from harmonia.serve.security.identity import Dialect
-from harmonia.serve.wire.logprobs import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
+from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 
 # Secrets of a client that are not said again.
 _SECRET: Final = ("authorization", "headers")

@@ -5,23 +5,25 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.admission import Running
+from harmonia.serve.http.admission import Admission
 from harmonia.serve.http.body import read_value
-from harmonia.serve.http.endpoints import PREFIXES, Generation, Question
+from harmonia.serve.http.endpoints import PREFIXES, GenerationEndpoint, JsonEndpoint
 from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.protocols import ResponsesService
 from harmonia.serve.http.request_state import Exchange
 from harmonia.serve.security.identity import Caller
 
 
-def response_routes(service: ResponsesService, settings: Settings, running: Running, metrics: Metrics) -> list[Route]:
+def response_routes(
+    service: ResponsesService, settings: Settings, admission: Admission, metrics: Metrics
+) -> list[Route]:
     """The routes. `input_tokens` comes before the ids, because it is not one."""
-    create = Generation(
-        service, settings, running, metrics, lambda caller: caller.dialect == "open-responses", is_named=True
+    create = GenerationEndpoint(
+        service, settings, admission, metrics, lambda caller: caller.dialect == "open-responses", is_named=True
     )
 
     async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
-        with running.place(exchange):
+        with admission.slot(exchange):
             return await service.input_tokens(await read_value(exchange, settings.limits), caller)
 
     async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
@@ -41,10 +43,10 @@ def response_routes(service: ResponsesService, settings: Settings, running: Runn
         one = prefix + "/responses/{id}"
         routes += [
             Route(prefix + "/responses", create, methods=["POST"]),
-            Route(prefix + "/responses/input_tokens", Question(running, count_input), methods=["POST"]),
-            Route(one, Question(running, retrieve), methods=["GET"]),
-            Route(one, Question(running, delete), methods=["DELETE"]),
-            Route(one + "/cancel", Question(running, cancel), methods=["POST"]),
-            Route(one + "/input_items", Question(running, input_items), methods=["GET"]),
+            Route(prefix + "/responses/input_tokens", JsonEndpoint(admission, count_input), methods=["POST"]),
+            Route(one, JsonEndpoint(admission, retrieve), methods=["GET"]),
+            Route(one, JsonEndpoint(admission, delete), methods=["DELETE"]),
+            Route(one + "/cancel", JsonEndpoint(admission, cancel), methods=["POST"]),
+            Route(one + "/input_items", JsonEndpoint(admission, input_items), methods=["GET"]),
         ]
     return routes

@@ -18,8 +18,7 @@ from harmonia.serve.responses.request import read_request
 from harmonia.serve.responses.stream import StartedResponse
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.store import StoredTurn
-from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
-from harmonia.serve.wire.validation import invalid, unsupported
+from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, unsupported
 
 _MOST_INPUT_ITEMS: Final = 100
 

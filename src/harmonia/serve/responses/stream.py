@@ -34,11 +34,11 @@ from harmonia.serve.responses.request import LOGPROBS, SEALED_ITEMS
 from harmonia.serve.responses.resource import new_resource
 from harmonia.serve.responses.writer import OutputItem, ResponseWriter, WriterOptions
 from harmonia.serve.security.identity import new_id
+from harmonia.serve.security.trusted_messages import write_messages
 from harmonia.serve.store import Decision, StoredItem, StoredResponse
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.logprobs import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.schema_errors import locate
-from harmonia.serve.wire.trusted_messages import write_messages
+from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import unsupported
 
 _LOG: Final = logging.getLogger("harmonia.serve")

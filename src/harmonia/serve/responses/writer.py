@@ -55,8 +55,7 @@ from harmonia.serve.security.identity import Dialect, new_id
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.logprobs import write_logprob
-from harmonia.serve.wire.token_usage import Tally
+from harmonia.serve.wire.token_usage import TokenUsage, write_logprob
 
 # Why a response that did not fail is not complete.
 Incomplete = Literal["max_output_tokens", "max_tool_calls", "time_limit", "no_visible_output", "uncertain_call"]
@@ -148,7 +147,7 @@ class ResponseWriter:
         self._offer = offer
         self._toolset = chosen.toolset
         self._demands_call = chosen.choice not in ("auto", "none")
-        self._tally = Tally(options.prefix_tokens)
+        self._token_usage = TokenUsage(options.prefix_tokens)
         self._clock = clock
         self._seals = seals
         self._count_messages = count_messages
@@ -206,7 +205,7 @@ class ResponseWriter:
         if kind is TextDelta or kind is ArgumentsDelta:
             delta = self.delta(cast("TextDelta | ArgumentsDelta", event))
             return () if delta is None else (delta,)
-        self._tally.note(event)
+        self._token_usage.count(event)
         if self._malformed is not None:
             self._malformed.note(event, len(self.items))
         if self.stop_because is not None and kind is not RunEnded:
@@ -275,8 +274,8 @@ class ResponseWriter:
     def note_usage(self, usage: Usage) -> None:
         """What was used so far."""
         # open-responses has no field for the cost of each channel.
-        channels = None if self._is_open_responses else self._tally.channels
-        self.resource["usage"] = usage_of(usage, self._tally.reasoning_tokens, channels)
+        channels = None if self._is_open_responses else self._token_usage.channels
+        self.resource["usage"] = usage_of(usage, self._token_usage.reasoning_tokens, channels)
 
     @property
     def encoded(self) -> bytes:
@@ -351,7 +350,7 @@ class ResponseWriter:
         sequence = self._sequence
         self._sequence = sequence + 1
         if self._options.shows_logprobs and item.kind is MessageItem and isinstance(event, TextDelta):
-            logprobs = [write_logprob(each) for each in self._tally.logprobs_of(event)]
+            logprobs = [write_logprob(each) for each in self._token_usage.logprobs_of(event)]
             item.logprobs += logprobs
             tail = b',"logprobs":%b}' % encode_bytes(logprobs)
         else:

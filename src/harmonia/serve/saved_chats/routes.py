@@ -9,7 +9,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http.admission import Running
+from harmonia.serve.http.admission import Admission
 from harmonia.serve.http.body import read_value
 from harmonia.serve.http.protocols import SavedChatsService
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
@@ -21,7 +21,7 @@ LEFT_OUT_HEADER: Final = "harmonia-left-out"
 Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
 
 
-def saved_chat_routes(service: SavedChatsService, limits: Limits, running: Running) -> list[Route]:
+def saved_chat_routes(service: SavedChatsService, limits: Limits, admission: Admission) -> list[Route]:
     """The routes. `import` stands before the ids, which it is none of."""
 
     async def body_of(exchange: Exchange) -> Any:
@@ -52,7 +52,7 @@ def saved_chat_routes(service: SavedChatsService, limits: Limits, running: Runni
         return await service.delete_turn(ids["id"], ids["turn"], caller)
 
     def route(method: str, path: str, ask: Ask) -> Route:
-        return Route(f"/v1/chats{path}", _Question(running, ask), methods=[method], name=f"chats_{ask.__name__}")
+        return Route(f"/v1/chats{path}", _Question(admission, ask), methods=[method], name=f"chats_{ask.__name__}")
 
     return [
         route("GET", "", list_),
@@ -63,36 +63,36 @@ def saved_chat_routes(service: SavedChatsService, limits: Limits, running: Runni
         route("DELETE", "/{id}", delete),
         route("PUT", "/{id}/turns/{turn}", put_turn),
         route("DELETE", "/{id}/turns/{turn}", delete_turn),
-        Route("/v1/chats/{id}/export", _Export(service, running), methods=["GET"], name="chats_export"),
+        Route("/v1/chats/{id}/export", _Export(service, admission), methods=["GET"], name="chats_export"),
     ]
 
 
 class _Question:
     """A request that is answered with JSON. It has a place: a chat may be large, and a search takes its time."""
 
-    def __init__(self, running: Running, ask: Ask) -> None:
-        self._running = running
+    def __init__(self, admission: Admission, ask: Ask) -> None:
+        self._admission = admission
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place(exchange):
+        with self._admission.slot(exchange):
             data = await self._ask(exchange, scope["path_params"], caller)
-            await self._running.send(exchange, data)
+            await self._admission.send(exchange, data)
 
 
 class _Export:
     """A file. How many hidden messages it lacks is said in a header."""
 
-    def __init__(self, service: SavedChatsService, running: Running) -> None:
+    def __init__(self, service: SavedChatsService, admission: Admission) -> None:
         self._service = service
-        self._running = running
+        self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._running.place(exchange):
+        with self._admission.slot(exchange):
             file = await self._service.export(scope["path_params"]["id"], caller, exchange.query())
             headers = [
                 (b"content-type", file.media_type.encode()),
@@ -100,4 +100,4 @@ class _Export:
             ]
             if file.left_out:
                 headers.append((LEFT_OUT_HEADER.encode(), b"%d" % file.left_out))
-            await self._running.send(exchange, file.data, headers=headers)
+            await self._admission.send(exchange, file.data, headers=headers)

@@ -62,8 +62,7 @@ from harmonia.serve.store import (
     StoredChatTurn,
     TurnRefusal,
 )
-from harmonia.serve.wire.queries import Query, check_query, limit_of, one_of
-from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, read_struct
 from harmonia.serve.wire.work_limits import object_of, too_large
 from harmonia.vocabulary import END, RETURN
 

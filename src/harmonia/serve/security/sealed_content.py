@@ -39,7 +39,7 @@ from harmonia.messages import Message
 from harmonia.run.events import AsSampled
 from harmonia.serve.security.private_files import Watched
 from harmonia.serve.security.seal_keys import SealKey, default_path, ensure_seal_keys, read_seal_keys
-from harmonia.serve.wire.trusted_messages import read_messages, read_sampled, write_messages, write_sampled
+from harmonia.serve.security.trusted_messages import read_messages, read_sampled, write_messages, write_sampled
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

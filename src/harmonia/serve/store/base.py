@@ -25,7 +25,7 @@ TurnRefusal = Literal["no_parent", "other_parent", "too_many", "too_large"]
 
 class StoredItem(msgspec.Struct, frozen=True):
     """An item as the client sees it (`wire`, JSON) and as the model does: `sampled` are messages with their tokens, as
-    serve/wire/trusted_messages.py writes them; None if the messages follow from `wire`."""
+    serve/security/trusted_messages.py writes them; None if the messages follow from `wire`."""
 
     id: str
     wire: bytes

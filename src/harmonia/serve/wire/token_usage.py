@@ -1,39 +1,46 @@
-"""What is counted while a run goes by: tokens by channel, those that nobody sees, and the log-probabilities of what is
-shown."""
+"""Counts of a run: tokens by channel, hidden tokens, and the log-probabilities of visible text. Also the sampling
+defaults of the APIs."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from harmonia.events import ArgumentsDelta, MessageEnded, TextDelta
-from harmonia.messages import Message
+from harmonia.messages import Json, Message
 from harmonia.parser.tools import is_tool_address
 from harmonia.parts import is_visible
-from harmonia.run.engines.base import TokenLogprob
+from harmonia.run.engines.base import Alternative, TokenLogprob
 from harmonia.run.events import LogprobsGiven, SamplingGivenUp, SamplingStarted, TurnEvent
-from harmonia.vocabulary import encode
+from harmonia.vocabulary import decode_bytes, encode
+
+# Used if a request sets neither. Engines have other defaults, such as 0.8 and 0.95, or greedy.
+DEFAULT_TEMPERATURE: Final = 1.0
+DEFAULT_TOP_P: Final = 1.0
+
+# Stands for minus infinity, which JSON does not have.
+_LEAST_LOGPROB: Final = -9999.0
 
 CALLS: Final = "calls"
 OTHER: Final = "other"
 _CHANNELS: Final = ("analysis", "commentary", "final")
 
 
-class Tally:
-    """Feed it every event of a run, before they are used. `begun_tokens` of the first message were in the prompt.
+class TokenUsage:
+    """Counts every event of a run, before it is used. `begun_tokens` of the first message were in the prompt.
 
-    `channels` has what each channel cost, headers and stops included; calls are `calls`, whatever their channel. Where
-    an engine speaks text, the tokens of the texts are counted. What is on no channel, or on one that there is not, is
-    `other`: a name that a model made up is nothing to show. So is what was given up, and sampled again.
+    `channels` is the cost of each channel, headers and stop tokens included; tool calls are `calls`, whatever their
+    channel. If the engine returns text, the tokens of that text are counted. A missing or unknown channel is `other`,
+    and so is output that was discarded and sampled again.
     """
 
     def __init__(self, begun_tokens: int = 0) -> None:
         self.reasoning_tokens = 0
         self.channels: dict[str, int] = {}
-        self._logprobs: dict[int, TokenLogprob] = {}  # by the place of the token among those sampled
+        self._logprobs: dict[int, TokenLogprob] = {}  # by the index of the sampled token
         self._before = self._begun = begun_tokens
 
-    def note(self, event: TurnEvent) -> None:
-        """Count this event in."""
+    def count(self, event: TurnEvent) -> None:
+        """Count an event."""
         if isinstance(event, TextDelta | ArgumentsDelta):
             return
         if isinstance(event, LogprobsGiven):
@@ -44,7 +51,7 @@ class Tally:
             if event.index:
                 self._before = self._begun = event.prefix_tokens
         elif isinstance(event, SamplingGivenUp):
-            # Nobody sees it, but it was paid for.
+            # Hidden, but the client pays for it.
             count = event.left_out_tokens or sum(len(encode(message.text)) for message in event.left_out)
             self.channels[OTHER] = self.channels.get(OTHER, 0) + count
             self.reasoning_tokens += count
@@ -58,7 +65,7 @@ class Tally:
                 self.reasoning_tokens += count
 
     def logprobs_of(self, delta: TextDelta) -> tuple[TokenLogprob, ...]:
-        """Those of the tokens of a delta; none where the engine gave none, or speaks text."""
+        """The log-probabilities of a delta's tokens; empty if the engine gave none, or returns text."""
         if not self._logprobs or delta.start_token is None or delta.end_token is None:
             return ()
         before = self._before
@@ -73,9 +80,20 @@ def _name_of(message: Message) -> str:
 
 
 def _count(event: MessageEnded) -> int:
-    """The tokens that a message was sampled as, from its first to its stop."""
+    """The tokens of a sampled message, stop token included."""
     message = event.message
     start = None if message.origin is None else message.origin.header.start_token
     if start is None or event.end_token is None:
         return len(encode(message.text))
     return event.end_token - start
+
+
+def write_token(given: TokenLogprob | Alternative) -> Json:
+    """A token, its bytes, which need not be a complete character, and its log-probability."""
+    data = given.text.encode(errors="replace") if given.token is None else decode_bytes([given.token])
+    return {"token": given.text, "logprob": max(given.logprob, _LEAST_LOGPROB), "bytes": list(data)}
+
+
+def write_logprob(given: TokenLogprob) -> Json:
+    """The same, with the likeliest alternatives."""
+    return {**write_token(given), "top_logprobs": [write_token(other) for other in given.top]}

@@ -1,5 +1,5 @@
-"""Bodies to structs, exactly: what is unknown, missing, of the wrong type or out of range is refused with its path, in
-words of JSON, and with what would have been right."""
+"""Read bodies into structs, and queries: a field that is unknown, missing, of the wrong type or out of range is refused
+with its path, in terms of JSON, and with what was expected."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import split_validation_error
 
 T = TypeVar("T")
+# The parameters of a URL; a repeated one is a list.
+Query = Mapping[str, str | list[str]]
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -25,7 +27,7 @@ _WRONG_LENGTH: Final = re.compile(r"Expected `([^`]*)` of length (>=|<=|>|<|==)?
 _WRONG_FORM: Final = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[[^\[\]]*+\]")
 
-# What Python calls a type, and what JSON does.
+# Python's names of types, and JSON's.
 _TYPES: Final = {
     "str": "a string",
     "int": "a whole number",
@@ -41,7 +43,7 @@ MOST_SHOWN: Final = 100
 
 
 def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[str, str] | None = None) -> T:
-    """The value as a struct that forbids unknown fields. `hints` say more of fields that it has not."""
+    """Read a value as a struct that forbids unknown fields. `hints` explain some fields that it does not have."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -61,7 +63,7 @@ def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[st
 
 
 def unknown_field(field: str, known: list[str], where: str = "$", told: str | None = None) -> InputError:
-    """A field that is not known, with the known one that may be meant."""
+    """The error for an unknown field, with the nearest known one."""
     field = field[:MOST_SHOWN]
     near = get_close_matches(field, known, 1)
     if told is None and near:
@@ -71,7 +73,7 @@ def unknown_field(field: str, known: list[str], where: str = "$", told: str | No
 
 
 def _reword(sentence: str, kind: Any, inner: str, where: str) -> str:
-    """What msgspec says, without the names that Python has for things."""
+    """Rewrite msgspec's message in terms of JSON."""
     if found := _NOT_ALLOWED.match(sentence):
         allowed = [str(value) for each in _types_at(kind, inner) for value in _values_of(each)]
         name = where.rpartition(".")[2]
@@ -95,11 +97,11 @@ def _in_json(types: str, *, is_given: bool = False) -> str:
     return " or ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-# ── the type behind a path ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the type at a path ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _types_at(kind: Any, inner: str) -> list[inspect.Type]:
-    """What may stand at a path such as `$.tools[0].name`; nothing where the path leads to no type."""
+    """The types at a path such as `$.tools[0].name`; empty if the path leads nowhere."""
     found = list(_plain(inspect.type_info(kind)))
     for step in _STEP.finditer(inner.removeprefix("$")):
         found = [below for each in found for below in _below(each, step[1])]
@@ -144,5 +146,34 @@ def invalid(message: str, path: str) -> NoReturn:
 
 
 def unsupported(message: str, path: str) -> NoReturn:
-    """Refuse what the API has and this server has not."""
+    """Refuse a part of the API that this server does not support."""
     raise InputError(ErrorCode.SERVE_UNSUPPORTED, message, Position(path=path))
+
+
+# ── the query of a URL ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_query(query: Query, known: tuple[str, ...]) -> None:
+    """Refuse unknown parameters."""
+    for name in query:
+        if name not in known:
+            raise InputError(
+                ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {name[:100]!r}", Position(path=f"$.{name[:100]}")
+            )
+
+
+def one_of(query: Query, name: str) -> str | None:
+    """The value of a parameter that must not be repeated."""
+    value = query.get(name)
+    if isinstance(value, list):
+        invalid(f"{name} is given more than once", f"$.{name}")
+    return value
+
+
+def limit_of(query: Query, most: int) -> int:
+    """The page size of a list; 20 by default."""
+    given = one_of(query, "limit") or "20"
+    # int() fails on thousands of digits with an error of its own.
+    if not given.isascii() or not given.isdigit() or len(given) > len(str(most)) or not 1 <= int(given) <= most:
+        invalid(f"limit is {given[:20]!r}; expected a number from 1 to {most}", "$.limit")
+    return int(given)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import Message, decode, encode, render
-from harmonia.serve.wire.sampled_calls import call_as_sampled
+from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.vocabulary import FIRST_SPECIAL
 
 SPELLED = st.sampled_from(["<|call|>", "<|end|>", "<|start|>system", "<|message|>", "<|constrain|>", " to=functions.y"])
