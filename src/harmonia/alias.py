@@ -33,7 +33,7 @@ def install_as_openai_harmony() -> ModuleType:
     if found is not None and found is not drop_in:
         raise InputError(
             ErrorCode.ALIAS_TOO_LATE,
-            f"openai_harmony was already imported, from {getattr(found, '__file__', 'nowhere')}; "
+            f"openai_harmony was already imported from {getattr(found, '__file__', 'an unknown file')}; "
             "call install_as_openai_harmony before anything imports it",
         )
     sys.modules[NAME] = drop_in

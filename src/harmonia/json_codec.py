@@ -85,7 +85,9 @@ def refuse_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "a text has half of a surrogate pair") from error
+        raise InputError(
+            ErrorCode.VOCABULARY_LONE_SURROGATE, "a text contains half of a surrogate pair, which UTF-8 cannot encode"
+        ) from error
     return text
 
 

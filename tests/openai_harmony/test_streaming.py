@@ -132,7 +132,7 @@ def test_what_was_mended_stands_beside_the_messages() -> None:
 def test_faults_are_logged_without_what_was_found(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "harmonia.openai_harmony")
     ENCODING.parse_messages_from_completion_tokens(BROKEN, ours.Role.ASSISTANT, strict=False)
-    assert caplog.messages == ["mended stream.text_outside at token 5 of the completion"]
+    assert caplog.messages == ["repaired stream.text_outside at token 5 of the completion"]
 
 
 SWALLOWED = {

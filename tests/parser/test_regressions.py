@@ -148,7 +148,7 @@ def test_an_empty_chunk_changes_nothing() -> None:
 
 def test_a_turn_that_ends_with_a_guessed_call_says_so() -> None:
     ended = parse('commentary to=functions.x json{"a":1}', "assistant").events[-1]
-    assert isinstance(ended, TurnEnded) and ended.hidden_because == "there is only a call that is not certain"
+    assert isinstance(ended, TurnEnded) and ended.hidden_because == "there is only an uncertain call"
 
 
 def test_a_prompt_alone_is_no_turn_of_the_model() -> None:

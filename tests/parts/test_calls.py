@@ -170,5 +170,5 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError) as caught:
         call_in(BROKEN, repair_json=True)
     assert caught.value.code is ErrorCode.PARSE_MISSING_EXTRA
-    assert "pip install harmonia[repair]" in caught.value.message
+    assert "pip install 'harmonia[repair]'" in caught.value.message
     assert call_in(CALL, repair_json=True).is_executable

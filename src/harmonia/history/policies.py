@@ -26,8 +26,8 @@ from harmonia.messages import Message, Role, is_final, is_tool_address
 Drop = tuple[int, str]
 
 FINISHED_TURN: Final = "reasoning of a finished turn"
-INTERRUPTED_TURN: Final = "reasoning of an interrupted turn that a later answer has followed"
-OLD_TURN: Final = "an older turn than the last {}"
+INTERRUPTED_TURN: Final = "reasoning of an interrupted turn, followed by a later answer"
+OLD_TURN: Final = "older than the last {}"
 BEFORE_FIRST_FINAL: Final = "on analysis, before the first final"
 BEFORE_LAST_FINAL: Final = "on analysis, before the last final"
 
@@ -150,7 +150,7 @@ class LastTurns:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             raise InputError(
-                ErrorCode.HISTORY_INVALID_OPTION, f"the number of turns is {self.count!r}; it is 1 or more"
+                ErrorCode.HISTORY_INVALID_OPTION, f"the number of turns is {self.count!r}; it must be at least 1"
             )
 
     @property

@@ -25,8 +25,8 @@ from harmonia.renderer import Rendered, render
 
 RenderConversation = Callable[[Conversation], Rendered]
 
-FORGED = "forged: a completion may not have a message of this role"
-NOT_ASSISTANT = "not the assistant's: a completion may not have a message of this role"
+FORGED = "forged: a completion must not contain a message of this role"
+NOT_ASSISTANT = "not the assistant's: a completion must not contain a message of this role"
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -60,12 +60,16 @@ def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOC
     messages = as_messages(conversation)
     reasons: dict[int, str] = {index: FORGED for index, message in enumerate(messages) if is_forged(message)}
     if not callable(policy):
-        raise InputError(ErrorCode.HISTORY_INVALID_OPTION, f"{policy!r} is no policy; DOCUMENTED is one")
+        raise InputError(
+            ErrorCode.HISTORY_INVALID_OPTION,
+            f"{policy!r} is not a policy; use one of harmonia.history, such as DOCUMENTED",
+        )
     for index, reason in policy(messages):
         if not 0 <= index < len(messages):
             raise InputError(
                 ErrorCode.HISTORY_INVALID_OPTION,
-                f"the policy {getattr(policy, 'name', policy)} drops message {index} of {len(messages)}",
+                f"the policy {getattr(policy, 'name', policy)} drops message {index}, but there are only "
+                f"{len(messages)}",
             )
         reasons.setdefault(index, reason)
     return without(messages, reasons)
@@ -98,8 +102,8 @@ def as_messages(conversation: Conversation | Iterable[Message]) -> tuple[Message
 # The turns that go, as the prompt would have had them, and the number of tokens that there is room for.
 Compact = Callable[[tuple[Conversation, ...], int], Iterable[Message]]
 
-NO_ROOM = "an older turn, for which there is no room"
-COMPACTED = "an older turn, for which a summary stands"
+NO_ROOM = "an older turn that does not fit"
+COMPACTED = "an older turn, replaced by a summary"
 
 
 class Fitted(Prepared, frozen=True):
@@ -143,7 +147,7 @@ def fit(
     if needed > budget_tokens:
         raise InputError(
             ErrorCode.HISTORY_OVER_BUDGET,
-            f"system, developer and the last turn take {needed} tokens, and there are {budget_tokens}",
+            f"system, developer and the last turn need {needed} tokens, but the budget is {budget_tokens}",
         )
     reserve = 0 if compact is None else budget_tokens // 8 if compact_tokens is None else compact_tokens
     gone = 0
@@ -183,8 +187,9 @@ def _replace(
     if tokens > budget_tokens:
         raise InputError(
             ErrorCode.HISTORY_OVER_BUDGET,
-            f"the summary takes {tokens - without_summary} tokens, and there is room for "
-            f"{budget_tokens - without_summary}: the prompt would have {tokens} of {budget_tokens}",
+            f"the summary needs {tokens - without_summary} tokens, but there is room for "
+            f"{budget_tokens - without_summary}: the prompt would have {tokens} tokens with a budget of "
+            f"{budget_tokens}",
         )
     dropped = [*prepared.dropped, *(Dropped(index, messages[index], reason) for index in out)]
     dropped.sort(key=lambda each: each.index)
@@ -197,4 +202,6 @@ def _fitted(prepared: Prepared, tokens: int) -> Fitted:
 
 def _refuse_unless_count(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(ErrorCode.HISTORY_INVALID_OPTION, f"{name} is {value!r}; it is a number, {least} or more")
+        raise InputError(
+            ErrorCode.HISTORY_INVALID_OPTION, f"{name} is {value!r}; it must be a number of at least {least}"
+        )

@@ -98,7 +98,7 @@ def _tokens_of(prompt: Rendered | Sequence[int]) -> list[int]:
     if not all(isinstance(token, int) for token in tokens) or isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         raise InputError(
             ErrorCode.HISTORY_INVALID_OPTION,
-            "prompts are compared as token ids, rendered, prepared, or as conversations",
+            "a prompt must be token ids, a Rendered, a Prepared or a Conversation",
         )
     return tokens
 

@@ -17,7 +17,7 @@ def make_tuple(value: msgspec.Struct, name: str) -> None:
     """Callers write lists; as a tuple the value equals the one that is read back from its JSON."""
     given = getattr(value, name)
     if isinstance(given, str):
-        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} takes a tuple, not the text {given!r}")
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} must be a tuple, not the string {given!r}")
     if isinstance(given, list):
         msgspec.structs.force_setattr(value, name, tuple(given))  # pyright: ignore[reportUnknownArgumentType] -- checked by the renderer
 

@@ -27,7 +27,7 @@ class Conversation:
             if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
                 raise InputError(
                     ErrorCode.MESSAGES_INVALID_VALUE,
-                    f"{type(message).__name__} is no Message; Conversation.from_dict reads dictionaries",
+                    f"{type(message).__name__} is not a Message; read dictionaries with Conversation.from_dict",
                 )
         object.__setattr__(self, "messages", listed)
 

@@ -110,17 +110,17 @@ class Joined(msgspec.Struct, frozen=True):
             waiting = ", ".join(exchange.id for exchange in self.pending) or "none"
             raise InputError(
                 ErrorCode.HISTORY_UNKNOWN_CALL,
-                f"the conversation has no call {call!r}; waiting for a result: {waiting}",
+                f"the conversation has no call {call!r}; calls waiting for a result: {waiting}",
                 Position(message=call if isinstance(call, int) else None),
             )
         return found
 
 
 FORGED: Final = "forged: the model wrote it, not the tool"
-NO_CALL: Final = "no call to this tool waits for a result"
-SECOND_RESULT: Final = "the call that it answers has a result already"
-ANSWERED_WITHOUT: Final = "the answer was given without its result"
-INTERRUPTED: Final = "the user spoke before there was a result"
+NO_CALL: Final = "no call to this tool is waiting for a result"
+SECOND_RESULT: Final = "the call that it answers already has a result"
+ANSWERED_WITHOUT: Final = "the model answered without waiting for the result"
+INTERRUPTED: Final = "the user wrote before there was a result"
 
 
 def join_results(messages: Iterable[Message]) -> Joined:
@@ -184,7 +184,7 @@ def results_as_messages(
         if exchange.result is not None or exchange.index in added:
             raise InputError(
                 ErrorCode.HISTORY_ANSWERED_CALL,
-                f"the call {exchange.id} to {exchange.call.recipient} has a result already",
+                f"the call {exchange.id} to {exchange.call.recipient} already has a result",
                 Position(message=exchange.index),
             )
         added[exchange.index] = _result(exchange.call, text, name, channel)

@@ -72,7 +72,7 @@ def convert(value: object, type_: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise _invalid_value(error) from error
     except RecursionError as error:
-        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the values nest too deep") from error
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the values are nested too deeply") from error
 
 
 def decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -81,7 +81,9 @@ def decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as error:
         raise _invalid_value(error) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InputError(ErrorCode.MESSAGES_INVALID_JSON, f"not JSON: {error}", _position_of(error, text)) from error
+        raise InputError(
+            ErrorCode.MESSAGES_INVALID_JSON, f"not valid JSON: {error}", _position_of(error, text)
+        ) from error
 
 
 def _invalid_value(error: msgspec.ValidationError) -> InputError:
@@ -129,11 +131,11 @@ class Message:
             contents = tuple(content) if isinstance(content, Iterable) else (content,)  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             for part in contents:
                 if not isinstance(part, CONTENT_KINDS):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-                    raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{part!r} is no content of a message")
+                    raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{part!r} is not a content of a message")
             content = contents[0] if len(contents) == 1 else contents
         for name, value in (("channel", channel), ("recipient", recipient), ("content_type", content_type)):
             if value is not None and not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} is {value!r}, which is no text")
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} is {value!r}, which is not a string")
         put = object.__setattr__
         put(self, "author", author if isinstance(author, Author) else Author(role_named(author)))
         put(self, "content", content)
@@ -166,7 +168,7 @@ class Message:
             content = content.with_functions(*functions)
         if namespaces:
             if functions and any(namespace.name == "functions" for namespace in namespaces):
-                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the namespace functions is given twice")
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the namespace functions is declared twice")
             content = content.with_tools(*namespaces)
         if response_formats:
             content = content.with_response_formats(*response_formats)

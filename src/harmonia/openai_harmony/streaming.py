@@ -409,4 +409,4 @@ def make_parser(role: Role | None, vocabulary: Vocabulary, *, strict: bool) -> P
 
 def report(diagnostic: Diagnostic) -> None:
     """For operators of programs that never ask. What was found is not logged: it may be reasoning."""
-    _LOG.info("mended %s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)
+    _LOG.info("repaired %s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)

@@ -107,7 +107,7 @@ class Parser(FastPaths):
         if role is not None and role.__class__ is not Role:
             role = _role(role)
         if mode not in _MODES:
-            raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; it may be {', '.join(_MODES)}")
+            raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; use {', '.join(_MODES)}")
         if tools is None:
             tools = UNDECLARED
         elif not isinstance(tools, Tools):
@@ -283,7 +283,7 @@ class Parser(FastPaths):
 
     def _run(self, chunk: Chunk | _EndOfStream) -> list[Event]:
         if self._is_closed:
-            raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; make a new one for another stream")
+            raise InputError(ErrorCode.PARSE_CLOSED, "the parser is closed; create a new one for another stream")
         events: list[Event] = []
         self._events = events
         try:
@@ -327,11 +327,14 @@ class Parser(FastPaths):
 
     def _expect(self, source: Literal["tokens", "text"]) -> None:
         if self._gate is not None and source == "text":
-            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, "the mode reference reads token ids only")
+            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, "the mode reference accepts token ids only")
         if self._source is None:
             self._begin("stripped" if self._is_stripped else source, counts_tokens=source == "tokens")
         elif (self._token is None) != (source == "text"):
-            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, "a stream is tokens or text; this parser was fed the other")
+            raise InputError(
+                ErrorCode.PARSE_INVALID_CHUNK,
+                "this parser was fed tokens before and text now, or the reverse; use one of them for the whole stream",
+            )
 
     def _close(self) -> None:
         if self._pending_bytes:
@@ -677,12 +680,14 @@ def _as_tokens(chunk: object) -> list[int]:
 def _refuse_chunk(found: object) -> NoReturn:
     raise InputError(
         ErrorCode.PARSE_INVALID_CHUNK,
-        f"a chunk is a token id, a list of them, bytes or text, not {type(found).__name__}",
+        f"a chunk must be a token id, a list of token ids, bytes or text, not {type(found).__name__}",
     )
 
 
 def _role(value: object) -> Role:
     role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
-        raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role")
+        raise InputError(
+            ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role; the roles are {', '.join(_ROLES)}"
+        )
     return role

@@ -77,12 +77,12 @@ def _lacks_recipient(header: Header, stop: Stop | None) -> bool:
 
 def _why_hidden(header: Header, stop: Stop | None) -> str:
     if header.is_call:
-        return "a call that is not certain"
+        return "an uncertain call"
     channel = None if header.channel is None else header.channel.lower()
     may_be_answer = header.recipient is None and channel in (None, "final", "commentary")
-    setting = ", which is hidden unless guessed is shown" if may_be_answer else ""
+    setting = " (hidden unless guessed is shown)" if may_be_answer else ""
     if header.trust is Trust.GUESSED:
-        return f"text under a header that was guessed{setting}"
+        return f"text under a guessed header{setting}"
     if _lacks_recipient(header, stop):
         return "a call without a recipient"
     if channel is None:

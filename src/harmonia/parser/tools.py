@@ -28,7 +28,7 @@ class Tools:
     def __init__(self, declared: Iterable[DeclaredTool] | None = None) -> None:
         self.is_known = declared is not None
         if isinstance(declared, str | Mapping):
-            raise InputError(ErrorCode.PARSE_INVALID_OPTION, "tools takes a list of names or descriptions")
+            raise InputError(ErrorCode.PARSE_INVALID_OPTION, "tools must be a list of names or descriptions")
         self.names = frozenset(name for tool in declared or () for name in _names_of(tool))
         # What headers without a fault mean; see parser/headers.py.
         self.remembered_headers: dict[Any, Any] = {}
@@ -62,5 +62,5 @@ def _names_of(tool: DeclaredTool) -> list[str]:
         case _:
             raise InputError(
                 ErrorCode.PARSE_INVALID_OPTION,
-                f"tools has {tool!r}; it takes names, ToolDescriptions and ToolNamespaces",
+                f"tools contains {tool!r}; it must contain names, ToolDescriptions or ToolNamespaces",
             )

@@ -127,7 +127,8 @@ def _repair(text: str) -> Any:
         import json_repair
     except ImportError as error:
         raise InputError(
-            ErrorCode.PARSE_MISSING_EXTRA, "repairing JSON needs json-repair: pip install harmonia[repair]"
+            ErrorCode.PARSE_MISSING_EXTRA,
+            "repairing JSON needs json-repair; install it with: pip install 'harmonia[repair]'",
         ) from error
     try:
         value = json_repair.loads(text)

@@ -81,7 +81,8 @@ def normalise_history(history: History) -> History:
             result = tuple(_end_items(known))
         case _:
             raise InputError(
-                ErrorCode.PARSE_INVALID_INPUT, f"a history is text, token ids or messages, not {type(history).__name__}"
+                ErrorCode.PARSE_INVALID_INPUT,
+                f"a history must be text, token ids or messages, not {type(history).__name__}",
             )
     return cast("History", result)
 

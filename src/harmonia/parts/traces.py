@@ -67,11 +67,11 @@ def read_traces(text: str) -> list[Trace]:
     for block in _read_blocks(text):
         blocks = traces if block.kind == "harmony" else expectations
         if block.name in blocks:
-            _refuse(f"a second {block.kind} block has the name {block.name!r}", block.line, block.starts[0])
+            _refuse(f"a second {block.kind} block is named {block.name!r}", block.line, block.starts[0])
         blocks[block.name] = block
     for name, block in expectations.items():
         if name not in traces:
-            _refuse(f"the expected block {name!r} has no harmony block", block.line, block.starts[0])
+            _refuse(f"there is no harmony block for the expected block {name!r}", block.line, block.starts[0])
     return [
         Trace(name, _split_into_chunks(block.text), _read_expectation(expectations.get(name)), block.line)
         for name, block in traces.items()
@@ -99,7 +99,7 @@ def _read_blocks(text: str) -> list[_Block]:
             starts.append(start)
         start += len(given) + 1
     if fence is not None:
-        _refuse("the block is never closed", number, starts[0])
+        _refuse("the block is not closed", number, starts[0])
     return blocks
 
 
@@ -123,7 +123,7 @@ def _block_of(words: str, number: int, lines: list[str], starts: list[int]) -> _
         return None
     kind, name = info["kind"].lower(), _NAME.fullmatch(info["rest"])
     if name is None:
-        _refuse(f"behind {kind!r} there is {info['rest'].strip()!r}, not name:<case>", number, starts[0])
+        _refuse(f"{kind!r} is followed by {info['rest'].strip()!r}, not by name:<case>", number, starts[0])
     return _Block(kind, name["name"], "\n".join(lines), number, starts)
 
 
@@ -145,7 +145,7 @@ def _read_expectation(block: _Block | None) -> Any:
     except ValueError as error:
         line = 1 + block.text.count("\n", 0, getattr(error, "pos", 0))
         at = block.starts[min(line, len(block.starts) - 1)]
-        _refuse(f"the expected block {block.name!r} is not JSON: {error}", block.line + line, at)
+        _refuse(f"the expected block {block.name!r} is not valid JSON: {error}", block.line + line, at)
 
 
 def _refuse(problem: str, line: int, character: int) -> NoReturn:

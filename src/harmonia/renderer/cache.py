@@ -54,11 +54,14 @@ def _pack_contents(contents: tuple[Content, ...]) -> bytes:
     try:
         return pack(contents)
     except UnicodeEncodeError as error:
-        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, "the content has half of a surrogate pair") from error
+        raise InputError(
+            ErrorCode.VOCABULARY_LONE_SURROGATE,
+            "the content contains half of a surrogate pair, which UTF-8 cannot encode",
+        ) from error
     except RecursionError as error:
         raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema in the message is nested too deeply") from error
     except (TypeError, ValueError) as error:
-        raise InputError(ErrorCode.SCHEMA_INVALID, f"a schema in the message is not JSON: {error}") from error
+        raise InputError(ErrorCode.SCHEMA_INVALID, f"a schema in the message is not valid JSON: {error}") from error
 
 
 def unpack_contents(packed: bytes) -> list[Any]:

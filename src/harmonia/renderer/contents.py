@@ -97,7 +97,7 @@ def _response_format(response_format: ResponseFormat, path: str) -> str:
     if len(lines_of(name)) != 1:
         # It would write further sections of the message.
         raise InputError(
-            ErrorCode.MESSAGES_INVALID_VALUE, f"the name {name!r} has more than one line", Position(path=f"{path}.name")
+            ErrorCode.MESSAGES_INVALID_VALUE, f"the name {name!r} must be a single line", Position(path=f"{path}.name")
         )
     at = Position(path=f"{path}.schema")
     schema = encode_json(as_json(response_format.schema, f"{path}.schema"), code=ErrorCode.SCHEMA_INVALID, at=at)

@@ -170,7 +170,10 @@ def _next_role(role: Role | str) -> str:
     try:
         return Role(role).value
     except ValueError as error:
-        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"next_role is {role!r}, which is not a role") from error
+        raise InputError(
+            ErrorCode.RENDER_INVALID_OPTION,
+            f"next_role is {role!r}, which is not a role; the roles are {', '.join(Role)}",
+        ) from error
 
 
 def _declare_functions(messages: tuple[Message, ...]) -> bool:

@@ -117,7 +117,7 @@ def text_of(tokens: Sequence[int], vocabulary: Vocabulary | None = None, *, ambi
     One that somebody typed is refused with an InputError that says at which token it begins, or broken as `<\\|end|>`.
     """
     if ambiguous not in get_args(Ambiguous):
-        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; it may be refuse or escape")
+        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; use refuse or escape")
     vocabulary = vocabulary or default_vocabulary()
     decode = vocabulary.decode
     parts: list[str] = []
@@ -140,7 +140,7 @@ def _ambiguous(tokens: Sequence[int], vocabulary: Vocabulary, spelling: str, sta
     bytes_before = len(vocabulary.decode(tokens[start:])[:offset].encode())
     return InputError(
         ErrorCode.RENDER_AMBIGUOUS_TEXT,
-        f"the text of a message spells {spelling}, which as text would be the special token; "
+        f"the text of a message spells {spelling}, which would become the special token in a text prompt; "
         'send tokens, or show it to people with to_text(ambiguous="escape")',
         Position(token=start + bisect_right(list(accumulate(lengths)), bytes_before)),
     )

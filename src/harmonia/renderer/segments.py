@@ -40,7 +40,7 @@ class Form(NamedTuple):
             else ("recipient_section", RecipientSection)
         )
         choice = " or ".join(get_args(allowed))
-        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} is {getattr(self, name)!r}; it may be {choice}")
+        raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} is {getattr(self, name)!r}; use {choice}")
 
 
 KNOWN_FORMS: Final = frozenset(
@@ -77,7 +77,9 @@ def segment(message: Message, form: Form, *, has_functions: bool) -> Segments:
     header: list[Segment] = []
     if author.role is Role.TOOL:
         if author.name is None:
-            raise InputError(ErrorCode.RENDER_UNNAMED_TOOL, "a tool message needs the name of its tool")
+            raise InputError(
+                ErrorCode.RENDER_UNNAMED_TOOL, "a tool message needs the name of its tool: Message.tool(name, text)"
+            )
         role = author.name
     else:
         role = author.role.value
@@ -128,7 +130,7 @@ def _said(message: Message, form: Form, *, has_functions: bool) -> tuple[list[st
         if message.role is not expected:
             raise InputError(
                 ErrorCode.RENDER_MISPLACED_CONTENT,
-                f"{type(content).__name__} may stand only in a {expected} message, not in one of role {message.role}",
+                f"{type(content).__name__} belongs in a {expected} message, not in one of role {message.role}",
                 Position(path=path),
             )
         if isinstance(content, DeveloperContent):
@@ -173,7 +175,7 @@ def _refuse_unless_word(field: str, value: str, path: str) -> None:
         reason = (
             "it would be read as a recipient"
             if value.startswith("to=")
-            else "it must be one word, without white space, control characters, '<', '>' and '|'"
+            else "it must be a single word without white space, control characters, '<', '>' or '|'"
         )
         raise _unsafe(field, value, reason, path)
 

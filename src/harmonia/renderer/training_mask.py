@@ -44,7 +44,7 @@ class TrainOn(msgspec.Struct, frozen=True):
             if not isinstance(value, str):
                 msgspec.structs.force_setattr(self, name, frozenset(value))
             elif value not in allowed:
-                raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} takes a collection, not {value!r}")
+                raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{name} must be a collection, not {value!r}")
         for role in self.roles:
             if role not in INSTRUCTION_ORDER:
                 raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"{role!r} is not a role")

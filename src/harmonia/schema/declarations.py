@@ -163,9 +163,9 @@ def _check_name(name: str, path: str) -> tuple[Loss, ...]:
     if not _NAME.fullmatch(name):
         raise InputError(
             ErrorCode.SCHEMA_INVALID,
-            f"The name {name!r} cannot be declared: it may hold letters, digits and _ $ . / : @ - only.",
+            f"The name {name!r} cannot be declared: only letters, digits and _ $ . / : @ - are allowed.",
             Position(path=path),
         )
     if is_identifier(name) and name not in RESERVED:
         return ()
-    return (Loss(path, "name", "The name is no TypeScript identifier; it is printed as it is."),)
+    return (Loss(path, "name", "The name is not a TypeScript identifier; it is printed unchanged."),)

@@ -32,11 +32,13 @@ def as_json(schema: object, path: str = "$") -> Json:
     except UnicodeEncodeError:
         return schema  # pyright: ignore[reportReturnType] -- half of a surrogate pair is the vocabulary's to refuse
     except RecursionError as error:
-        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "The schema nests too deep.", Position(path=path)) from error
+        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "The schema is nested too deeply.", Position(path=path)) from error
     except (TypeError, ValueError) as error:
-        raise InputError(ErrorCode.SCHEMA_INVALID, f"The schema is not JSON: {error}", Position(path=path)) from error
+        raise InputError(
+            ErrorCode.SCHEMA_INVALID, f"The schema is not valid JSON: {error}", Position(path=path)
+        ) from error
     if not _has_text_keys(document):
-        raise InputError(ErrorCode.SCHEMA_INVALID, "The schema has a key that is no text.", Position(path=path))
+        raise InputError(ErrorCode.SCHEMA_INVALID, "The schema has a key that is not a string.", Position(path=path))
     return document
 
 
@@ -112,7 +114,7 @@ class References:
         if base and not (isinstance(own, str) and base == own.partition("#")[0]):
             raise InputError(
                 ErrorCode.SCHEMA_REMOTE_REFERENCE,
-                f"The reference {reference!r} leaves the document; only local references are followed.",
+                f"The reference {reference!r} points outside the document; put the definition into $defs.",
                 self._position(place),
             )
         fragment = unquote(fragment)
@@ -123,7 +125,7 @@ class References:
         if target is None:
             raise InputError(
                 ErrorCode.SCHEMA_UNKNOWN_REFERENCE,
-                f"The reference {reference!r} leads to no schema of the document.",
+                f"The reference {reference!r} does not point to a schema in the document.",
                 self._position(place),
             )
         return target

@@ -105,7 +105,7 @@ class Printer:
         except RecursionError:
             # Only where the caller raised the limit, or called from deep in a stack of their own.
             self.report.refuse(
-                ErrorCode.SCHEMA_TOO_DEEP, "The schema nests deeper than Python's own stack allows.", None
+                ErrorCode.SCHEMA_TOO_DEEP, "The schema is nested deeper than Python's stack allows.", None
             )
         text = before + text
         if () in self._named:
@@ -232,7 +232,7 @@ class Printer:
         if isinstance(kind, list):
             names = [name for name in kind if isinstance(name, str)]
             if len(names) < len(kind) or not names:
-                self.report.lose(place, "type", "A list of types must hold names of types, and at least one.")
+                self.report.lose(place, "type", "A list of types must contain at least one type name.")
             texts = [
                 # The reference's word for an object of which nothing more is said, in a list.
                 "object"
@@ -261,7 +261,7 @@ class Printer:
         if kind == "null":
             return "null"
         if kind != "any":
-            self.report.lose(place, "type", f"{kind!r} is no type of JSON Schema; it is printed as any.")
+            self.report.lose(place, "type", f"{kind!r} is not a JSON Schema type; it is printed as any.")
         return "any"
 
     def _enum(self, values: Json, kind: Json, place: Place) -> list[str]:
@@ -276,7 +276,9 @@ class Printer:
             fitting = [value for value in values if any(is_of_kind(value, name) for name in kinds)]
             if not fitting:
                 fitting = values
-                self.report.lose(place, "type", "No value of the enum has this type; the values are printed.")
+                self.report.lose(
+                    place, "type", "No value of the enum has this type; the values are printed without it."
+                )
         return [value_text(value, "enum", place, self.report) for value in fitting]
 
     def is_nullable(self, schema: dict[str, Json], place: Place) -> bool:
@@ -315,7 +317,7 @@ class Printer:
                 continue
             if keyword in CLOSING and schema[keyword] is False:
                 continue
-            sentence = INEXPRESSIBLE.get(keyword, "This keyword is not one of JSON Schema's.")
+            sentence = INEXPRESSIBLE.get(keyword, "This is not a JSON Schema keyword; it is not printed.")
             self.report.lose(place, keyword, sentence)
         if "$ref" in schema and not isinstance(schema["$ref"], str):
             self.report.lose(place, "$ref", "A reference must be a string.")
@@ -363,7 +365,11 @@ class Printer:
         if steps in self._active or steps in self._named:
             if self._closes_a_loop(steps, place):
                 # `A = A | B` has no meaning beyond B's, and TypeScript refuses it.
-                self.report.lose(place, "$ref", "The reference leads back to itself before it says anything.")
+                self.report.lose(
+                    place,
+                    "$ref",
+                    "The reference leads back to itself without describing a value; it is printed as any.",
+                )
                 return ANY
             if steps not in self._named:
                 self._named[steps] = self._names.claim(self._owner, steps)

@@ -25,7 +25,7 @@ def exact_type(schema: Json, limits: SchemaLimits, root_path: str = "$") -> str:
         # Only where the caller raised the limit, or called from deep in a stack of their own.
         raise InputError(
             ErrorCode.SCHEMA_TOO_DEEP,
-            "The schema nests deeper than Python's own stack allows.",
+            "The schema is nested deeper than Python's stack allows.",
             Position(path=root_path),
         ) from None
     except NotJsonError as fault:
@@ -45,7 +45,7 @@ class _ExactPrinter:
         if depth > self._limits.depth:
             raise InputError(
                 ErrorCode.SCHEMA_TOO_DEEP,
-                f"The schema nests deeper than {self._limits.depth} levels.",
+                f"The schema is nested deeper than {self._limits.depth} levels.",
                 Position(path=self._root_path),
             )
         text = self._type_text(schema, indent, depth)

@@ -236,7 +236,7 @@ def object_text(printer: Printer, schema: dict[str, Json], indent: str, place: P
     if isinstance(names, list):
         required = {name: None for name in names if isinstance(name, str)}
         if not all(isinstance(name, str) for name in names):
-            printer.report.lose(place, "required", "A name of a required property must be a string.")
+            printer.report.lose(place, "required", "The names of required properties must be strings.")
     elif names is not None:
         printer.report.lose(place, "required", "Required properties must be a list of names.")
 
@@ -383,7 +383,9 @@ def _index_signature(printer: Printer, schema: dict[str, Json], types: list[str]
         # Repeating whole objects here would help nobody. `T | any` admits everything and still shows T.
         texts.append("any")
         printer.report.lose(
-            place, "additionalProperties", "The type of other keys must admit the named ones, so it admits all."
+            place,
+            "additionalProperties",
+            "The type of other keys must also allow the named keys, so it is widened to any.",
         )
     else:
         texts.extend(types)

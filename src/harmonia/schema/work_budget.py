@@ -45,7 +45,7 @@ def spend(steps: int) -> None:
         if allowance.left < 0:
             raise InputError(
                 ErrorCode.SCHEMA_TOO_LARGE,
-                "the schemas take too much work: they have too many alternatives, patterns or combined schemas",
+                "the schemas take too much work: reduce their alternatives, patterns or combined schemas",
                 Position(path="$"),
             )
 

@@ -66,7 +66,7 @@ class Vocabulary:
             return engine.encode(text)
         except (UnicodeEncodeError, TypeError, AttributeError) as error:
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-                raise TypeError(f"encode takes a str, not {type(text).__name__}") from error
+                raise TypeError(f"encode needs a str, not {type(text).__name__}") from error
             _refuse_lone_surrogates(text)
             raise
 
@@ -75,7 +75,9 @@ class Vocabulary:
         if special != "all":
             wanted = frozenset([special] if isinstance(special, str) else special)
             for spelling in wanted - ID_BY_SPELLING.keys():
-                raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} spells no special token")
+                raise InputError(
+                    ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} is not the spelling of a special token"
+                )
         _refuse_lone_surrogates(text)
         tokens: list[int] = []
         position = 0
@@ -299,7 +301,7 @@ def _refuse_lone_surrogates(text: str) -> None:
     except UnicodeEncodeError as error:
         raise InputError(
             ErrorCode.VOCABULARY_LONE_SURROGATE,
-            f"the text has half of a surrogate pair, {text[error.start]!a}, which is no character",
+            f"the text contains half of a surrogate pair, {text[error.start]!a}, which UTF-8 cannot encode",
             Position(character=error.start),
         ) from error
 
@@ -308,7 +310,7 @@ def _check_errors_option(errors: str) -> None:
     if errors not in get_args(DecodingErrors):
         raise InputError(
             ErrorCode.VOCABULARY_INVALID_OPTION,
-            f"errors is {errors!r}; it may be {' or '.join(get_args(DecodingErrors))}",
+            f"errors is {errors!r}; use {' or '.join(get_args(DecodingErrors))}",
         )
 
 

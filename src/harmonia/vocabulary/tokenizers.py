@@ -316,7 +316,7 @@ def load_engine(name: str, tokens: list[bytes]) -> Engine:
     if name == "fast":
         try:
             if not _fast_is_installed():
-                raise ImportError(f"gigatoken {GIGATOKEN_VERSION} or numpy is not there")
+                raise ImportError(f"gigatoken {GIGATOKEN_VERSION} or numpy is not installed")
             return FastEngine(tokens)
         except ImportError as error:
             raise InputError(
@@ -326,11 +326,9 @@ def load_engine(name: str, tokens: list[bytes]) -> Engine:
         except OSError as error:
             raise InputError(
                 ErrorCode.VOCABULARY_MISSING_ENGINE,
-                f"the fast tokenizer needs a folder for temporary files: {error}",
+                f"the fast tokenizer needs a temporary directory: {error}",
             ) from error
-    raise InputError(
-        ErrorCode.VOCABULARY_MISSING_ENGINE, f"there is no tokenizer {name!r}; there are exact, fast and auto"
-    )
+    raise InputError(ErrorCode.VOCABULARY_MISSING_ENGINE, f"there is no tokenizer {name!r}; use exact, fast or auto")
 
 
 def _fast_is_installed() -> bool:
