@@ -377,7 +377,7 @@ def test_a_message_without_a_stop_has_no_stop_token() -> None:
 
 def test_notes_are_part_of_the_view() -> None:
     shown = view(stdin='{"status": "ok"}')
-    assert "\nnote: it is JSON without a field that is known; give the text itself, for\n      instance" in shown
+    assert "\nnote: the input is JSON without a known field; extract the text first, for" in shown
 
 
 def test_what_a_server_parsed_itself_is_no_fault_of_the_model() -> None:
@@ -386,7 +386,7 @@ def test_what_a_server_parsed_itself_is_no_fault_of_the_model() -> None:
     shown = view(stdin=stdin)
     assert "2 messages" in shown and "0 faults" in shown
     assert "on analysis" in shown and "on final" in shown
-    assert "\nnote: the server had read the Harmony itself" in shown
+    assert "\nnote: the server had parsed the Harmony itself" in shown
     assert "skip_special_tokens" in view(stdin="Four.")
 
 

@@ -150,11 +150,11 @@ def test_lists_of_ids_in_a_list_are_one(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ('{"output": "<|channel|>final<|message|>Four.<|return|>"}', "it is JSON without a field that is known"),
-        ('{"a": 1}\n{"a": 2}\n', "it is JSON without a field that is known"),
+        ('{"output": "<|channel|>final<|message|>Four.<|return|>"}', "the input is JSON without a known field"),
+        ('{"a": 1}\n{"a": 2}\n', "the input is JSON without a known field"),
         ('["a", "b"]', "jq -r"),
-        (f"# Traces\n\n```harmony a\n{TEXT}\n```\n", "harmonia.read_traces reads those"),
-        ("a\0b\0c\0", "this looks like a binary file"),
+        (f"# Traces\n\n```harmony a\n{TEXT}\n```\n", "read it with harmonia.read_traces"),
+        ("a\0b\0c\0", "the input looks like a binary file"),
         ('{"cut": ', None),
         ("true", None),
         ("Four.\n", None),
@@ -209,7 +209,7 @@ def test_dumps_of_every_dialect_in_every_form(chunks: list[object], form: str) -
         case _:
             pass
     result = run("--role", "assistant", stdin=written)
-    assert result.stderr.startswith("took the input for a dump of "), result.stderr
+    assert result.stderr.startswith("took the input for a saved stream of "), result.stderr
     value = json.loads(result.stdout)
     assert (value["input"], value["diagnostics"]) == ("sse", [])
     assert contents(value) == [("final", "Four.")]
@@ -224,8 +224,10 @@ def test_a_dumps_token_ids_win_over_its_text() -> None:
     value = json.loads(result.stdout)
     assert value["messages"][0]["source"] == "tokens"
     assert contents(value) == [("analysis", "Sum: 4"), ("final", "Four.")]
-    assert f"reasoning_content {len(TOKENS)}x" in value["notes"][0] and "the token ids have it all" in value["notes"][0]
-    assert "note: the server had parsed" in result.stderr
+    assert (
+        f"reasoning_content {len(TOKENS)}x" in value["notes"][0] and "the token ids are complete" in value["notes"][0]
+    )
+    assert "note: the server had already parsed" in result.stderr
 
 
 def test_llama_cpps_tokens_are_taken_where_there_are_any() -> None:
@@ -244,34 +246,34 @@ def test_an_answer_in_one_piece_is_a_dump_too() -> None:
 def test_what_a_server_parsed_is_said() -> None:
     chunks = [{"choices": [{"delta": {"tool_calls": [{"index": 0}]}}]}, *CHAT]
     (note,) = parsed("--role", "assistant", stdin=sse(*chunks))["notes"]
-    assert "tool_calls 1x" in note and "not in the text" in note
+    assert "tool_calls 1x" in note and "the text lacks" in note
 
 
 def test_a_dump_says_what_it_left_out() -> None:
     other = {"choices": [{"index": 1, "delta": {"content": "other"}}]}
     notes = parsed("--role", "assistant", stdin=sse(*CHAT, other) + 'data: {"cut')["notes"]
-    assert len(notes) == 2 and "1 piece of others" in notes[0]
-    assert notes[1] == "left out 1 line that is no JSON object"
+    assert len(notes) == 2 and "1 piece of other choices" in notes[0]
+    assert notes[1] == "ignored 1 line that is not a JSON object"
 
 
 @pytest.mark.parametrize(
-    ("chunk", "took_for"),
+    ("chunk", "description"),
     [
         ({"object": "text_completion", "choices": [{"text": "a"}]}, "Completions (text in 1 chunk)"),
         ({"choices": [{"text": "a", "token_ids": [1, 2]}]}, "Completions (token ids in 1 chunk)"),
         ({"choices": [{"delta": {"content": "a"}}]}, "Chat Completions (text in 1 chunk)"),
     ],
 )
-def test_the_dialect_of_a_dump_is_said(chunk: object, took_for: str) -> None:
-    assert run(stdin=sse(chunk)).stderr.startswith(f"took the input for a dump of {took_for}\n")
+def test_the_dialect_of_a_dump_is_said(chunk: object, description: str) -> None:
+    assert run(stdin=sse(chunk)).stderr.startswith(f"took the input for a saved stream of {description}\n")
 
 
 def test_who_takes_something_else_for_a_stream_is_told_to_leave_that_out() -> None:
     for written in (TEXT, "[1, 2]", '{"status": "ok"}'):
         result = run("--as", "sse", stdin=written)
-        assert result.exit_code == 1 and "hint: leave --as out" in result.stderr
-    assert "leave --as out" not in run("--as", "sse", stdin=sse({"error": {"message": "no"}})).stderr
-    assert "leave --as out" not in run(stdin=sse({"unheard": "of"})).stderr
+        assert result.exit_code == 1 and "hint: omit --as" in result.stderr
+    assert "omit --as" not in run("--as", "sse", stdin=sse({"error": {"message": "no"}})).stderr
+    assert "omit --as" not in run(stdin=sse({"unheard": "of"})).stderr
 
 
 def test_a_value_may_go_over_several_data_lines() -> None:
@@ -285,7 +287,7 @@ def test_a_value_may_go_over_several_data_lines() -> None:
         ([{"choices": [{"delta": {"reasoning_content": "x"}}]}], "reasoning_content 1x"),
         ([{"type": "response.reasoning_text.delta", "delta": "x"}], "reasoning_text 1x"),
         ([{"error": {"message": "out of memory"}}], "out of memory"),
-        ([{"unheard": "of"}], "neither text nor token ids"),
+        ([{"unheard": "of"}], "no known field with text or token ids"),
     ],
 )
 def test_a_dump_with_nothing_to_read_is_an_error(chunks: list[object], said: str) -> None:

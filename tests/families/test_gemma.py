@@ -1,4 +1,4 @@
-"""Gemma's formats: what is a call, and how each dialect is written."""
+"""Gemma's formats: what is a call, and how each variant is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA = {
 }
 WEATHER = ToolDescription("get_weather", "The weather.", SCHEMA)
 KNOWN = ReadingOptions(tools=Tools([WEATHER]), descriptions=(WEATHER,))
-DIALECTS = [GEMMA_3, FUNCTION_GEMMA, GEMMA_4]
+VARIANTS = [GEMMA_3, FUNCTION_GEMMA, GEMMA_4]
 
 
 def read(text: str, options: ReadingOptions = KNOWN) -> list[Message]:
@@ -33,7 +33,7 @@ def read(text: str, options: ReadingOptions = KNOWN) -> list[Message]:
     return list(read_answer(GEMMA_3, text, options).messages)
 
 
-@pytest.mark.parametrize("family", DIALECTS)
+@pytest.mark.parametrize("family", VARIANTS)
 def test_several_calls_are_read_as_they_were_written(family: Gemma3) -> None:
     values = [{"city": "Oslo", "days": [1, 2.5], "x": {"y": None, "z": True}}, {"city": 'it\'s "Bern", (CH)'}, {}]
     written = family.write_calls([("get_weather", json.dumps(value)) for value in values])
@@ -127,7 +127,7 @@ def test_results_are_written_as_the_documentation_shows() -> None:
     )
 
 
-@pytest.mark.parametrize("family", DIALECTS)
+@pytest.mark.parametrize("family", VARIANTS)
 def test_the_words_about_calling_show_a_call_that_can_be_read(family: Family) -> None:
     example = family.write_call(*example_call([WEATHER]))
     assert example in family.call_format([WEATHER])
@@ -136,12 +136,12 @@ def test_the_words_about_calling_show_a_call_that_can_be_read(family: Family) ->
     assert family.guidance(is_error=True) != family.guidance(is_error=False)
 
 
-@pytest.mark.parametrize("family", DIALECTS)
+@pytest.mark.parametrize("family", VARIANTS)
 def test_no_tools_are_not_declared(family: Family) -> None:
     assert family.tool_part([]) == ""
 
 
-@pytest.mark.parametrize("family", DIALECTS)
+@pytest.mark.parametrize("family", VARIANTS)
 @pytest.mark.parametrize("arguments", ["not json", "[1]", '{"not-a-name": 1}'])
 def test_arguments_that_python_or_braces_cannot_name_are_still_written(family: Family, arguments: str) -> None:
     (message,) = read(family.write_call("get_weather", arguments))

@@ -1,4 +1,4 @@
-"""OpenAI's JSON in text and its dialects: what is a call, what is text, and how each is written."""
+"""OpenAI's JSON in text and its variants: what is a call, what is text, and how each is written."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ from harmonia.families.prompt_builder import (
     describe_tool,
     tool_system_prompt,
 )
-from harmonia.families.registry import ToolFormat, dialect_of, family_of
+from harmonia.families.registry import ToolFormat, family_of, variant_of
 from harmonia.messages import DeveloperContent, ToolDescription, ToolNamespace
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 
 OTHERS = [tool_format for tool_format in ToolFormat if tool_format is not ToolFormat.HARMONY]
-# The formats, and their dialects in the package's profiles.
+# The formats, and their variants in the package's profiles.
 PROFILES = [profile for profile in all_profiles() if profile.format is not ToolFormat.HARMONY]
 FAMILIES = [
     *(family_of(tool_format) for tool_format in OTHERS),
-    *(dialect_of(family_of(profile.format), profile.template) for profile in PROFILES),
+    *(variant_of(family_of(profile.format), profile.template) for profile in PROFILES),
 ]
 CODE_MODE = PromptOptions(code_mode=True)
 
@@ -132,7 +132,7 @@ def test_a_model_is_told_to_write_as_it_was_trained_to(model: str, mark: str) ->
     profile = resolve_profile(model)
     prompt = tool_system_prompt(profile, [SQL])
     assert mark in prompt
-    assert prompt.endswith(dialect_of(family_of(profile.format), profile.template).call_format((SQL,)))
+    assert prompt.endswith(variant_of(family_of(profile.format), profile.template).call_format((SQL,)))
 
 
 def test_the_seeds_test_of_the_system_prompt() -> None:

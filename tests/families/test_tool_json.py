@@ -16,8 +16,8 @@ from harmonia.families.registry import (
     CallWriter,
     ReadingOptions,
     ToolFormat,
-    dialect_of,
     family_of,
+    variant_of,
 )
 from harmonia.families.tool_json import example_call
 from harmonia.messages import ToolDescription
@@ -40,7 +40,7 @@ TOOL = ToolDescription("get-weather", "The weather.", SCHEMA)
 EXPECTED = {"to_city": "the to city", "days": 3, "unit": "c", "tags": [True], "place": {"x": 1}}
 FAMILIES = [
     *(family_of(each) for each in FAMILY_FORMATS if each is not ToolFormat.TEXT),
-    *(dialect_of(family_of(tool_format), template) for tool_format, row in ROWS.items() for template in row.dialects),
+    *(variant_of(family_of(tool_format), template) for tool_format, row in ROWS.items() for template in row.variants),
 ]
 
 

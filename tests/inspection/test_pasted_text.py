@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import harmonia
 from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError
-from harmonia.inspection.pasted_text import MOST_TITLES, Pasted, take
+from harmonia.inspection.pasted_text import MOST_TITLES, Pasted, recognise_pasted
 from harmonia.interchange import write_harmony_json, write_markdown
 from tests.support.engines.provider_streams import STREAMS, Stream
 from tests.support.strategies.conversations import conversations
@@ -40,7 +40,7 @@ READ_OTHERWISE = ("a preamble without its phase", "OpenAI, a summary in parts")
 
 def pasted(value: Any, *, document: int = 0) -> Pasted:
     text = value if isinstance(value, str) else json.dumps(value)
-    return take(text.encode(), document=document)
+    return recognise_pasted(text.encode(), document=document)
 
 
 def lines(values: list[Any]) -> str:
@@ -74,15 +74,15 @@ def said(found: Pasted) -> list[tuple[str | None, str]]:
         (ITEMS, "responses", "Responses items"),
         (ITEMS[1], "responses", "Responses items"),
         ({"model": "m", "input": "Hi"}, "responses", "a Responses request"),
-        ({"object": "response", "output": ITEMS[1:]}, "responses", "a response of Responses"),
+        ({"object": "response", "output": ITEMS[1:]}, "responses", "a Responses response"),
         (HARMONY_JSON, "harmony-json", "a conversation as Harmony JSON"),
         (write_markdown(Conversation.from_dict(HARMONY_JSON)).text, "markdown", "a conversation as Markdown"),
         (
             "data: " + json.dumps({"content": RAW, "stop": False}) + "\n\n",
             "sse",
-            "a dump of llama.cpp (text in 1 chunk)",
+            "a saved stream of llama.cpp (text in 1 chunk)",
         ),
-        (lines(OLLAMA), "sse", "a stream of Ollama, put together into 1 message"),
+        (lines(OLLAMA), "sse", "a stream of Ollama, joined to 1 message"),
         ({"status": "ok"}, "text", "plain text"),
         ({"output": 5}, "text", "plain text"),
         ([{"a": 1}], "text", "plain text"),
@@ -92,8 +92,8 @@ def said(found: Pasted) -> list[tuple[str | None, str]]:
 )
 def test_each_kind_is_recognised(value: Any, kind: str, words: str) -> None:
     found = pasted(value)
-    assert (found.input.kind, found.input.took_for) == (kind, words)
-    assert found.is_conversation == (kind not in ("text", "tokens", "stripped") and "dump" not in words)
+    assert (found.input.kind, found.input.description) == (kind, words)
+    assert found.is_conversation == (kind not in ("text", "tokens", "stripped") and "saved" not in words)
 
 
 @pytest.mark.parametrize(
@@ -112,15 +112,15 @@ def test_a_conversation_of_ours_is_what_it_renders_as(conversation: Conversation
         tokens = harmonia.render(conversation, next_role=None).tokens
     except InputError:
         return
-    assert take(json.dumps(value).encode(), "harmony-json").input.tokens == tokens
+    assert recognise_pasted(json.dumps(value).encode(), "harmony-json").input.tokens == tokens
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=str)
 def test_streams_of_servers_that_read_the_harmony_are_put_together(stream: Stream) -> None:
-    found = take(stream.content)
+    found = recognise_pasted(stream.content)
     assert found.is_conversation
     assert found.input.kind == "sse"
-    assert "had read the Harmony itself" in found.input.notes[0]
+    assert "had parsed the Harmony itself" in found.input.notes[0]
     tokens = found.input.tokens
     assert tokens is not None
     told = [(each.channel, each.recipient, each.text) for each in harmonia.parse(tokens)]
@@ -134,7 +134,7 @@ def test_streams_that_were_cut_off_keep_what_came() -> None:
     stream = next(each for each in STREAMS if each.api == "responses" and each.said[-1][0] == "final")
     for cut in range(1, len(stream.events)):
         content = b"".join(stream.frames()[:cut])
-        found = take(content)
+        found = recognise_pasted(content)
         texts = [text for _, text in said(found)] if found.is_conversation else []
         whole = [text for _, _, text, _ in stream.said]
         assert all(mine == theirs[: len(mine)] for mine, theirs in zip(texts, whole, strict=False))
@@ -166,7 +166,7 @@ def test_of_json_lines_the_chosen_document_is_read() -> None:
         found = pasted(lines(values), document=at)
         assert (found.count, found.at, found.input.kind) == (6, at, kind)
         assert found.titles == ["2 + 2?", "The second", "2 + 2?", "2 + 2?", "", RAW]
-        assert found.input.took_for.startswith("6 conversations as JSONL")
+        assert found.input.description.startswith("6 conversations as JSONL")
     with pytest.raises(InputError) as caught:
         pasted(lines(values), document=6)
     assert (caught.value.code, caught.value.at.path) == (ErrorCode.INTERCHANGE_INVALID_VALUE, "$.document")
@@ -195,14 +195,14 @@ def test_what_is_certainly_a_conversation_and_cannot_be_read_is_an_error() -> No
         with pytest.raises(InputError) as caught:
             pasted(value)
         assert caught.value.code is code
-        assert "taken for" in caught.value.message
+        assert "read as" in caught.value.message
 
 
 @pytest.mark.parametrize("as_", ["harmony-json", "chat", "responses"])
 def test_what_is_told_to_be_a_conversation_must_be_one(as_: Any) -> None:
     for data in (b"x", b"5", b'{"a": 1}'):
         with pytest.raises(InputError):
-            take(data, as_)
+            recognise_pasted(data, as_)
 
 
 def test_a_check_may_refuse_before_anything_is_rendered() -> None:
@@ -210,7 +210,7 @@ def test_a_check_may_refuse_before_anything_is_rendered() -> None:
         raise InputError(ErrorCode.SERVE_TOO_LARGE, f"{len(conversation)} messages")
 
     with pytest.raises(InputError) as caught:
-        take(json.dumps(MESSAGES).encode(), check=refuse)
+        recognise_pasted(json.dumps(MESSAGES).encode(), check=refuse)
     assert caught.value.code is ErrorCode.SERVE_TOO_LARGE
 
 

@@ -22,7 +22,7 @@ from harmonia.cli.chats.session import Session
 from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.streams import echo_json_line
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.inspection.descriptions import describe_diagnostic
+from harmonia.inspection.report import describe_diagnostic
 from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parts import Guessed, call_of, is_visible
 from harmonia.run.default_paths import state_folder

@@ -94,7 +94,7 @@ def take_answer(data: bytes, profile: ModelProfile, reading: Reading | PastedRea
     taken = _recognise(data, cast("Any", reading.as_))
     if not reading.quiet:
         how = f"in the format {profile.format}, by the profile {profile.name}"
-        click.echo(f"took the input for {taken.took_for} {how}", err=True)
+        click.echo(f"took the input for {taken.description} {how}", err=True)
         for note in taken.notes:
             click.echo(f"note: {note}", err=True)
     return taken

@@ -13,7 +13,7 @@ import msgspec
 
 from harmonia.cli.options import file_argument, vocabulary_option
 from harmonia.inspection import As, Input, parse_input, read_declared, recognise
-from harmonia.inspection.pasted_text import AsPasted, Pasted, take
+from harmonia.inspection.pasted_text import AsPasted, Pasted, recognise_pasted
 from harmonia.json_codec import encode_any
 from harmonia.messages import Role
 from harmonia.parser import Mode, Parsed, Tools
@@ -114,7 +114,7 @@ def read_input(file: BinaryIO, reading: Reading) -> Input:
 
 def read_pasted(file: BinaryIO, reading: PastedReading) -> Pasted:
     """The same for what may be a conversation; what had no place in it is told, too."""
-    pasted = take(file.read(), reading.as_, reading.document)
+    pasted = recognise_pasted(file.read(), reading.as_, reading.document)
     _say_what_it_is(pasted.input, reading)
     if not reading.quiet:
         if pasted.count > 1:
@@ -128,7 +128,7 @@ def _say_what_it_is(taken: Input, reading: Reading | PastedReading) -> None:
     if reading.quiet:
         return
     if reading.as_ == "auto":
-        click.echo(f"took the input for {taken.took_for}", err=True)
+        click.echo(f"took the input for {taken.description}", err=True)
     for note in taken.notes:
         click.echo(f"note: {note}", err=True)
     if reading.role is None and _begins_in_a_header(taken):

@@ -9,7 +9,7 @@
     <|channel>thought … <channel|>                                                                   thoughts of Gemma 4
 
 All of them are read, Python without evaluating anything (python_calls.py). They are written as the model was taught:
-GEMINI is Gemma 3, FUNCTION_GEMMA and GEMMA_4 are its dialects (dialects.py chooses).
+GEMINI is Gemma 3, FUNCTION_GEMMA and GEMMA_4 are its variants (variants.py chooses).
 
 Sources: ai.google.dev/gemma/docs/capabilities/function-calling, …/gemma/docs/meme-generator (tool_code, tool_output),
 …/gemma/docs/functiongemma/formatting-and-best-practices, and Gemma 4's chat template.

@@ -25,7 +25,7 @@ from harmonia.families.described_tools import ToolLike, described_tools
 from harmonia.families.models import profile_of
 from harmonia.families.parameter_types import JSON_WORDS, Parameter, parameters_of
 from harmonia.families.profiles import ModelProfile
-from harmonia.families.registry import CallWriter, ToolFormat, dialect_of, family_of
+from harmonia.families.registry import CallWriter, ToolFormat, family_of, variant_of
 from harmonia.messages import Conversation, Message, Role, ToolDescription
 
 OPENING: Final = "You are a helpful assistant with tool-calling capabilities."
@@ -78,7 +78,7 @@ def build_prompt(
 def tool_system_prompt(
     model: ModelProfile | ToolFormat | str, tools: Iterable[ToolLike] = (), options: PromptOptions = DEFAULT_PROMPT
 ) -> str:
-    """The text of the prompt; see the module. With a profile, calls are those of the model's own dialect. A text is a
+    """The text of the prompt; see the module. With a profile, calls are those of the model's own variant. A text is a
     format's name, or a model's, which has a profile."""
     family = _family_of(model)
     described = described_tools(tools, options.deferred)
@@ -102,7 +102,7 @@ def _family_of(model: ModelProfile | ToolFormat | str) -> CallWriter | None:
     if tool_format is ToolFormat.HARMONY:
         return None
     family = family_of(tool_format)
-    return dialect_of(family, model.template) if isinstance(model, ModelProfile) else family
+    return variant_of(family, model.template) if isinstance(model, ModelProfile) else family
 
 
 def describe_tool(tool: ToolDescription) -> str:

@@ -45,11 +45,11 @@ class ToolFormat(StrEnum):
 class FamilyRow(msgspec.Struct, frozen=True):
     """Where a family is defined, as `module.VALUE` in this package.
 
-    `dialects` lists, by chat template, the models that read the same but write calls and results their own way.
+    `variants` lists, by chat template, the models that read the same but write calls and results their own way.
     """
 
     value: str
-    dialects: Mapping[str, str] = {}
+    variants: Mapping[str, str] = {}
 
 
 # Harmony is not listed: it has a renderer and a parser of its own.
@@ -111,7 +111,7 @@ class Reader(Protocol):
 
 
 class CallWriter(Protocol):
-    """How the models of a family, or of one of its dialects, are told of tools, and how they write calls."""
+    """How the models of a family, or of one of its variants, are told of tools, and how they write calls."""
 
     @property
     def format(self) -> ToolFormat: ...
@@ -161,9 +161,9 @@ def family_of(tool_format: ToolFormat | str) -> Family:
     return cast("Family", _load(FAMILIES[tool_format].value))
 
 
-def dialect_of(family: CallWriter, template: str) -> CallWriter:
-    """The dialect that the models of this chat template write; the family itself if the template has none."""
-    name = FAMILIES[family.format].dialects.get(template)
+def variant_of(family: CallWriter, template: str) -> CallWriter:
+    """The variant that the models of this chat template write; the family itself if the template has none."""
+    name = FAMILIES[family.format].variants.get(template)
     return family if name is None else cast("CallWriter", _load(name))
 
 

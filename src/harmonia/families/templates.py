@@ -4,8 +4,8 @@
 
 A chat template is data (templates.toml): how turns open and close, where instructions go, what ends the model's turn,
 and which spellings are control tokens to the model. The family writes what stands in the turns: declarations, calls and
-results. Where a template belongs to a dialect of the family (a Llama and a Mistral write their calls differently, and
-both are read by the format `openai`), the dialect does.
+results. Where a template belongs to a variant of the family (a Llama and a Mistral write their calls differently, and
+both are read by the format `openai`), the variant does.
 
 1. Nothing that a person or a tool wrote, and nothing that a model said, spells a control token of the template or a
    mark of the family: each such spelling is broken (see spellings.py). Marks come from the template and the family.
@@ -25,7 +25,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.control_spellings import ControlSpellings
-from harmonia.families.registry import Family, ToolFormat, dialect_of, write_calls
+from harmonia.families.registry import Family, ToolFormat, variant_of, write_calls
 from harmonia.history.policies import is_reasoning
 from harmonia.json_codec import read_json
 from harmonia.messages import (
@@ -166,7 +166,7 @@ class _Writer:
     ) -> None:
         marks = _marks_of(family.format)
         self.is_native = family.format is template.native
-        self.family = dialect_of(family, template.name) if self.is_native else family
+        self.family = variant_of(family, template.name) if self.is_native else family
         self.template = template
         given = None if thought_marks == "template" else thought_marks
         self.controls = control_spellings(template, family.format, given)

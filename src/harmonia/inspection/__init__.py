@@ -1,16 +1,17 @@
-"""What a model sampled, for people who look at it: what the input is, what it cost, what is wrong, as JSON values."""
+"""Inspects what a model sampled: what the input is, what it cost, what is wrong with it, as JSON values."""
 
-from harmonia.inspection.descriptions import (
+from harmonia.inspection.inputs import As, Input, Kind, is_completion, recognise
+from harmonia.inspection.reader import is_malformed, parse_input, read_declared
+from harmonia.inspection.replays import Replayed, ReplayStep, replay
+from harmonia.inspection.report import (
     describe_diagnostic,
     describe_event,
     describe_message,
     describe_position,
+    describe_raised,
     describe_token,
+    describe_trace,
 )
-from harmonia.inspection.inputs import As, Input, Kind, is_completion, recognise
-from harmonia.inspection.reader import is_malformed, parse_input, read_declared
-from harmonia.inspection.replays import Replayed, ReplayStep, replay
-from harmonia.inspection.report import describe_raised, describe_trace
 from harmonia.inspection.schema_costs import SchemaCost, find_schema_costs
 from harmonia.inspection.trace import OptionWords, Trace, TracedMessage, TracedText, TracedTurn, hint_for, trace
 from harmonia.inspection.typed_spellings import TypedSpelling, find_typed_spellings

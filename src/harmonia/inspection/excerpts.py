@@ -1,4 +1,4 @@
-"""A place marked in an excerpt of a text, with what is invisible made visible."""
+"""Excerpts of a text with a marked position, in which invisible characters are made visible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 ELLIPSIS: Final = "…"
 
-# Controls, soft hyphens, marks of direction, spaces of no width or without a break, joiners, variation selectors, tags.
+# Controls, soft hyphens, direction marks, zero-width and no-break spaces, joiners, variation selectors, tags.
 _INVISIBLE: Final = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
     "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f"
@@ -19,7 +19,7 @@ _SHORT: Final = {"\n": "⏎", "\t": "⇥", "\x7f": "␡", "\xa0": "⍽", "\u202f
 
 
 def show(text: str) -> str:
-    """The text on one line, with everything that would not be seen spelled out."""
+    """The text on one line, with invisible characters spelled out."""
     return text if text.isprintable() and text.isascii() else _INVISIBLE.sub(_spell, text)
 
 
@@ -32,7 +32,7 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def cells(text: str) -> int:
-    """How wide a text that was made visible is, in cells of a terminal."""
+    """The width of a visible text in terminal cells."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -43,14 +43,14 @@ def _cells_of(character: str) -> int:
 
 
 class Excerpt(NamedTuple):
-    """A line of the input, and a line below it that marks a place in it."""
+    """A line of the input, and a line below it that marks a position."""
 
     line: str
     marker: str
 
 
 def excerpt(text: str, at: int, length: int, width: int) -> Excerpt:
-    """The surroundings of a place in a text, with `^` under it and `~` under the rest of what is marked."""
+    """The text around a position, with `^` under it and `~` under the rest of the marked text."""
     at = min(max(at, 0), len(text))
     right_width = cells(show(text[at : at + width]))
     left = _last_cells(text[max(at - width, 0) : at], max(width // 2, width - right_width - 1) - 1)
@@ -72,7 +72,7 @@ def excerpt(text: str, at: int, length: int, width: int) -> Excerpt:
 
 
 def _mark_end(column: int, width: int) -> str:
-    """A marker behind the last character, which says so on the side on which there is room."""
+    """A marker after the last character, labelled on the side that has room."""
     said = "the end of the input"
     if column > len(said) and column + len(said) + 2 > width:
         return f"{said} ^".rjust(column + 1)
@@ -80,7 +80,7 @@ def _mark_end(column: int, width: int) -> str:
 
 
 def _last_cells(text: str, width: int) -> str:
-    """The end of a text, as much of it as fits."""
+    """The end of a text, as much as fits."""
     used, start = 0, len(text)
     while start > 0:
         used += cells(show(text[start - 1]))

@@ -1,14 +1,14 @@
-"""What the input of `parse` and `inspect` is: text, token ids, stripped text, or the dump of a server's stream.
+"""Detects what the input of `parse` and `inspect` is: text, token ids, stripped text, or a saved stream of a server.
 
-    tokens    [200005, 35644], [[200005], [35644]], {"tokens": […]}, or numbers with white space or commas between them
-    sse       `data: {…}` lines, or JSON objects, one a line: see dumps.py
-    stripped  no special token is spelled anywhere, and there are the remains of headers
-    text      everything else; of an input that is one JSON string, the text is what it stands for
+    tokens    [200005, 35644], [[200005], [35644]], {"tokens": […]}, or numbers separated by white space or commas
+    sse       `data: {…}` lines, or one JSON object per line: see saved_streams.py
+    stripped  text without special tokens that has the remains of headers
+    text      everything else; if the input is one JSON string, its value
 
-Conversations, which have kinds of their own, are no matter of this room: see inspection/pasted_text.py.
+Conversations are detected in pasted_text.py.
 
-Recognising looks at the input only and never fails; what it was told to take it for may fail, with an InputError.
-Text stays bytes, so that what is no UTF-8 reaches the parser, which says where it stands.
+Detection never fails. Reading the input as the kind that the caller names may fail, with an InputError. Text stays
+bytes, so that invalid UTF-8 reaches the parser, which reports its position.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID, default_vocabular
 Kind = Literal["text", "tokens", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
 As = Literal["auto", "text", "tokens", "stripped", "sse"]
 
-# ASCII digits only, and no more of them than a number of 64 bits has.
+# ASCII digits only, and at most as many as fit into 64 bits.
 _ID: Final = re.compile(r"-?[0-9]{1,18}")
 _NOT_IN_A_LIST: Final = re.compile(r"[^\s,0-9\[\]-]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NAMES_OF_LISTS: Final = ("tokens", "token_ids")
 # The beginning of a block as harmonia.read_traces reads them.
 _FENCE: Final = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*harmony\b", re.MULTILINE)
-# Control characters that no text has: not the white space, and not the escape of colours.
+# Control characters that text does not contain: neither white space nor the escape character of colours.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _LOOKED_AT_FOR_CONTROLS: Final = 8192
-# A header that goes on behind its role: by an address, or by a control token that only a header has.
+# A header after its role: a recipient, or a control token that only headers have.
 _COMPLETION: Final = re.compile(r"\s*(?:to=\S{1,200}?\s*)?<\|(?:channel|constrain|message)\|>")
 _LONGEST_ADDRESS: Final = 64  # in tokens
 
 
 class Input(msgspec.Struct, frozen=True):
-    """What the parser is fed, chunk by chunk. `took_for` says in words what it is, `notes` what is odd about it."""
+    """The chunks to feed to the parser. `description` says in words what the input is, `notes` what is odd about it."""
 
     kind: Kind
     chunks: list[bytes] | list[str] | list[list[int]]
-    took_for: str
+    description: str
     notes: list[str] = []
-    lacks_what_was_parsed: bool = False  # the server parsed the Harmony itself, and left out what it made of it
+    lacks_what_was_parsed: bool = False  # the server parsed the Harmony itself, and the raw text is incomplete
 
     @property
     def tokens(self) -> list[int] | None:
-        """All token ids; None where text is read."""
+        """All token ids, or None for text."""
         if not self.chunks or not isinstance(self.chunks[0], list):
             return None if self.kind in ("text", "stripped", "sse") else []
         return [token for chunk in cast("list[list[int]]", self.chunks) for token in chunk]
 
     @property
     def text(self) -> str:
-        """All of the text, as the parser counts its characters; empty where token ids are read."""
+        """The whole text, with characters as the parser counts them; empty for token ids."""
         return _SURROGATE.sub("\ufffd", self.characters)
 
     @property
     def characters(self) -> str:
-        """The same, with halves of surrogate pairs as they are: what the parser is fed."""
+        """The same with lone surrogates as they are, for feeding the parser."""
         if not self.chunks or isinstance(self.chunks[0], list):
             return ""
         if isinstance(self.chunks[0], bytes):
@@ -76,7 +76,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 def recognise(data: bytes, as_: As = "auto") -> Input:
-    """Tell what the input is, or take it for what the caller says."""
+    """Detect what the input is, or read it as the kind that the caller names."""
     data = without_byte_order_mark(data)
     text = data.decode(errors="replace")
     match as_:
@@ -85,7 +85,7 @@ def recognise(data: bytes, as_: As = "auto") -> Input:
         case "tokens":
             return read_token_ids(text) or _refuse_ids(text)
         case "sse":
-            return _dump(text, is_told=True)
+            return _dump(text, is_asked_for=True)
         case "stripped":
             return Input("stripped", [data] if data else [], "text whose special tokens were removed")
         case "text":
@@ -93,7 +93,7 @@ def recognise(data: bytes, as_: As = "auto") -> Input:
 
 
 def _recognise(data: bytes, text: str) -> Input:
-    # Only an input that says nothing at all is not looked at: it is an empty text.
+    # A blank input is an empty text.
     if not text.strip():
         return _text(data)
     if (tokens := read_token_ids(text)) is not None:
@@ -108,21 +108,21 @@ def _recognise(data: bytes, text: str) -> Input:
 
 
 def _notes_about(data: bytes, text: str, values: list[Any]) -> list[str]:
-    """What makes it unlikely that a model sampled this text."""
+    """Reasons to doubt that a model sampled this text."""
     if any(isinstance(value, dict | list) for value in values):
-        return ["it is JSON without a field that is known; give the text itself, for instance with jq -r"]
+        return ["the input is JSON without a known field; extract the text first, for example with jq -r"]
     beginning = data[:_LOOKED_AT_FOR_CONTROLS]
     if len(_CONTROL.findall(beginning)) > len(beginning) // 20:
-        return ["this looks like a binary file"]
+        return ["the input looks like a binary file"]
     fence = _FENCE.search(text)
-    # A model may write such a block, too, but then it says before it that it begins to speak.
+    # A model may write such a block too, but only after a message has begun.
     if fence is not None and not find_spellings(text[: fence.start()]):
-        return ["it looks like a collection of traces; harmonia.read_traces reads those"]
+        return ["the input looks like a collection of traces; read it with harmonia.read_traces"]
     return []
 
 
 def is_completion(taken: Input) -> bool:
-    """Whether it begins inside a header, as what is sampled behind `<|start|>assistant` does."""
+    """Whether the input begins inside a header, as a completion sampled after `<|start|>assistant` does."""
     tokens = taken.tokens
     if tokens is not None:
         before = list(takewhile(lambda token: 0 <= token < FIRST_SPECIAL, tokens[: _LONGEST_ADDRESS + 1]))
@@ -135,7 +135,7 @@ def is_completion(taken: Input) -> bool:
 
 
 def without_byte_order_mark(data: bytes) -> bytes:
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # what `>` writes in older PowerShells
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # written by `>` in older PowerShells
         return data.decode("utf-16", "replace").encode()
     return data.removeprefix(codecs.BOM_UTF8)
 
@@ -151,7 +151,7 @@ def _json_string(text: str) -> Input:
 
 
 def read_token_ids(text: str) -> Input | None:
-    """Token ids, if the whole text is a list of them, or several lists."""
+    """Token ids, if the whole text is one or several lists of them."""
     if (ids := _read_ids(text)) is not None:
         return Input("tokens", [ids] if ids else [], f"token ids ({len(ids)})")
     if not text.lstrip().startswith("["):
@@ -164,21 +164,21 @@ def read_token_ids(text: str) -> Input | None:
     return Input("tokens", [each for each in lists if each], f"token ids ({number} in {count(len(lists), 'list')})")
 
 
-def _dump(text: str, *, is_told: bool = False) -> Input:
+def _dump(text: str, *, is_asked_for: bool = False) -> Input:
     dump = read_dump(text)
     chunks = dump.chunks
     if not chunks:
-        what = "the dump" if dump.is_known or not is_told else "that is not what a server sent: it"
+        what = "the saved stream" if dump.is_known or not is_asked_for else "the input is not a saved stream: it"
         error = InputError(
             ErrorCode.PARSE_INVALID_INPUT,
-            "; ".join([f"{what} has neither text nor token ids in a field that is known", *dump.notes]),
+            "; ".join([f"{what} has no known field with text or token ids", *dump.notes]),
         )
-        if is_told and not dump.is_known:
-            error.add_note("leave --as out, and harmonia finds out what the input is")
+        if is_asked_for and not dump.is_known:
+            error.add_note("omit --as to let harmonia detect what the input is")
         raise error
     what = "token ids" if isinstance(chunks[0], list) else "text"
-    took_for = f"a dump of {dump.dialect} ({what} in {count(len(chunks), 'chunk')})"
-    return Input("sse", chunks, took_for, dump.notes, dump.lacks_what_was_parsed)
+    description = f"a saved stream of {dump.api} ({what} in {count(len(chunks), 'chunk')})"
+    return Input("sse", chunks, description, dump.notes, dump.lacks_what_was_parsed)
 
 
 def _read_ids(text: str) -> list[int] | None:
@@ -195,14 +195,14 @@ def _read_ids(text: str) -> list[int] | None:
 
 
 def _read_named_ids(text: str) -> list[int] | None:
-    """{"tokens": […]} and nothing else that a server would say."""
+    """The ids in {"tokens": […]}, unless the object looks like a server's."""
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
     for name in _NAMES_OF_LISTS:
         listed = value.get(name)
-        # llama.cpp leaves `tokens` empty, unless it is asked for them, and has the text in `content`.
+        # Unless asked for them, llama.cpp leaves `tokens` empty and puts the text into `content`.
         if isinstance(listed, list) and (listed or len(value) == 1):
             return cast("list[int]", listed) if _is_list_of_ids(listed) else None
     return None
@@ -213,7 +213,7 @@ def _is_list_of_ids(value: Any) -> bool:
 
 
 def read_json_values(text: str) -> list[Any]:
-    """The value that the text is, or those of its lines; none, if it is not JSON."""
+    """The JSON value of the text, or the values of its lines; empty if it is not JSON."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return []
     try:
@@ -230,6 +230,6 @@ def _refuse_ids(text: str) -> Input:
     stray = _NOT_IN_A_LIST.search(text)
     raise InputError(
         ErrorCode.PARSE_INVALID_INPUT,
-        "that is not a list of token ids",
+        "the input is not a list of token ids",
         Position(character=stray.start() if stray else None),
     )

@@ -1,14 +1,14 @@
-"""Anything that somebody pastes to look at: what a model sampled, or a conversation in any of the formats.
+"""Detects what was pasted into the inspector: a model's output, or a conversation in any format.
 
-    what a model sampled    text, token ids, stripped text, the dump of a raw stream: see inspection/inputs.py
-    a conversation          harmony-json, chat, responses, markdown; several of them as JSONL, one a line
-    an answer, streamed     a dump whose server had read the Harmony itself: see inspection/assembled_streams.py
+    a model's output      text, token ids, stripped text, a saved raw stream: see inputs.py
+    a conversation        harmony-json, chat, responses, markdown; several of them as JSONL, one per line
+    a streamed answer     a saved stream whose server had parsed the Harmony: see saved_streams.py
 
-1. A conversation is read by its format and rendered, so what somebody typed in it is text (law 1). What had no place is
-   in `losses`; sealed reasoning is one of those things.
-2. Recognising never fails, except where something is certainly a conversation and cannot be read as one: then the error
-   says where.
-3. Of several conversations only the chosen one is read; the others are looked at for a title.
+1. A conversation is imported and rendered, so text that was typed in it stays text (law 1). `losses` lists what could
+   not be imported, sealed reasoning among it.
+2. Detection never fails, with one exception: an input that is certainly a conversation but cannot be read is an error
+   that says where.
+3. Of several conversations only the chosen one is read; from the others only a title is extracted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.inspection.assembled_streams import assemble
 from harmonia.inspection.inputs import (
     Input,
     Kind,
@@ -30,7 +29,7 @@ from harmonia.inspection.inputs import (
     recognise,
     without_byte_order_mark,
 )
-from harmonia.inspection.saved_streams import Dump, count, looks_like_a_dump, read_dump, read_objects
+from harmonia.inspection.saved_streams import Dump, assemble, count, looks_like_a_dump, read_dump, read_objects
 from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.documents import Object
 from harmonia.interchange.formats import format_named, recognise_value
@@ -45,15 +44,15 @@ AsPasted = Literal["auto", "tokens", "text", "stripped", "sse", "harmony-json", 
 ConversationKind = Literal["harmony-json", "chat", "responses", "markdown"]
 Check = Callable[[Conversation], None]
 
-# Conversations whose titles are told.
+# How many conversations are listed with their titles.
 MOST_TITLES: Final = 1000
 _LONGEST_TITLE: Final = 80
-# What only a raw stream spells: a header ends with one of these.
+# A header ends with one of these, so only a raw stream spells them.
 _STRUCTURE: Final = ("<|message|>", "<|channel|>")
-# Servers whose dumps are what the model wrote, whatever it looks like.
-_RAW_DIALECTS: Final = ("llama.cpp", "Completions", "token ids", "Harmonia's own recording")
+# APIs whose streams are the model's raw output, whatever it looks like.
+_RAW_APIS: Final = ("llama.cpp", "Completions", "token ids", "harmonia record")
 _NOT_SAMPLED: Final = (
-    "the server had read the Harmony itself: these are the tokens that its answer renders as, and not those that the "
+    "the server had parsed the Harmony itself: the tokens shown are rendered from its answer, not the ones that the "
     "model sampled"
 )
 _LIKE_JSON: Final = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[{\"\]])")
@@ -67,9 +66,9 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 class Pasted(msgspec.Struct, frozen=True):
-    """What it is: the input of the parser, and where a conversation was rendered for it, what had no place in that.
+    """What was pasted: the input of the parser and, if it was rendered from a conversation, what the import lost.
 
-    `count` conversations were pasted, of which this is the one `at`; `titles` are those of the first thousand.
+    `count` conversations were pasted, and this is number `at`; `titles` has the titles of the first thousand.
     """
 
     input: Input
@@ -80,30 +79,30 @@ class Pasted(msgspec.Struct, frozen=True):
     titles: list[str] = []
 
 
-def take(data: bytes, as_: AsPasted = "auto", document: int = 0, *, check: Check | None = None) -> Pasted:
-    """Tell what was pasted, or take it for what the caller says. `check` may refuse a conversation before it is
-    rendered; errors of it, and of reading, are InputErrors."""
+def recognise_pasted(data: bytes, as_: AsPasted = "auto", document: int = 0, *, check: Check | None = None) -> Pasted:
+    """Detect what was pasted, or read it as the kind that the caller names. `check` may reject a conversation before it
+    is rendered; it raises an InputError, as reading does."""
     data = without_byte_order_mark(data)
     text = data.decode(errors="replace")
-    taker = _Taker(document, check)
+    reader = _PastedReader(document, check)
     match as_:
         case "auto":
-            return taker.recognise(data, text)
+            return reader.recognise(data, text)
         case "sse":
-            return taker.take_dump(data, text, is_told=True)
+            return reader.read_stream(data, text, is_asked_for=True)
         case "markdown":
-            return taker.read(text, "markdown", _WORDS["markdown"])
+            return reader.read(text, "markdown", _WORDS["markdown"])
         case "harmony-json" | "chat" | "responses":
             values = read_json_values(text)
             if not values:
-                raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, "that is neither JSON nor JSONL")
-            return taker.read_values(_as_one(values), as_)
+                raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, "the input is neither JSON nor JSONL")
+            return reader.read_values(_as_one(values), as_)
         case _:
             return _sampled(recognise(data, as_))
 
 
 def describe_pasted(pasted: Pasted) -> dict[str, Any]:
-    """What an inspection says of it beside the trace: which document it is, and what had no place."""
+    """What an inspection reports besides the trace: which document it shows, and what its import lost."""
     described: dict[str, Any] = {}
     if pasted.count > 1:
         described["documents"] = {"count": pasted.count, "at": pasted.at, "titles": pasted.titles}
@@ -112,8 +111,8 @@ def describe_pasted(pasted: Pasted) -> dict[str, Any]:
     return described
 
 
-class _Taker:
-    """One paste: which of its conversations is wanted, and who checks it."""
+class _PastedReader:
+    """Reads one paste: the conversation with this number, after a check."""
 
     def __init__(self, document: int, check: Check | None) -> None:
         self._document = document
@@ -129,7 +128,7 @@ class _Taker:
             if found is not None:
                 return found
         if is_dump:
-            return self.take_dump(data, text)
+            return self.read_stream(data, text)
         if not values and _is_markdown(text):
             return self.read(text, "markdown", _WORDS["markdown"])
         pasted = _sampled(recognise(data))
@@ -143,7 +142,7 @@ class _Taker:
         if any(_name_of(value) is None for value in values[:MOST_TITLES]):
             return None
         if self._document >= len(values):
-            return self.read_values(values, None)  # which says so
+            return self.read_values(values, None)  # which raises
         try:
             return self.read_values(values, None)
         except InputError:
@@ -152,26 +151,26 @@ class _Taker:
             return None
 
     def read_values(self, values: list[Any], name: ConversationKind | None) -> Pasted:
-        """The chosen one of these conversations, as JSON values. Without a name it is recognised."""
+        """The chosen conversation of these JSON values. Without a name, its format is detected."""
         if self._document >= len(values):
             number = count(len(values), "document")
             raise InputError(
                 ErrorCode.INTERCHANGE_INVALID_VALUE,
-                f"there is no document {self._document}; there are {number}, counted from 0",
+                f"there is no document {self._document}: the input has {number}, counted from 0",
                 Position(path="$.document"),
             )
         value = values[self._document]
         found = name or _name_of(value)
         if found is None:
-            raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, "it is JSON of no format that is known")
+            raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, "the input is JSON in an unknown format")
         words = _words_for(value, found)
         if len(values) > 1:
-            words = f"{len(values):,} conversations as JSONL, of which this is one: {words}"
+            words = f"{len(values):,} conversations as JSONL, showing one: {words}"
         if found == "text":
             pasted = _sampled(Input("text", [value] if value else [], words))
         elif found == "tokens":
             pasted = _sampled(recognise(encode_json(value).encode(), "tokens"))
-            pasted = Pasted(msgspec.structs.replace(pasted.input, took_for=words))
+            pasted = Pasted(msgspec.structs.replace(pasted.input, description=words))
         else:
             pasted = self.read(value, cast(ConversationKind, found), words)
         if len(values) == 1:
@@ -182,49 +181,49 @@ class _Taker:
     def read(
         self, value: Any, name: ConversationKind, words: str, kind: Kind | None = None, notes: list[str] | None = None
     ) -> Pasted:
-        """A conversation, as the tokens that a model reads of it."""
+        """A conversation as the tokens that a model would read."""
         try:
             imported = format_named(name).read(_as_list(value))
             if self._check is not None:
                 self._check(imported.conversation)
-            # With no memory: what was pasted once is nothing that the next should find.
+            # Without a cache, so that one paste leaves nothing behind for the next.
             rendered = Renderer(cache_bytes=0).render(imported.conversation, None)
         except InputError as error:
             where = f", at {error.at.path}" if error.at.path is not None else ""
-            message = f"{error.message} (taken for {words}{where})"
+            message = f"{error.message} (read as {words}{where})"
             raise InputError(error.code, message, error.at) from error
         losses = [*imported.losses, *(Lossy(each.path, each.keyword, each.sentence) for each in rendered.losses)]
         tokens = rendered.tokens
         taken = Input(kind or name, [tokens] if tokens else [], words, notes or [])
         return Pasted(taken, tuple(losses), is_conversation=True)
 
-    def take_dump(self, data: bytes, text: str, *, is_told: bool = False) -> Pasted:
+    def read_stream(self, data: bytes, text: str, *, is_asked_for: bool = False) -> Pasted:
         dump = read_dump(text)
         if not _is_raw(dump):
             assembled = assemble(read_objects(text)[0])
             if assembled is not None:
                 what = "item" if assembled.format == "responses" else "message"
-                words = f"a stream of {dump.dialect}, put together into {count(assembled.number, what)}"
+                words = f"a stream of {dump.api}, joined to {count(assembled.number, what)}"
                 try:
                     notes = [_NOT_SAMPLED, *dump.other_notes]
                     return self.read(assembled.value, assembled.format, words, "sse", notes)
                 except InputError:
-                    if not is_told and not dump.chunks:
+                    if not is_asked_for and not dump.chunks:
                         raise
         try:
             return _sampled(recognise(data, "sse"))
         except InputError:
-            if is_told:
+            if is_asked_for:
                 raise
-            # It has nothing of a model's in it, so it is the text that it is.
+            # It has no output of a model, so it is just text.
             return _sampled(recognise(data, "text"))
 
 
 def _sampled(taken: Input) -> Pasted:
-    """What a model wrote, in words that tell text from text."""
-    if taken.kind == "text" and taken.took_for == "text":
+    """A model's output, described more precisely if it is text."""
+    if taken.kind == "text" and taken.description == "text":
         words = "raw Harmony text" if find_spellings(taken.text) else "plain text"
-        taken = msgspec.structs.replace(taken, took_for=words)
+        taken = msgspec.structs.replace(taken, description=words)
     return Pasted(taken)
 
 
@@ -232,21 +231,21 @@ def _sampled(taken: Input) -> Pasted:
 
 
 def json_fault(text: str) -> str | None:
-    """Where a text that begins like JSON stops being it. Words in brackets are no such text."""
+    """Where a text that begins like JSON stops being valid. Words in brackets do not count as JSON."""
     if _LIKE_JSON.match(text) is None:
         return None
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         why = error.msg[:1].lower() + error.msg[1:]
-        return f"it begins like JSON, but breaks at character {error.pos:,}: {why}"
+        return f"the input begins like JSON but is invalid at character {error.pos:,}: {why}"
     except (ValueError, RecursionError):
-        return "it begins like JSON, but is nested too deeply to be read as that"
+        return "the input begins like JSON but is nested too deeply"
     return None
 
 
 def _as_one(values: list[Any]) -> list[Any]:
-    """Messages or items, one a line, are one conversation; anything else is several, one a line."""
+    """Messages or items, one per line, are one conversation; anything else is one conversation per line."""
     if len(values) > 1 and all(_is_one_message(value) for value in values):
         return [values]
     return values
@@ -285,7 +284,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _name_of(value: Any) -> str | None:
-    """The format of a JSON value; None where it is none that is known."""
+    """The format of a JSON value, or None if it is unknown."""
     if isinstance(value, str):
         return "text" if find_spellings(value) else None
     if isinstance(value, Mapping) and not _is_one_message(value) and not _has_home(cast(Object, value)):
@@ -297,7 +296,7 @@ def _name_of(value: Any) -> str | None:
 
 
 def _has_home(body: Object) -> bool:
-    """Whether a conversation stands where one belongs; a model may answer with JSON that has fields of these names."""
+    """Whether the fields of a conversation have the right types; a model's JSON answer may use the same names."""
     ids = body.get("tokens", body.get("token_ids"))
     return (
         any(isinstance(body.get(name), list) for name in ("messages", "choices", "output"))
@@ -307,7 +306,7 @@ def _has_home(body: Object) -> bool:
 
 
 def _is_certain(value: Any) -> bool:
-    """Whether nobody would write this but for a conversation."""
+    """Whether this can only be a conversation."""
     if isinstance(value, Mapping):
         body = cast(Object, value)
         listed = next((body[name] for name in ("messages", "choices", "output", "input") if name in body), None)
@@ -323,7 +322,7 @@ def _is_certain(value: Any) -> bool:
 
 
 def _is_dump_of_a_stream(values: list[Any], text: str) -> bool:
-    """Whether JSON that looks like a server's is no conversation, but what a model wrote, or parts of an answer."""
+    """Whether JSON that looks like a server's is raw output or parts of an answer, and not a conversation."""
     if len(values) > 1 or not isinstance(values[0], Mapping) or not _has_home(cast(Object, values[0])):
         return True
     dump = read_dump(text)
@@ -331,8 +330,8 @@ def _is_dump_of_a_stream(values: list[Any], text: str) -> bool:
 
 
 def _is_raw(dump: Dump) -> bool:
-    """Whether a dump has what the model wrote, and not what a server made of it."""
-    if dump.has_tokens or dump.dialect in _RAW_DIALECTS:
+    """Whether a stream has the model's raw output, and not what a server parsed from it."""
+    if dump.has_tokens or dump.api in _RAW_APIS:
         return True
     text = "".join(piece.text for piece in dump.pieces)
     return any(spelling in text for spelling in _STRUCTURE) or (
@@ -344,7 +343,7 @@ def _is_markdown(text: str) -> bool:
     beginning = text.lstrip()
     if beginning.startswith("<|") or not looks_like_markdown(text):
         return False
-    # A model writes headings, too, and then says before them that it begins to speak.
+    # A model writes headings too, but only after a message has begun.
     return not find_spellings(text[: text.index("## ")])
 
 
@@ -361,14 +360,14 @@ def _words_for(value: Any, name: str) -> str:
         if name == "chat" and len(body) > 1 and "messages" in body:
             return "a Chat Completions request"
         if name == "responses" and "output" in body:
-            return "a response of Responses"
+            return "a Responses response"
         if name == "responses" and "input" in body:
             return "a Responses request"
     return _WORDS[name]
 
 
 def _title(value: Any) -> str:
-    """What a conversation is about, as far as one can see from outside: its title, or what its user first said."""
+    """A label for a conversation: its title, or the first words of its user."""
     if isinstance(value, str):
         return _shortened(value)
     if isinstance(value, Mapping):

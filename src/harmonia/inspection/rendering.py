@@ -1,5 +1,4 @@
-"""A rendered conversation as a JSON value, and the settings that a renderer's user may change: what the command and
-the server share."""
+"""A rendered conversation as a JSON value, and the settings that a user may change: shared by command and server."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from harmonia.renderer.result import Rendered
 
 
 def describe_rendered(rendered: Rendered, *, mask: bool = False, escape: bool = False) -> dict[str, Any]:
-    """The tokens, the text, the spans, what schemas lost, and the mask if it is asked for.
+    """The tokens, the text, the spans, the losses of schemas, and optionally the mask.
 
-    Where a text spells a special token, `text` is None and `text_error` says why; with `escape` the spelling is broken.
+    If a text spells a special token, `text` is None and `text_error` says why; with `escape` the spelling is escaped.
     """
     described: dict[str, Any] = {"tokens": rendered.tokens}
     try:
@@ -33,9 +32,9 @@ def describe_rendered(rendered: Rendered, *, mask: bool = False, escape: bool = 
 def with_settings(
     conversation: Conversation, *, effort: ReasoningEffort | str | None = None, date: str | None = None
 ) -> Conversation:
-    """The conversation with these settings in its system message, which is added where there is none.
+    """The conversation with these settings in its system message, which is added if there is none.
 
-    An InputError where the system message is plain text, in which they have no place.
+    Raises an InputError if the system message is plain text.
     """
     changes: dict[str, Any] = {}
     if effort is not None:
@@ -56,6 +55,5 @@ def with_settings(
                 return Conversation(messages)
     raise InputError(
         ErrorCode.RENDER_INVALID_OPTION,
-        "the system message is plain text, so an effort or a date has no place in it; "
-        'give it a content of type "system_content"',
+        'the system message is plain text, so the effort or date cannot be set; use a content of type "system_content"',
     )

@@ -1,9 +1,9 @@
-"""A stream, token by token: what the parser made of each, and where it was behind it.
+"""A stream token by token: the events of each token, and the state of the parser after it.
 
-1. The steps are those of the one parser, fed one token (or, of a text, one character) at a time; by law 2 their events
-   are the events of the whole, once adjacent deltas are joined.
-2. No step repeats what earlier ones said: the end of a message tells how long its text is, not the text.
-3. What lies before the first step is read and not told. Work is linear in what is read.
+1. The ordinary parser is fed one token (for text, one character) at a time; by law 2 its events are those of the whole
+   stream, once adjacent deltas are joined.
+2. No step repeats earlier ones: the end of a message has the length of its text, not the text.
+3. Input before the first step is read but not reported. Work is linear in the input read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harmonia.events import ArgumentsDelta, Event, MessageEnded, TextDelta
-from harmonia.inspection.descriptions import describe_event
 from harmonia.inspection.inputs import Input
+from harmonia.inspection.report import describe_event
 from harmonia.parser import Parser, Tools
 from harmonia.vocabulary import VOCABULARY_SIZE, Vocabulary, default_vocabulary
 
@@ -22,7 +22,7 @@ _REPLACEMENT: Final = "\ufffd"
 
 
 class ReplayStep(msgspec.Struct, frozen=True):
-    """One token or character, and the parser behind it."""
+    """One token or character, and the state of the parser after it."""
 
     at: int
     id: int | None
@@ -36,7 +36,7 @@ class ReplayStep(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """A stretch of a stream. `closing` is what closing the parser says, None where the steps do not reach the end."""
+    """A section of a stream. `closing` has the events of closing the parser, None if the steps end earlier."""
 
     total: int
     unit: Literal["tokens", "characters"]
@@ -55,7 +55,7 @@ def replay(
     stop_swallowed: bool = False,
     vocabulary: Vocabulary | None = None,
 ) -> Replayed:
-    """So many steps from a place on; from the end, where the place is behind it."""
+    """`count` steps from `start` on; none if `start` is past the end."""
     vocabulary = vocabulary or default_vocabulary()
     is_stripped = taken.kind == "stripped"
     parser = Parser(role, tools=tools, stop_swallowed=stop_swallowed, stripped=is_stripped, vocabulary=vocabulary)
@@ -63,7 +63,7 @@ def replay(
     units: list[int] | str = taken.characters if tokens is None else tokens
     start = min(start, len(units))
     end = min(start + count, len(units))
-    if start or tokens is not None:  # no tokens are tokens still
+    if start or tokens is not None:  # an empty list still tells the parser that tokens follow
         parser.feed(units[:start])
     steps: list[ReplayStep] = []
     for at in range(start, end):
@@ -95,7 +95,7 @@ def _describe(event: Event) -> dict[str, Any]:
     described = describe_event(event)
     match event:
         case TextDelta() | ArgumentsDelta():
-            # The header was told when it was complete, and each step has what matters of it.
+            # The header was reported when it was complete, and each step has its channel and recipient.
             del described["header"]
         case MessageEnded():
             message = described["message"]

@@ -1,4 +1,7 @@
-"""A trace as a JSON value: what `harmonia inspect --json` prints, and what the server's inspection answers."""
+"""Traces, messages, diagnostics, events and tokens as JSON values, shared by the command and the server.
+
+A new view of the inspector begins here: add its field to `describe_trace`, then show it in cli/trace_view.py.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,29 @@ from typing import Any, Final
 
 import msgspec
 
-from harmonia.events import Diagnostic
-from harmonia.inspection.descriptions import describe_diagnostic, describe_message, describe_position
+from harmonia.errors import Position
+from harmonia.events import (
+    ArgumentsDelta,
+    Diagnostic,
+    Event,
+    Header,
+    HeaderCompleted,
+    MessageEnded,
+    Repaired,
+    TextDelta,
+)
 from harmonia.inspection.excerpts import excerpt
 from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTurn, marked_length
+from harmonia.messages import Message
 from harmonia.parser.faults import ALL_FAULTS
+from harmonia.provenance import Trust
+from harmonia.vocabulary import Vocabulary
 
 _EXCERPT_CELLS: Final = 76
 
 
 def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) -> dict[str, Any]:
-    """All of it. `hints` are those of the diagnostics, one each; `ids` adds the token ids of
-    each message."""
+    """A whole trace. `hints` has one hint per diagnostic; `ids` adds the token ids of each message."""
     outside = [item for item in traced.items if isinstance(item, TracedText) and not item.is_space]
     return {
         "input": traced.kind,
@@ -27,7 +41,7 @@ def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) ->
         "characters": len(traced.text),
         "tokens": traced.tokens,
         "counts_are_exact": traced.has_ids,
-        "messages": [_describe_message(item, ids=ids) for item in traced.messages],
+        "messages": [_describe_traced(item, ids=ids) for item in traced.messages],
         "outside": [_describe_outside(item, ids=ids) for item in outside],
         "turns": _describe_turns(traced),
         "channels": [msgspec.structs.asdict(count) for count in traced.channels],
@@ -45,7 +59,7 @@ def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) ->
 
 
 def describe_raised(diagnostic: Diagnostic | None) -> dict[str, Any] | None:
-    """What a strict parser would say."""
+    """The error of a strict parser."""
     if diagnostic is None:
         return None
     at = describe_position(diagnostic.at)
@@ -53,7 +67,7 @@ def describe_raised(diagnostic: Diagnostic | None) -> dict[str, Any] | None:
 
 
 def _describe_turns(traced: Trace) -> list[dict[str, Any]]:
-    """The ends of turns, each with how many messages and pieces outside of messages stand before it."""
+    """The ends of turns, each with the number of messages and pieces outside messages before it."""
     described: list[dict[str, Any]] = []
     messages = outside = 0
     for item in traced.items:
@@ -77,7 +91,7 @@ def _describe_outside(item: TracedText, *, ids: bool) -> dict[str, Any]:
     return {**described, "ids": item.ids} if ids else described
 
 
-def _describe_message(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
+def _describe_traced(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
     described: dict[str, Any] = {
         "index": item.index,
         **describe_message(item.message),
@@ -88,3 +102,94 @@ def _describe_message(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
     if ids:
         described["ids"] = {"header": item.header_ids, "body": item.body_ids, "stop": item.stop_ids}
     return described
+
+
+# ── parts of a report ──
+
+
+def describe_message(message: Message) -> dict[str, Any]:
+    """A parsed message. All keys are present, with null for what is missing."""
+    described: dict[str, Any] = {
+        "role": message.role.value,
+        "name": message.name,
+        "channel": message.channel,
+        "recipient": message.recipient,
+        "content_type": message.content_type,
+        "content": message.text,
+    }
+    origin = message.origin
+    if origin is not None:
+        described |= {
+            "stop": origin.stop,
+            "source": origin.source,
+            "trust": describe_trust(origin.trust),
+            "forged": origin.forged,
+            "faults": [code.value for code in origin.faults],
+            "spans": {
+                "header": msgspec.structs.asdict(origin.header),
+                "body": msgspec.structs.asdict(origin.body),
+            },
+        }
+    return described
+
+
+def describe_trust(trust: Trust) -> str:
+    return trust.name.lower()
+
+
+def describe_position(at: Position) -> dict[str, Any]:
+    return msgspec.to_builtins(at)
+
+
+def describe_diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
+    """A diagnostic, with the entry of its code in the table of faults."""
+    fault = ALL_FAULTS[diagnostic.code]
+    return {
+        "code": diagnostic.code.value,
+        "message": diagnostic.message,
+        "found": diagnostic.found,
+        "at": describe_position(diagnostic.at),
+        "repair": fault.tolerant,
+        "strict": fault.strict,
+    }
+
+
+def describe_event(event: Event) -> dict[str, Any]:
+    """An event: its type and its fields."""
+    described: dict[str, Any] = {"type": event.__struct_config__.tag}
+    described |= {name: getattr(event, name) for name in event.__struct_fields__}
+    match event:
+        case HeaderCompleted() | TextDelta() | ArgumentsDelta():
+            described["header"] = _describe_header(event.header)
+        case MessageEnded():
+            described["message"] = describe_message(event.message)
+        case Repaired():
+            described["diagnostic"] = describe_diagnostic(event.diagnostic)
+        case _:
+            pass
+    return described
+
+
+def _describe_header(header: Header) -> dict[str, Any]:
+    return {
+        "role": header.role.value,
+        "name": header.name,
+        "channel": header.channel,
+        "recipient": header.recipient,
+        "content_type": header.content_type,
+        "trust": describe_trust(header.trust),
+        "forged": header.is_forged,
+        "call": header.is_call,
+        "visible": header.is_visible,
+    }
+
+
+def describe_token(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
+    """A token: its bytes in hexadecimal, since they may not be valid text, and their text."""
+    data = vocabulary.decode_bytes([token])
+    return {
+        "id": token,
+        "bytes": data.hex(),
+        "text": data.decode(errors="replace"),
+        "special": vocabulary.is_special(token),
+    }

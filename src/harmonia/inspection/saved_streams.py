@@ -1,9 +1,13 @@
-"""What a server streamed, as somebody saved it: SSE (`data: {…}`) or one JSON object a line.
+"""Saved streams of servers: SSE (`data: {…}`), or one JSON object per line.
 
-Five dialects are known: Chat Completions and Completions (`choices`), Responses (`response.output_text.delta`),
-llama.cpp (`content`) and Ollama (`response`, `message`); and what `harmonia record` wrote. Token ids are taken where
-the chunks have them, because they are what the model sampled; otherwise the text. What a server parsed already is gone
-from the text, so it is counted.
+Five APIs are known: Chat Completions and Completions (`choices`), Responses (`response.output_text.delta`), llama.cpp
+(`content`) and Ollama (`response`, `message`); and recordings of `harmonia record`. Token ids are preferred to text,
+because the model sampled them. Parts that a server has already parsed are missing from the text, so they are counted.
+
+If a server parsed the Harmony itself, `assemble` joins the stream to the items or the message that it carried. For
+Responses, these are the items of the final response, or, if the stream was cut off, the finished items and what had
+arrived of the others. For Chat Completions and Ollama, it is one message with its reasoning and calls. The result is
+not checked here; it is read like any other JSON of these APIs.
 """
 
 from __future__ import annotations
@@ -11,28 +15,45 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 
 Object = dict[str, Any]
 
-# What may stand before the first `data:` line: other fields, comments, the head of an HTTP response.
+# What may precede the first `data:` line: other fields, comments, the head of an HTTP response.
 _FIELD: Final = re.compile(r"\s*(?:$|:|HTTP/|[A-Za-z-]+\s*:)")
 _DATA: Final = re.compile(r"\s*data:[ ]?")
 _DONE: Final = "[DONE]"
-# The fields in which servers put what they parsed, under any of the names that are in use.
-_CAPTURE: Final = "Harmonia's own recording"
+_CAPTURE: Final = "harmonia record"
 _CAPTURE_LINES: Final = ("run", "chunk", "finish", "error", "cancelled")
+# The fields for what servers have parsed, under all names in use.
 _PARSED_FIELDS: Final = ("reasoning_content", "reasoning", "thinking", "tool_calls", "function_call")
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 
+# By type of a delta event: the type of its item, and the field that it extends.
+_DELTAS: Final = {
+    "response.output_text.delta": ("message", "output_text"),
+    "response.refusal.delta": ("message", "refusal"),
+    "response.reasoning_text.delta": ("reasoning", "reasoning_text"),
+    "response.reasoning.delta": ("reasoning", "reasoning_text"),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary_text"),
+    "response.function_call_arguments.delta": ("function_call", "arguments"),
+    "response.mcp_call_arguments.delta": ("mcp_call", "arguments"),
+    "response.mcp_call.arguments.delta": ("mcp_call", "arguments"),
+    "response.custom_tool_call_input.delta": ("custom_tool_call", "input"),
+    "response.code_interpreter_call_code.delta": ("code_interpreter_call", "code"),
+}
+_CALL_DELTA: Final = "response.output_tool_call.delta"
+_ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
+
 
 class Piece(msgspec.Struct, frozen=True):
-    """What one object of a dump gave: ids or text, and the names of what the server had parsed."""
+    """The contents of one object: ids or text, and the names of the fields that the server had parsed."""
 
-    dialect: str
+    api: str
     text: str = ""
     tokens: list[int] | None = None
     parsed: tuple[str, ...] = ()
@@ -42,70 +63,70 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """The pieces of a dump, and how many lines of it could not be read."""
+    """The pieces of a saved stream, and how many of its lines could not be read."""
 
     pieces: list[Piece]
     unreadable: int
 
     @property
     def chunks(self) -> list[str] | list[list[int]]:
-        """What the parser is fed: ids if there are any, otherwise text; empty ones are left out."""
+        """The chunks to feed to the parser: ids if there are any, otherwise text, without empty ones."""
         tokens = [piece.tokens for piece in self.pieces if piece.tokens]
         return tokens or [piece.text for piece in self.pieces if piece.text]
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know about the dump, a sentence each."""
+        """Remarks about the stream, one sentence each."""
         notes: list[str] = []
         parsed = Counter(name for piece in self.pieces for name in piece.parsed)
         if parsed:
             counts = ", ".join(f"{name} {times}x" for name, times in parsed.items())
-            where = "the token ids have it all" if self.has_tokens else "that part is not in the text"
-            notes.append(f"the server had parsed some of it already ({counts}); {where}")
+            where = "the token ids are complete" if self.has_tokens else "the text lacks those parts"
+            notes.append(f"the server had already parsed some of the output ({counts}); {where}")
         return notes + self.other_notes
 
     @property
     def other_notes(self) -> list[str]:
-        """The same without what the server had parsed."""
+        """The same without the remark about parsed fields."""
         notes: list[str] = []
         if self.has_tokens and (lost := sum(1 for each in self.pieces if each.text and not each.tokens)):
-            notes.append(f"left out the text of {count(lost, 'chunk')} without token ids")
+            notes.append(f"ignored the text of {count(lost, 'chunk')} without token ids")
         if others := sum(piece.other_choices for piece in self.pieces):
-            notes.append(f"took the first choice only, and left out {count(others, 'piece')} of others")
+            notes.append(f"read the first choice only; ignored {count(others, 'piece')} of other choices")
         if runs := sum(piece.other_runs for piece in self.pieces):
-            notes.append(f"took the first run only, and left out {count(runs, 'run')} behind it")
+            notes.append(f"read the first run only; ignored {count(runs, 'later run')}")
         notes += [f"the server reported an error: {piece.error}" for piece in self.pieces if piece.error]
         if self.unreadable:
-            what = "that is no JSON object" if self.unreadable == 1 else "that are no JSON objects"
-            notes.append(f"left out {count(self.unreadable, 'line')} {what}")
+            what = "that is not a JSON object" if self.unreadable == 1 else "that are not JSON objects"
+            notes.append(f"ignored {count(self.unreadable, 'line')} {what}")
         return notes
 
     @property
-    def dialect(self) -> str:
-        return next((piece.dialect for piece in self.pieces if piece.dialect), "unknown")
+    def api(self) -> str:
+        return next((piece.api for piece in self.pieces if piece.api), "unknown")
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything in it that looks like a server's."""
-        return any(piece.dialect or piece.error for piece in self.pieces)
+        """Whether any of it looks like the output of a server."""
+        return any(piece.api or piece.error for piece in self.pieces)
 
     @property
     def lacks_what_was_parsed(self) -> bool:
-        """Whether the server parsed some of it, and that part is nowhere as the model sampled it."""
+        """Whether the server parsed some of it, so that it is missing in its sampled form."""
         return not self.has_tokens and any(piece.parsed for piece in self.pieces)
 
     @property
     def has_tokens(self) -> bool:
-        """Whether there are token ids, which are what the model sampled."""
+        """Whether the stream has token ids."""
         return any(piece.tokens for piece in self.pieces)
 
 
 def looks_like_a_dump(text: str) -> bool:
-    """Whether a text is a dump: `data:` lines with JSON objects, or a server's objects, one a line."""
+    """Whether a text is a saved stream: `data:` lines with JSON objects, or a server's objects, one per line."""
     if text.lstrip().startswith("{"):
-        # A model may answer with JSON, too, so the object has to look like a server's.
+        # A model may answer with JSON too, so the object has to look like a server's.
         first = _read_object(_LINE_BREAK.split(text.lstrip(), maxsplit=1)[0]) or _read_object(text)
-        return first is not None and bool(_read(first, is_certain=False).dialect)
+        return first is not None and bool(_read(first, is_certain=False).api)
     if _FIELD.match(text[:1000].lstrip()) is None:
         return False
     for line in _LINE_BREAK.split(text):
@@ -118,13 +139,13 @@ def looks_like_a_dump(text: str) -> bool:
 
 
 def read_dump(text: str) -> Dump:
-    """The objects of a dump. What cannot be read, such as a last line that was cut off, is counted and left out."""
+    """Read a saved stream. Unreadable lines, such as a truncated last one, are counted and ignored."""
     objects, unreadable = read_objects(text)
     return Dump([_read(each) for each in objects], unreadable)
 
 
 def read_objects(text: str) -> tuple[list[Object], int]:
-    """The objects themselves, and how many lines are none."""
+    """The objects of a saved stream, and how many lines are not objects."""
     whole = _read_object(text)
     if whole is not None:  # a response that was not streamed
         return [whole], 0
@@ -133,14 +154,14 @@ def read_objects(text: str) -> tuple[list[Object], int]:
     for event in _events(text):
         objects = [_read_object(line) for line in event]
         if None in objects and (joined := _read_object("\n".join(event))) is not None:
-            objects = [joined]  # SSE allows one value to go over several data lines
+            objects = [joined]  # SSE allows one value to span several data lines
         unreadable += sum(1 for each in objects if each is None)
         found += [each for each in objects if each is not None]
     return found, unreadable
 
 
 def _events(text: str) -> Iterator[list[str]]:
-    """The data lines that belong together: an empty line ends an event."""
+    """The data lines of each event; an empty line ends an event."""
     event: list[str] = []
     for line in _LINE_BREAK.split(text):
         data = _DATA.match(line)
@@ -166,7 +187,7 @@ def _read_object(text: str) -> Object | None:
 
 
 def _read(chunk: Object, *, is_certain: bool = True) -> Piece:
-    """One object. Where it is not certain that it is part of a dump, it has to look like one of a server's."""
+    """Read one object. Unless it is certain that it comes from a stream, it has to look like a server's."""
     kind = chunk.get("type")
     if _is_of_a_capture(kind, chunk):
         return _read_capture(chunk)
@@ -192,7 +213,7 @@ def _is_of_a_capture(kind: object, chunk: Object) -> bool:
 
 
 def _read_capture(chunk: Object) -> Piece:
-    """A line of what `harmonia record` wrote; see harmonia/run/engines/recording.py."""
+    """Read a line written by `harmonia record`; see harmonia/run/engines/recording.py."""
     if chunk.get("run", 0) != 0:
         return Piece(_CAPTURE, other_runs=1 if chunk["type"] == "run" else 0)
     error = _text(chunk.get("message"))[:200] if chunk["type"] == "error" else None
@@ -203,7 +224,7 @@ def _read_responses(kind: str, chunk: Object) -> Piece:
     delta = _text(chunk.get("delta"))
     if kind == "response.output_text.delta":
         return Piece("Responses", delta, _ids(chunk.get("token_ids")))
-    # Deltas of reasoning, of a call's arguments, of a refusal: the server told them apart already.
+    # Deltas of reasoning, of a call's arguments, of a refusal: the server has already separated them.
     parsed = (kind.removeprefix("response.").removesuffix(".delta"),) if delta else ()
     return Piece("Responses", parsed=parsed, error=_error(chunk))
 
@@ -212,12 +233,12 @@ def _read_choices(choices: list[Any], chunk: Object) -> Piece:
     listed = [_object(choice) for choice in choices]
     firsts = [choice for choice in listed if choice.get("index", 0) == 0]
     first, others = firsts[0] if firsts else _object(None), len(listed) - len(firsts)
-    # A stream has `delta`, an answer in one piece `message`, the older Completions API `text`.
+    # A stream has `delta`, a whole answer `message`, the older Completions API `text`.
     said = _object(first.get("delta")) or _object(first.get("message"))
     text = _text(said.get("content")) + _text(first.get("text"))
-    is_older = chunk.get("object") == "text_completion" or ("text" in first and not said)
-    dialect = "Completions" if is_older else "Chat Completions"
-    return Piece(dialect, text, _ids(first.get("token_ids")), _parsed(said), others, error=_error(chunk))
+    is_text_completion = chunk.get("object") == "text_completion" or ("text" in first and not said)
+    api = "Completions" if is_text_completion else "Chat Completions"
+    return Piece(api, text, _ids(first.get("token_ids")), _parsed(said), others, error=_error(chunk))
 
 
 def _object(value: object) -> Object:
@@ -249,3 +270,206 @@ def _error(chunk: Object) -> str | None:
 def count(number: int, noun: str) -> str:
     """A number with its noun, such as `1 chunk` and `2 chunks`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# ── streams that the server had parsed ──
+
+
+class Assembled(NamedTuple):
+    """The answer of a stream: a body of the API, and how many items or messages it has."""
+
+    format: Literal["chat", "responses"]
+    value: Object
+    number: int
+
+
+def assemble(objects: Iterable[Object]) -> Assembled | None:
+    """The answer that these objects carry, or None."""
+    listed = list(objects)
+    if any(str(each.get("type", "")).startswith("response.") for each in listed):
+        items = _assemble_responses(listed)
+        return Assembled("responses", {"output": items}, len(items)) if items else None
+    message = _assemble_message(listed)
+    return Assembled("chat", {"messages": [message]}, 1) if message else None
+
+
+# ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _assemble_responses(events: list[Object]) -> list[Object]:
+    items: dict[Any, Object] = {}
+    deltas: dict[Any, dict[str, list[str]]] = {}
+    place_of: dict[str, Any] = {}  # by item id: some servers change an item's index when it is finished
+    for event in events:
+        kind = event.get("type")
+        if kind in _ENDS:
+            output = _object(event.get("response")).get("output")
+            if isinstance(output, list) and output:
+                return [_object(item) for item in cast("list[Any]", output)]
+        at = _number(event)
+        if kind in ("response.output_item.added", "response.output_item.done"):
+            item = _object(event.get("item"))
+            id_ = item.get("id")
+            if isinstance(id_, str):
+                at = place_of.setdefault(id_, at)
+            items[at] = item
+            if kind == "response.output_item.done":
+                deltas.pop(at, None)
+        elif (found := _delta(event)) is not None:
+            item, field, text = found
+            key: Any = place_of.get(str(event.get("item_id")), at)
+            if kind == _CALL_DELTA:
+                key = f"call {event.get('call_id')}"
+            if key in items and items[key].get("type") != item["type"]:
+                key = f"{key} {item['type']}"  # without an index, all items would share one place
+            items.setdefault(key, item)
+            deltas.setdefault(key, {}).setdefault(field, []).append(text)
+    for at, fields in deltas.items():
+        items[at] = _with_deltas(items[at], {field: "".join(pieces) for field, pieces in fields.items()})
+    return [item for item in items.values() if item]
+
+
+def _number(event: Object) -> int:
+    at = event.get("output_index", 0)
+    return at if type(at) is int else 0
+
+
+def _delta(event: Object) -> tuple[Object, str, str] | None:
+    """The item of a delta as far as it is known, the field, and the text."""
+    kind, delta = event.get("type"), event.get("delta")
+    if kind == "response.stream.delta":  # as in OpenAI's guide to Harmony
+        said = _object(delta)
+        if said.get("channel") == "analysis" and isinstance(said.get("text"), str):
+            return {"type": "reasoning"}, "reasoning_text", said["text"]
+        text = said.get("text", delta)
+        return ({"type": "message"}, "output_text", text) if isinstance(text, str) else None
+    if not isinstance(delta, str) or not isinstance(kind, str):
+        return None
+    if kind == _CALL_DELTA:
+        return {"type": "function_call", "call_id": event.get("call_id"), "name": event.get("name")}, "arguments", delta
+    if kind not in _DELTAS:
+        return None
+    item_type, field = _DELTAS[kind]
+    return {"type": item_type}, field, delta
+
+
+def _with_deltas(item: Object, said: dict[str, str]) -> Object:
+    """An unfinished item with the deltas that had arrived."""
+    match item.get("type"):
+        case "message":
+            content = [_part(name, said[name]) for name in ("output_text", "refusal") if said.get(name)]
+            return {"role": "assistant", **item, "content": content}
+        case "reasoning":
+            made = dict(item)
+            if "reasoning_text" in said:
+                made["content"] = [{"type": "reasoning_text", "text": said["reasoning_text"]}]
+            if "summary_text" in said:
+                made["summary"] = [{"type": "summary_text", "text": said["summary_text"]}]
+            return made
+        case _:
+            return {**item, **said}
+
+
+def _part(kind: str, text: str) -> Object:
+    return {"type": kind, "refusal" if kind == "refusal" else "text": text}
+
+
+# ── Chat Completions and Ollama ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _assemble_message(chunks: list[Object]) -> Object | None:
+    content: list[str] = []
+    reasoning: list[str] = []
+    calls = _Calls()
+    for chunk in chunks:
+        said = _said(chunk)
+        content += _texts(said, ("content",)) or _texts_of_parts(said.get("content"), "text")
+        if isinstance(chunk.get("response"), str):  # Ollama's /api/generate
+            content.append(chunk["response"])
+        reasoning += (
+            _texts(said, _REASONING)
+            or _texts(chunk, _REASONING)
+            or _texts_of_parts(said.get("reasoning_details"), "reasoning.text")
+            or _texts_of_parts(said.get("content"), "thinking")
+        )
+        for call in _calls_in(said):
+            calls.add(call)
+    message: Object = {"role": "assistant"}
+    if reasoning:
+        message["reasoning_content"] = "".join(reasoning)
+    if any(content):
+        message["content"] = "".join(content)
+    if calls.made:
+        message["tool_calls"] = calls.finish()
+    return message if len(message) > 1 else None
+
+
+class _Calls:
+    """Joins pieces of calls. A piece without an index continues the last call, unless it has an id of its own."""
+
+    def __init__(self) -> None:
+        self.made: list[Object] = []
+        self._arguments: list[list[str]] = []
+        self._at: dict[str | None, int] = {}  # by number, the call that is being written
+
+    def add(self, piece: Object) -> None:
+        number, id_, function = piece.get("index"), piece.get("id"), _object(piece.get("function"))
+        number = None if number is None else str(number)  # not every JSON value can be a dict key
+        at = self._at.get(number) if number is not None else (len(self.made) - 1 if self.made else None)
+        # Some servers give all calls the same index, and some repeat a call's id in each of its pieces.
+        if at is None or (id_ and self.made[at].get("id", id_) != id_):
+            at = len(self.made)
+            self.made.append({"type": "function", "function": {"name": ""}})
+            self._arguments.append([])
+        self._at[number] = at
+        call = self.made[at]
+        if id_:
+            call["id"] = id_
+        name, given = function.get("name"), function.get("arguments")
+        if isinstance(name, str) and name != call["function"]["name"]:
+            call["function"]["name"] += name
+        if isinstance(given, str):
+            self._arguments[at].append(given)
+        elif given is not None:
+            call["function"]["arguments"] = given
+
+    def finish(self) -> list[Object]:
+        for call, pieces in zip(self.made, self._arguments, strict=True):
+            if pieces:
+                call["function"]["arguments"] = "".join(pieces)
+        return self.made
+
+
+def _said(chunk: Object) -> Object:
+    choices = chunk.get("choices")
+    if not isinstance(choices, list):
+        return _object(chunk.get("message"))
+    listed = [_object(choice) for choice in cast("list[Any]", choices)]
+    first = next((choice for choice in listed if choice.get("index", 0) == 0), _object(None))
+    return _object(first.get("delta")) or _object(first.get("message"))
+
+
+def _texts(said: Object, names: tuple[str, ...]) -> list[str]:
+    """The text of the first of these fields that has one: some servers send the same text under two names."""
+    for name in names:
+        value = said.get(name)
+        if isinstance(value, str) and value:
+            return [value]
+    return []
+
+
+def _texts_of_parts(value: object, kind: str) -> list[str]:
+    """The texts of all parts of this type; thinking has nested parts."""
+    parts = [_object(part) for part in cast("list[Any]", value)] if isinstance(value, list) else []
+    texts: list[str] = []
+    for part in parts:
+        if part.get("type") == kind:
+            texts += _texts(part, ("text",)) or _texts_of_parts(part.get("thinking"), "text")
+    return texts
+
+
+def _calls_in(said: Object) -> list[Object]:
+    listed = said.get("tool_calls")
+    calls = [_object(call) for call in cast("list[Any]", listed)] if isinstance(listed, list) else []
+    function = _object(said.get("function_call"))
+    return [*calls, {"index": "function_call", "function": function}] if function else calls

@@ -1,7 +1,7 @@
-"""What the declaration of each tool costs: the tokens of its TypeScript, with its comments and helper types.
+"""The cost of each tool's declaration: the tokens of its TypeScript, with comments and helper types.
 
-The declarations are found in the text of system and developer messages, as a model reads them: line by line, and only
-as far as is needed to tell where one begins. A namespace without functions, such as `python`, is one tool.
+Declarations are found in the text of system and developer messages, line by line, and parsed only as far as needed to
+find where each one begins. A namespace without functions, such as `python`, is one tool.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harmonia.vocabulary import Vocabulary
 _SECTION: Final = "# Tools"
 _HEADING: Final = re.compile(r"## (\S+)\s*")
 _NAMESPACE: Final = re.compile(r"namespace (\S+) \{\s*")
-# Of a helper type the value is no function.
+# The value of a helper type is not a function.
 _FUNCTION: Final = re.compile(r"type (.+?) = \((?:_: |\) => any;)")
 _END_OF_FUNCTION: Final = "=> any;"
 
 
 class SchemaCost(msgspec.Struct, frozen=True):
-    """A tool under its whole name, the tokens of its declaration, and their share of all tokens."""
+    """A tool by its full name, the tokens of its declaration, and their share of all tokens."""
 
     tool: str
     tokens: int
@@ -34,7 +34,7 @@ class SchemaCost(msgspec.Struct, frozen=True):
 
 
 class _Declared(NamedTuple):
-    """A declaration, in characters of the text it stands in."""
+    """A declaration, with its span in characters."""
 
     tool: str
     start: int
@@ -42,7 +42,7 @@ class _Declared(NamedTuple):
 
 
 def find_schema_costs(traced: Trace, vocabulary: Vocabulary) -> list[SchemaCost]:
-    """The costs, in the order of the declarations; a tool that is declared twice costs twice."""
+    """The costs in the order of the declarations; a tool declared twice is listed twice."""
     costs: list[SchemaCost] = []
     for item in traced.messages:
         if item.message.role not in (Role.SYSTEM, Role.DEVELOPER):
@@ -58,11 +58,11 @@ def find_schema_costs(traced: Trace, vocabulary: Vocabulary) -> list[SchemaCost]
 
 
 def _declarations(text: str) -> Iterator[_Declared]:
-    is_inside = False  # of the section of tools
-    heading: str | None = None  # of a namespace whose functions have not begun
+    is_inside = False  # the section of tools
+    heading: str | None = None  # the name of a namespace whose functions have not begun
     heading_at = 0
-    namespace: str | None = None  # whose functions are being declared
-    start = 0  # of the declaration that is being read
+    namespace: str | None = None  # the one whose functions are being declared
+    start = 0  # where the current declaration begins
     function: str | None = None
     at = 0
     for line in text.splitlines(keepends=True):

@@ -1,8 +1,7 @@
-"""A parsed stream in the order in which it was read, with what each part of it cost and is worth.
+"""A parsed stream in reading order, with the cost of each part and how far it can be trusted.
 
-Every token is counted once: in a message's header, in its body, as the token that stopped it, as white space between
-messages, or outside. For text, which has no ids, the tokens are those that it encodes to, so the counts are close and
-not certain.
+Every token is counted once: in a message's header or body, as the token that stopped it, as white space between
+messages, or outside. Text has no ids; it is encoded to count tokens, so these counts are approximate.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID, START, VOCABULARY_SIZE, Vocabulary
 
-# A token and a character of the input; there is no token where text was read.
+# A token index and a character index; there is no token index for text.
 _Place = tuple[int | None, int]
 
 _TOOL_KINDS: Final[dict[ToolKind, str]] = {
@@ -43,7 +42,7 @@ _TOOL_KINDS: Final[dict[ToolKind, str]] = {
 
 
 class OptionWords(msgspec.Struct, frozen=True):
-    """How hints speak of the options of whoever reads them: the command's by default."""
+    """The names of options in hints: by default those of the command."""
 
     role: str = "--role"
     role_assistant: str = "--role assistant"
@@ -51,11 +50,11 @@ class OptionWords(msgspec.Struct, frozen=True):
     stop_swallowed: str = "--stop-swallowed"
 
 
-_OF_THE_COMMAND: Final = OptionWords()
+_COMMAND_WORDS: Final = OptionWords()
 
 
 class TracedMessage(msgspec.Struct, frozen=True):
-    """A message, the ids of its three parts, and what there is to say about it in words."""
+    """A message, the token ids of its three parts, and flags that describe it."""
 
     index: int
     message: Message
@@ -65,7 +64,7 @@ class TracedMessage(msgspec.Struct, frozen=True):
     start_token: int | None
     start_char: int
     flags: list[str]
-    skipped: list[str]  # input that stood inside the message and is no part of its text
+    skipped: list[str]  # input inside the message that is not part of its text
     faults: list[int]  # numbers of diagnostics, counted from 1
     body_char: int
     stop_char: int
@@ -80,7 +79,7 @@ class TracedMessage(msgspec.Struct, frozen=True):
 
 
 class TracedText(msgspec.Struct, frozen=True):
-    """Input that is part of no message: pieces that stood side by side, or white space alone, which is no fault."""
+    """Input outside messages: adjacent pieces, or white space alone, which is not a fault."""
 
     pieces: list[str]
     ids: list[int]
@@ -96,7 +95,7 @@ class TracedText(msgspec.Struct, frozen=True):
 
     @property
     def repeated(self) -> str | None:
-        """The piece that all of it consists of, if there are several, whatever white space stands between them."""
+        """The piece that is repeated, if all pieces are the same but for white space."""
         different = {piece.strip() for piece in self.pieces}
         return different.pop() if len(different) == 1 < len(self.pieces) else None
 
@@ -109,7 +108,7 @@ class TracedTurn(msgspec.Struct, frozen=True):
 
 
 class ChannelCount(msgspec.Struct, frozen=True):
-    """What a channel cost: `tokens`, of headers, bodies and stops. `share` is a fraction of all tokens."""
+    """The cost of a channel in tokens: headers, bodies and stops. `share` is a fraction of all tokens."""
 
     channel: str
     messages: int
@@ -121,7 +120,7 @@ class ChannelCount(msgspec.Struct, frozen=True):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """All of it. `text` is the input with special tokens spelled out: positions in characters count in it."""
+    """A traced input. `text` has special tokens spelled out; character positions refer to it."""
 
     kind: str
     has_ids: bool
@@ -136,7 +135,7 @@ class Trace(msgspec.Struct, frozen=True):
 
     @property
     def first_raised(self) -> Diagnostic | None:
-        """What a strict parser would have raised, which stops at the first fault that is one; None for nothing."""
+        """The diagnostic that a strict parser would have raised, or None."""
         return next((each for each in self.diagnostics if ALL_FAULTS[each.code].strict == "raises"), None)
 
     @property
@@ -149,7 +148,7 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
     tokens = taken.tokens
     text = taken.text if tokens is None else spell_out(tokens, vocabulary)
 
-    # All of a text is encoded at once: encoded piece by piece it would have more tokens than it has.
+    # The text is encoded as a whole: encoded piece by piece, it would have more tokens.
     encoded = vocabulary.encode(text, special="all") if tokens is None else []
     starts = _char_starts(encoded, vocabulary)
 
@@ -158,7 +157,7 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
             return tokens[start[0] : end[0]]
         return encoded[bisect_left(starts, start[1]) : bisect_left(starts, end[1])]
 
-    numbers: dict[int | None, list[int]] = {}  # of the diagnostics, by message
+    numbers: dict[int | None, list[int]] = {}  # the numbers of diagnostics, by message
     for number, diagnostic in enumerate(parsed.diagnostics, 1):
         numbers.setdefault(diagnostic.at.message, []).append(number)
     items: list[TracedMessage | TracedText | TracedTurn] = []
@@ -189,7 +188,7 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
                 if event.text.isspace():
                     end_outside()
             case MessageEnded() if started is not None and completed is not None:
-                begins = _behind_white_space(started, text, tokens)
+                begins = _after_white_space(started, text, tokens)
                 if begins != _start(started):
                     space = text[started.start_char : begins[1]]
                     items.append(TracedText([space], ids_of(_start(started), begins), started.start_char))
@@ -210,7 +209,7 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
                 )
                 started = completed = None
             case TurnEnded():
-                if event.hidden_because:  # otherwise nothing is shown that could stand between two pieces
+                if event.hidden_because:  # otherwise the end of the turn is not shown between two pieces
                     end_outside()
                 items.append(TracedTurn(event.stop, event.hidden_because))
             case _:
@@ -227,12 +226,13 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
         parsed.diagnostics,
         taken.notes,
         taken.lacks_what_was_parsed,
-        taken.took_for,
+        taken.description,
     )
 
 
 def _char_starts(tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """The character in which each token begins; several may share one. A token belongs to the part it begins in."""
+    """The character in which each token begins; several tokens may share one. A token belongs to the part where it
+    begins."""
     starts: list[int] = []
     characters = 0
     for token in tokens:
@@ -243,8 +243,8 @@ def _char_starts(tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
     return starts
 
 
-def _behind_white_space(started: MessageStarted, text: str, tokens: Sequence[int] | None) -> _Place:
-    """Where a message really begins: the event that starts it has the white space before its `<|start|>`, too."""
+def _after_white_space(started: MessageStarted, text: str, tokens: Sequence[int] | None) -> _Place:
+    """Where a message really begins: its first event includes the white space before `<|start|>`."""
     at, char = _start(started)
     spelled = text[char : started.end_char]
     spaces = len(spelled) - len(spelled.lstrip())
@@ -263,7 +263,7 @@ def _end(event: SpannedEvent) -> _Place:
 
 
 def spell_out(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
-    """The text of tokens, as the parser counts it: what is no token is one character."""
+    """The text of tokens with characters as the parser counts them: an invalid token is one character."""
     known = vocabulary.token_bytes
     data = b"".join(known[token] if 0 <= token < VOCABULARY_SIZE else "\ufffd".encode() for token in tokens)
     return data.decode(errors="replace")
@@ -275,34 +275,34 @@ def hint_for(
     *,
     has_role: bool,
     has_tools: bool,
-    words: OptionWords = _OF_THE_COMMAND,
+    words: OptionWords = _COMMAND_WORDS,
 ) -> str:
-    """What somebody who finds this fault in a trace can do about it; empty where there is nothing to say."""
+    """What to do about a fault; empty if there is nothing to suggest."""
     code, at = diagnostic.code, diagnostic.at.character
     match code:
         case ErrorCode.STREAM_MISSING_START if not has_role and at == 0:
-            return f"if it is a completion, {words.role_assistant} says so, and this is no fault"
+            return f"if the input is a completion, pass {words.role_assistant}; then this is not a fault"
         case ErrorCode.MISSING_SENTINEL if at == len(trace.text):
-            said = f"{words.stop_swallowed} says so, and this is no fault"
-            return f"if the engine keeps the last stop token to itself, {said}"
+            option = words.stop_swallowed
+            return f"if the engine does not return the last stop token, pass {option}; then this is not a fault"
         case ErrorCode.STREAM_NO_MARKUP if trace.lacks_what_was_parsed:
-            return "the server parsed the Harmony itself: ask it for raw tokens"
+            return "the server parsed the Harmony itself: request raw tokens from it"
         case ErrorCode.HEADER_GLUED_RECIPIENT | ErrorCode.HEADER_SPACED_RECIPIENT if not has_tools:
-            return f"{words.tools} with the declared names helps to take it apart"
+            return f"pass {words.tools} with the declared names, so that the recipient can be separated"
         case ErrorCode.HEADER_REPEATED_START if not has_role:
             return ""
         case ErrorCode.HEADER_FORGED_ROLE if trace.text.lstrip().startswith(SPELLING_BY_ID[START]):
-            return f"if it is a whole conversation and no completion, leave {words.role} out"
+            return f"if the input is a whole conversation and not a completion, omit {words.role}"
         case ErrorCode.HEADER_UNFINISHED if is_empty(trace):
             return ""
         case ErrorCode.HEADER_UNFINISHED if trace.text.endswith("assistant"):
-            return "a prompt ends like this; what the model sampled comes behind it"
+            return "a prompt ends like this; the model's output comes after it"
         case _:
             return ALL_FAULTS[code].hint
 
 
 def is_empty(trace: Trace) -> bool:
-    """Whether nothing at all was sampled."""
+    """Whether the input is blank."""
     return not trace.text or trace.text.isspace()
 
 
@@ -311,8 +311,8 @@ def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
     origin = message.origin
     if header.is_call:
         kind = (tools or Tools()).kind_of(message.recipient or "")
-        is_said = tools is not None or kind == "builtin"
-        flags.append(f"call of {_TOOL_KINDS[kind]}" if is_said else "call")
+        is_known = tools is not None or kind == "builtin"
+        flags.append(f"call of {_TOOL_KINDS[kind]}" if is_known else "call")
     elif message.role is Role.ASSISTANT:
         is_shown = header.is_visible and not ended_as_thought(message)
         flags.append("shown" if is_shown else "hidden")
@@ -330,7 +330,7 @@ def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
 
 
 def _faults_of(message: Message, numbers: list[int], diagnostics: Sequence[Diagnostic]) -> list[int]:
-    """Those that are about the message, and not about what stood before it."""
+    """The diagnostics about the message itself, and not about what precedes it."""
     codes = message.origin.faults if message.origin else ()
     return [number for number in numbers if diagnostics[number - 1].code in codes]
 
@@ -346,7 +346,7 @@ def _tokens_of(item: TracedMessage | TracedText | TracedTurn) -> int:
 
 
 def _count(items: Sequence[TracedMessage | TracedText | TracedTurn], total: int) -> list[ChannelCount]:
-    """The costs by channel; a message without one counts for its role, and what is part of none comes last."""
+    """The costs by channel. A message without a channel counts for its role; input outside messages comes last."""
     messages: dict[str, list[TracedMessage]] = {}
     apart = {"outside messages": 0, "white space": 0}
     for item in items:
@@ -374,9 +374,9 @@ def _count(items: Sequence[TracedMessage | TracedText | TracedTurn], total: int)
 
 
 def marked_length(diagnostic: Diagnostic, text: str) -> int:
-    """How many characters from the place of the fault on are what was found; none, if it is not spelled there."""
+    """The length of the faulty text at the position of a fault; 0 if that text is not there."""
     found, at = diagnostic.found, diagnostic.at.character or 0
     if text.startswith(found, at):
         return len(found)
-    # Of what is shortened, only the beginning is known.
+    # Only the beginning of a shortened text is known.
     return 1 if found.endswith("…") and text.startswith(found[:-1], at) else 0

@@ -1,9 +1,8 @@
-"""Spellings of control tokens in text that somebody typed: what a reader looks for who fears an injection.
+"""Finds spellings of control tokens in ordinary text, a sign of prompt injection.
 
-In token ids a spelling and a control token are never the same, so it can be said of each spelling what it became. In
-text they are the same, and what looks like structure is structure; only what is certainly text is found there. What
-merely resembles a spelling, such as `<|END|>` or `< |end| >`, is found too: it is always text, and somebody may have
-meant it to be more.
+In token ids, a spelling and a control token differ, so each spelling can be reported with what it was encoded as. In
+text they look the same: what looks like structure is structure, and only spellings that are certainly text are found.
+Near misses such as `<|END|>` or `< |end| >` are found too: they are always text, but may have been meant as more.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import msgspec
 from harmonia.inspection.trace import Trace, TracedMessage
 from harmonia.vocabulary import FIRST_SPECIAL, ID_BY_SPELLING, VOCABULARY_SIZE, Vocabulary
 
-# Every quantifier is bounded, so this is linear. The signs are those that look like `<`, `|` and `>`; one blank, or a
-# character without width, may stand between them.
+# Every quantifier is bounded, so matching is linear. The characters are those that look like `<`, `|` and `>`; one
+# blank or zero-width character may separate them.
 _GAP: Final = "[\\s\u200b-\u200d\u2060\ufeff\\\\]?"
 _BAR: Final = "[|\uff5c\u00a6\u2502\u2223]"
 _LIKELY: Final = re.compile(
@@ -29,8 +28,7 @@ _FIELDS: Final = ("name", "recipient", "channel", "content_type")
 
 
 class TypedSpelling(msgspec.Struct, frozen=True):
-    """A spelling: in which message and field it stands, where, and what it was encoded as. `near` says that it only
-    resembles one."""
+    """A spelling: its message, field and position, and what it was encoded as. `near` marks a near miss."""
 
     message: int
     role: str
@@ -45,7 +43,7 @@ class TypedSpelling(msgspec.Struct, frozen=True):
 
 
 def find_typed_spellings(traced: Trace, vocabulary: Vocabulary, most: int) -> list[TypedSpelling]:
-    """The first so many spellings, in their order."""
+    """The first `most` spellings, in order."""
     found: list[TypedSpelling] = []
     for item in traced.messages:
         for each in _spellings_of(item, traced.text, vocabulary):
@@ -85,7 +83,7 @@ def _in_part(
         written = ids[first:last]
         is_special = any(FIRST_SPECIAL <= token < VOCABULARY_SIZE for token in written)
         if is_special and where == "header":
-            continue  # that is the structure itself
+            continue  # the structure itself
         yield TypedSpelling(
             item.index,
             item.message.role.value,

@@ -40,7 +40,7 @@ from harmonia.inspection import (
     trace,
 )
 from harmonia.inspection import replay as replay_input
-from harmonia.inspection.pasted_text import Pasted, describe_pasted, take
+from harmonia.inspection.pasted_text import Pasted, describe_pasted, recognise_pasted
 from harmonia.messages import Conversation, Json, Message
 from harmonia.parser import Parsed, Tools
 from harmonia.parts import normalise, parts_of
@@ -318,7 +318,7 @@ def _take_text(request: InspectInput, limits: Limits, path: str, document_path: 
         pasted = Pasted(_take_sampled_text(text, request.as_))
     else:
         try:
-            pasted = take(
+            pasted = recognise_pasted(
                 encoded(text),
                 request.as_,
                 request.document,

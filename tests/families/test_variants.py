@@ -1,4 +1,4 @@
-"""A chat template decides which dialect of its format is written."""
+"""A chat template decides which variant of its format is written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from harmonia.families.registry import (
     FAMILY_FORMATS,
     CallWriter,
     ToolFormat,
-    dialect_of,
     family_of,
+    variant_of,
     write_calls,
 )
 from harmonia.families.templates import template_names
 
 
 @pytest.mark.parametrize(
-    ("tool_format", "template", "dialect"),
+    ("tool_format", "template", "variant"),
     [
         (ToolFormat.OPENAI, "llama3", LLAMA),
         (ToolFormat.OPENAI, "mistral", MISTRAL),
@@ -32,14 +32,14 @@ from harmonia.families.templates import template_names
         (ToolFormat.GRANITE, "granite", GRANITE),
     ],
 )
-def test_the_template_chooses(tool_format: ToolFormat, template: str, dialect: CallWriter) -> None:
-    assert dialect_of(family_of(tool_format), template) is dialect
+def test_the_template_chooses(tool_format: ToolFormat, template: str, variant: CallWriter) -> None:
+    assert variant_of(family_of(tool_format), template) is variant
 
 
-def test_a_dialect_is_read_by_the_format_it_belongs_to() -> None:
+def test_a_variant_is_read_by_the_format_it_belongs_to() -> None:
     for tool_format in FAMILY_FORMATS:
         for template in template_names():
-            assert dialect_of(family_of(tool_format), template).format is tool_format
+            assert variant_of(family_of(tool_format), template).format is tool_format
 
 
 def test_calls_stand_behind_each_other_where_the_family_has_no_more_to_say() -> None:
