@@ -60,6 +60,7 @@ ALLOWED_PACKAGES = {
     "uvicorn": ("serve",),
     "cryptography": ("serve",),
     "prometheus_client": ("serve",),
+    "imagesize": ("serve",),
 }
 
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.model_source import Model
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.page_files import is_built
+from harmonia.serve.http.page import is_built
 from tests.support.clients.page_views import WATCHDOG_MS, OpenPage, StartServer, Visit
 from tests.support.servers.page_server import PageServer, page_server
 

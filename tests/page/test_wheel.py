@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.page_files import is_built
+from harmonia.serve.http.page import is_built
 from tests.support.paths import ROOT
 
 
@@ -35,7 +35,7 @@ def test_it_has_the_built_page_and_not_its_sources(wheel: Path) -> None:
 def test_its_page_is_found_where_the_wheel_is_installed(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     code = (
-        "import harmonia; from harmonia.serve.http.page_files import load_page\n"
+        "import harmonia; from harmonia.serve.http.page import load_page\n"
         "from harmonia.serve.config.settings import Settings\n"
         "print(harmonia.__file__); print('index.html' in load_page(Settings()))"
     )

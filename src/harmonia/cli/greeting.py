@@ -19,7 +19,7 @@ from harmonia.run.engines.urls import redact
 from harmonia.serve.config.default_paths import store_address
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded, is_loopback
-from harmonia.serve.http.page_files import HOW_TO_BUILD, is_built
+from harmonia.serve.http.page import HOW_TO_BUILD, is_built
 from harmonia.serve.http.ports import address_for_clients
 from harmonia.serve.models.selection import Chosen
 

@@ -204,13 +204,13 @@ def test_a_connection_that_says_nothing_is_closed(run: Run, monkeypatch: pytest.
 
 def test_a_client_that_does_not_read_its_end_is_cut(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = asyncio.Event()
-    connection_lost = server_module._Guarded.connection_lost  # pyright: ignore[reportPrivateUsage]
+    connection_lost = server_module._GuardedProtocol.connection_lost  # pyright: ignore[reportPrivateUsage]
 
     def note_loss(self: Any, error: Exception | None) -> None:
         connection_lost(self, error)
         lost.set()
 
-    monkeypatch.setattr(server_module._Guarded, "connection_lost", note_loss)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(server_module._GuardedProtocol, "connection_lost", note_loss)  # pyright: ignore[reportPrivateUsage]
 
     async def play() -> None:
         async with running(limits=Limits(send_s=0.05)) as server:

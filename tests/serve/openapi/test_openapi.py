@@ -18,9 +18,9 @@ import pytest
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.http.app import make_app
-from harmonia.serve.http.documents import base_url
 from harmonia.serve.openapi import STYLE, build_openapi, write_page
 from harmonia.serve.openapi.document import error_codes
+from harmonia.serve.openapi.routes import base_url
 from tests.support.servers.http_servers import FakeService, running
 from tests.support.servers.served import served
 

@@ -106,7 +106,7 @@ def test_other_files_are_described() -> None:
     pdf = b"%PDF-1.7\n\x00\xff"
     said = file(filename="a.pdf", file_data=b64(pdf))
     assert said == f"[file: a.pdf, {len(pdf)} bytes, pdf; this model reads text only]"
-    assert file(filename="a", file_id="file-1") == "[file: a, with the id file-1, under which nothing is stored here]"
+    assert file(filename="a", file_id="file-1") == "[file: a, with the id file-1, which is not stored here]"
     assert "which was not fetched" in file(file_url="https://example.com/a.pdf")
     assert file(filename="a", file_data="!!!") == "[file: a, data that is not base64]"
     assert file() == "[file: without any data]"

@@ -28,16 +28,15 @@ from harmonia.serve.http.access import AccessPolicy, is_preflight
 from harmonia.serve.http.admission import Admission
 from harmonia.serve.http.body import ClientGone
 from harmonia.serve.http.connections import Connection
-from harmonia.serve.http.documents import document_routes
 from harmonia.serve.http.logs import log_bug, log_request, logs_messages
 from harmonia.serve.http.metrics import Metrics
-from harmonia.serve.http.models import model_routes
 from harmonia.serve.http.operations import METRICS, operation_routes
 from harmonia.serve.http.page import page_routes
 from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.server_info import server_info_routes
 from harmonia.serve.inspector.routes import harmony_routes
+from harmonia.serve.openapi.routes import document_routes
 from harmonia.serve.responses.routes import response_routes
 from harmonia.serve.saved_chats.routes import saved_chat_routes
 from harmonia.serve.wire.error_responses import api_error_of
@@ -75,7 +74,6 @@ class Application:
             *response_routes(service.responses, settings, self._admission, self.metrics),
             *chat_completion_routes(service.chat_completions, settings, self._admission, self.metrics),
             *saved_chat_routes(service.saved_chats, settings.limits, self._admission),
-            *model_routes(service),
             *server_info_routes(service, settings),
             *harmony_routes(service.render_turn, settings.limits, self._admission),
             *operation_routes(service, self._admission, self.metrics),

@@ -1,4 +1,4 @@
-"""The body of a request: announced as JSON, within its limits of bytes and time, and then strictly JSON."""
+"""Read the body of a request: declared as JSON, within its limits of size and time, and strictly JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.request_state import Arrival, Exchange
 from harmonia.serve.wire.json_in import read_json
 
-# Above this a body is read in a thread, because it takes long enough for other streams to notice.
+# A longer body is parsed in a thread, so that other streams do not wait.
 _LONG_BYTES: Final = 512 * 1024
-# A body may take this long, and a second more for each of so many bytes, up to `limits.receive_s`.
+# A body may take this long, plus a second for each so many bytes, up to `limits.receive_s`.
 _FIRST_S: Final = 10.0
 _LEAST_BYTES_PER_S: Final = 1000
 _LONGEST_LENGTH: Final = 18
@@ -20,11 +20,11 @@ _JSON: Final = "application/json"
 
 
 class ClientGone(Exception):
-    """Nobody is there to be answered."""
+    """The client has left."""
 
 
 async def read_value(exchange: Exchange, limits: Limits) -> Any:
-    """The value in the body."""
+    """Read the JSON value in the body."""
     _check_headers(exchange, limits)
     data = await _read_bytes(exchange, limits)
     if len(data) > _LONG_BYTES:
@@ -39,11 +39,11 @@ def _check_headers(exchange: Exchange, limits: Limits) -> None:
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8"):
-            raise _invalid("the charset must be utf-8; JSON has no other")
+            raise _invalid("the charset must be utf-8")
     if exchange.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise _invalid("the body must not be compressed: no content-encoding is understood")
+        raise _invalid("the body must not be compressed: content-encoding is not supported")
     length = exchange.headers.get("content-length", "")
-    # Longer than any number of bytes there is; and int refuses to read thousands of digits.
+    # int() fails on thousands of digits.
     if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > limits.body_bytes):
         raise _too_large(limits)
 
@@ -70,8 +70,8 @@ async def _read_bytes(exchange: Exchange, limits: Limits) -> bytes:
     except TimeoutError:
         raise InputError(
             ErrorCode.SERVE_TOO_SLOW,
-            f"the body did not arrive within {limits.receive_s:g} seconds, came with less than {_LEAST_BYTES_PER_S} "
-            "bytes a second, or too slowly while others waited for its place",
+            f"the body did not arrive within {limits.receive_s:g} seconds, arrived at less than {_LEAST_BYTES_PER_S} "
+            "bytes per second, or was the slowest while other requests waited",
         ) from None
     finally:
         exchange.arrival = None

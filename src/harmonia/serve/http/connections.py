@@ -3,14 +3,14 @@
     SILENT --head of a request--> UNKNOWN --request admitted--> KNOWN
                                      ^--- request not admitted ---'
 
-A request is admitted when it passed the gate with its key, or without one where the server has no keys. Health checks
-and the files of the page need no key and leave their connection UNKNOWN.
+A request is admitted if the access policy accepted it with its key, or without one if the server has no keys. Health
+checks and the files of the page need no key and leave their connection UNKNOWN.
 
-1. Each group has a budget of its own, so a connection that sends nothing or has no key never takes the place of one
-   that has.
-2. When SILENT or UNKNOWN is full, the oldest connection of the address that has most of them is closed. A newcomer is
-   always let in, so health checks are.
-3. When KNOWN is full, the connection that has been idle longest is closed. Where none is idle, the request is refused.
+1. Each group has its own budget, so a connection that sends nothing or has no key never takes the place of one that
+   has.
+2. When SILENT or UNKNOWN is full, the oldest connection of the address with the most connections is closed. A new
+   connection is always accepted, so health checks work.
+3. When KNOWN is full, the connection that has been idle longest is closed. If none is idle, the request is refused.
 4. `limits.address_connections` bounds one address in the same way. It is off by default: behind a reverse proxy all
    clients have the proxy's address.
 """
@@ -28,19 +28,19 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Limits
 
-# As many as the kernel may hand over at once: a burst of clients whose heads are still on their way is not cut.
+# As many as the kernel queues: a burst of clients whose requests are still arriving is not cut.
 SILENT_CONNECTIONS: Final = 1024
 UNKNOWN_CONNECTIONS: Final = 256
-# Beyond the requests that may generate: for questions, and for clients that keep a connection open.
+# Beyond the requests that may generate: for short requests, and for clients that keep a connection open.
 FURTHER_CONNECTIONS: Final = 768
-# Of the files that the process may open; the rest is for the store, the engine and tools.
+# Of the files that the process may open; the store, the engine and tools need the rest.
 _SHARE_OF_FILES: Final = 0.75
-# Whoever has one IPv6 address has its whole network.
+# The owner of one IPv6 address has its whole network.
 _IPV6_NETWORK_BITS: Final = 64
 
 
 class Group(Enum):
-    """What is known about the client of a connection; the values are labels of a metric."""
+    """What is known about the client of a connection. The values are labels of a metric."""
 
     SILENT = "silent"
     UNKNOWN = "unknown"
@@ -48,7 +48,7 @@ class Group(Enum):
 
 
 class Budgets(msgspec.Struct, frozen=True):
-    """How many connections each group may have."""
+    """The most connections of each group."""
 
     silent: int
     unknown: int
@@ -56,7 +56,7 @@ class Budgets(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, limits: Limits, files: int | None) -> Budgets:
-        """The budgets of a server whose process may open this many files. None is no limit."""
+        """The budgets of a server whose process may open this many files; None: no limit."""
         budgets = cls(SILENT_CONNECTIONS, UNKNOWN_CONNECTIONS, limits.concurrent + FURTHER_CONNECTIONS)
         if files is None or budgets.total <= files * _SHARE_OF_FILES:
             return budgets
@@ -69,7 +69,7 @@ class Budgets(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """One connection; mutable. `is_idle` says whether no request of it is under way."""
+    """One connection; mutable. `is_idle`: it has no request in progress."""
 
     def __init__(self, registry: Connections, transport: asyncio.Transport, is_idle: Callable[[], bool]) -> None:
         self.group = Group.SILENT
@@ -79,26 +79,25 @@ class Connection:
         self._transport = transport
 
     def begin_request(self) -> None:
-        """The head of a request is there."""
+        """The head of a request has arrived."""
         if self.group is Group.SILENT:
             self._registry.move(self, Group.UNKNOWN)
 
     def admit(self, *, is_operation: bool) -> None:
-        """A request passed the gate. Raises an InputError where there is no room for it; operators' requests are never
-        refused."""
+        """A request was accepted. Raises an InputError if there is no room for it, except for operators' requests."""
         has_room = self._registry.make_room(self)
         if has_room:
             self._registry.move(self, Group.KNOWN)
         elif not is_operation:
-            raise InputError(ErrorCode.SERVE_BUSY, "there are too many connections")
+            raise InputError(ErrorCode.SERVE_BUSY, "the server has too many connections; send the request again later")
 
     def deny(self) -> None:
-        """A request was not admitted."""
+        """A request was refused, or needed no key."""
         if self.group is Group.KNOWN:
             self._registry.move(self, Group.UNKNOWN)
 
     def close(self) -> None:
-        # What was written but is not read would keep the connection open.
+        # Unread data would keep the connection open.
         if self._transport.get_write_buffer_size():
             self._transport.abort()
         else:
@@ -106,7 +105,7 @@ class Connection:
 
 
 class Connections:
-    """All connections of a server. `on_closed` is called for each one that is closed to make room."""
+    """All connections of a server. `on_closed` is called for each that is closed to make room."""
 
     def __init__(
         self, budgets: Budgets, address_connections: int | None, on_closed: Callable[[Group], None] = lambda _: None
@@ -114,7 +113,7 @@ class Connections:
         self._budgets = {Group.SILENT: budgets.silent, Group.UNKNOWN: budgets.unknown, Group.KNOWN: budgets.known}
         self._address_connections = address_connections
         self._on_closed = on_closed
-        # In each, by address, the oldest first; of those that are known, the one whose request is the oldest.
+        # By group and address, the oldest first; of the known ones, the one with the oldest request.
         self._groups: dict[Group, dict[str, dict[Connection, None]]] = {group: {} for group in Group}
         self._counts = dict.fromkeys(Group, 0)
 
@@ -134,13 +133,13 @@ class Connections:
         return self._counts[group]
 
     def move(self, connection: Connection, group: Group) -> None:
-        """Put a connection into a group, as its newest."""
+        """Move a connection to a group, as its newest."""
         if self._remove(connection):
             connection.group = group
             self._add(connection)
 
     def make_room(self, connection: Connection) -> bool:
-        """Whether there is room among those that are known, for a connection that may be one of them already."""
+        """Make room among the known connections, of which this one may already be one; return whether there is room."""
         if self._is_address_full(connection.address, 0) and not self._close_first(
             each for each in self._waiting_of(connection.address) if each is not connection
         ):
@@ -148,14 +147,14 @@ class Connections:
         if connection.group is Group.KNOWN or self._counts[Group.KNOWN] < self._budgets[Group.KNOWN]:
             return True
         by_address = self._groups[Group.KNOWN]
-        # Of the address that has most, if one of its connections is idle.
+        # First of the address with the most connections.
         for address in sorted(by_address, key=lambda address: len(by_address[address]), reverse=True):
             if self._close_first(each for each in by_address[address] if each.is_idle()):
                 return True
         return False
 
     def _waiting_of(self, address: str) -> Iterator[Connection]:
-        """The connections of an address that can be closed to make room, in order."""
+        """The connections of an address that may be closed to make room, in order."""
         yield from self._groups[Group.SILENT].get(address, ())
         yield from self._groups[Group.UNKNOWN].get(address, ())
         yield from (each for each in self._groups[Group.KNOWN].get(address, ()) if each.is_idle())
@@ -178,7 +177,7 @@ class Connections:
         by_address = self._groups[connection.group]
         held = by_address.get(connection.address, {})
         if connection not in held:
-            return False  # it was closed to make room
+            return False  # closed to make room
         del held[connection]
         if not held:
             del by_address[connection.address]
@@ -196,11 +195,11 @@ class Connections:
 
 
 def address_of(transport: asyncio.Transport) -> str:
-    """Who is at the other end: an address, of IPv6 its network, or nothing for a local socket."""
+    """The address of the client, of IPv6 its network; empty for a local socket."""
     peer = transport.get_extra_info("peername")
     if not isinstance(peer, tuple):
         return ""
-    name = str(peer[0])  # pyright: ignore[reportUnknownArgumentType] -- asyncio says nothing about it
+    name = str(peer[0])  # pyright: ignore[reportUnknownArgumentType] -- asyncio does not type it
     try:
         address = ipaddress.ip_address(name)
     except ValueError:

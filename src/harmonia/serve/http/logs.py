@@ -1,13 +1,12 @@
-"""The log: one line for each request, and one with a stack for each bug, as text or as JSON. A request that failed
-through no fault of ours, because the engine is away or the disk is full, is one line as well, and says why.
+"""The log: one line for each request, and one with a stack for each bug, as text or as JSON. If the engine or the store
+failed, the line of the request says why.
 
-1. Nothing that a person or a model wrote is in it: no body, no header, no query, no path but the template of its route.
-   `log_content` adds the bodies of requests to the model and of their answers, as they went over the wire: reasoning
-   that is hidden stays hidden.
-2. Of an exception there is its type and the lines of code it passed. Its message may quote anything, so it is left out
-   (`log_content` puts it in where reasoning is shown anyway); this holds for the records of every library that goes
-   through our handler.
-3. A line is a line: what comes from outside is escaped.
+1. It contains nothing that a person or a model wrote: no body, no header, no query, and of a path only its template.
+   `log_content` adds the bodies of requests to the model and of their answers, as they were sent: hidden reasoning
+   stays hidden.
+2. An exception is logged with its type and its stack. Its message may quote anything, so it is left out (`log_content`
+   adds it if reasoning is shown anyway); this also holds for the libraries that log through our handler.
+3. A record is one line: text from outside is escaped.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from harmonia.serve.http.request_state import Exchange
 from harmonia.serve.wire.error_responses import api_error_of
 
 LOGGER: Final = logging.getLogger("harmonia.serve")
-# Whose records come through our handler, and from which level on. uvicorn's "info" is about its own start.
+# The loggers of our handler, and their levels. uvicorn's "info" is about its own start.
 _LEVELS: Final = {"harmonia": logging.INFO, "uvicorn": logging.WARNING, "asyncio": logging.WARNING}
 _FIELDS: Final = "harmonia_fields"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNMATCHED: Final = "(unmatched)"
-# Whose messages are about an address, a file or a time, and never about what was said. An operator needs them.
-_SAFE_WORDS: Final = frozenset({ErrorCode.ENGINE_UNREACHABLE, ErrorCode.ENGINE_NONE_FOUND, ErrorCode.ENGINE_STALLED})
-# As nginx has it: the client left before there was an answer.
+# Errors whose messages are about an address, a file or a time, never about content. Operators need them.
+_SAFE_MESSAGES: Final = frozenset({ErrorCode.ENGINE_UNREACHABLE, ErrorCode.ENGINE_NONE_FOUND, ErrorCode.ENGINE_STALLED})
+# The same as nginx's: the client left before there was an answer.
 CLIENT_LEFT: Final = 499
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line of text or JSON; as text, an exception follows in lines of its own."""
+    """A record as one line of text or JSON; in text, the stack of an exception follows."""
 
     def __init__(self, *, is_json: bool, with_messages: bool) -> None:
         super().__init__()
@@ -68,8 +67,7 @@ class LineFormatter(logging.Formatter):
 
 
 def configure(settings: Settings, stream: TextIO | None = None) -> logging.Handler:
-    """Send the records of the server and of what it runs on to one handler, on stderr. Gives the handler, for
-    `withdraw`."""
+    """Send the records of the server and its libraries to one handler, on stderr. Returns it, for `withdraw`."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(LineFormatter(is_json=settings.log_format == "json", with_messages=logs_messages(settings)))
     for name, level in _LEVELS.items():
@@ -90,47 +88,47 @@ def withdraw(handler: logging.Handler) -> None:
 
 
 def logs_messages(settings: Settings) -> bool:
-    """Whether the log may have the messages of exceptions. They may quote what the engine sent or was asked, so hidden
-    reasoning too: `log_content` alone does not allow that."""
+    """Whether the log may contain messages of exceptions. They may quote hidden reasoning, so `log_content` alone does
+    not allow it."""
     return settings.log_content and settings.analysis == "shown"
 
 
 def log_request(exchange: Exchange, *, with_messages: bool = False) -> None:
-    """The one line of a request, when it is over. It is a warning where the engine, the store or a tool failed."""
+    """Log a finished request; as a warning if the engine, the store or a tool failed."""
     failure = exchange.failure if isinstance(exchange.failure, HarmonyError) else None
     fields = fields_of(exchange)
-    if failure is not None and (with_messages or isinstance(failure, StoreError) or failure.code in _SAFE_WORDS):
+    if failure is not None and (with_messages or isinstance(failure, StoreError) or failure.code in _SAFE_MESSAGES):
         fields["because"] = failure.message
-    # A prompt that does not fit is found by the engine, and is the client's to change.
+    # A prompt that is too long is an EngineError, but the client's fault.
     is_warning = failure is not None and api_error_of(failure).status >= 500
     LOGGER.log(logging.WARNING if is_warning else logging.INFO, "request", extra={_FIELDS: fields})
 
 
 def log_bug(exchange: Exchange, error: BaseException) -> None:
-    """A fault of our own, under the id that the client was told."""
+    """Log an unexpected exception with its stack."""
     LOGGER.error(
         "bug", exc_info=error, extra={_FIELDS: {"request_id": exchange.request_id, "route": route_of(exchange)}}
     )
 
 
 def log_drain(running: int, drain_s: float) -> None:
-    """The server is to stop, and waits for those that run."""
+    """Log that the server stops and waits for running requests."""
     LOGGER.info("stopping", extra={_FIELDS: {"running": running, "drain_s": drain_s}})
 
 
 def log_content(exchange: Exchange, event: str, content: Any) -> None:
-    """What was asked or answered: a value, or JSON. Only where `log_content` is set."""
+    """Log a request or an answer, as a value or JSON. Only with `log_content`."""
     text = content.decode() if isinstance(content, bytes) else json.dumps(content)
     LOGGER.info(event, extra={_FIELDS: {"request_id": exchange.request_id, "content": text}})
 
 
 def log_loop_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """For `loop.set_exception_handler`: asyncio's own logs the repr of tasks, and so of their exceptions."""
+    """For `loop.set_exception_handler`: asyncio's own handler logs the repr of exceptions."""
     LOGGER.error(str(context.get("message", "fault")).splitlines()[0], exc_info=context.get("exception"))
 
 
 def fields_of(exchange: Exchange) -> dict[str, Any]:
-    """What is said of a request. A field that is not known is None."""
+    """The fields of a request's line; None if unknown."""
     return {
         "request_id": exchange.request_id,
         "method": method_of(exchange),
@@ -146,7 +144,7 @@ def fields_of(exchange: Exchange) -> dict[str, Any]:
 
 
 def method_of(exchange: Exchange) -> str:
-    """One of the known methods, because a client may send any word."""
+    """A known method, or `other`: a client may send any word."""
     return exchange.method if exchange.method in _METHODS else "other"
 
 
@@ -159,14 +157,13 @@ def status_of(exchange: Exchange) -> int:
 
 
 def name_of(error: BaseException) -> str:
-    """The type of an exception, and the code of one of ours."""
+    """The type of an exception, with the code of a HarmonyError."""
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     return f"{kind}[{error.code.value}]" if isinstance(error, HarmonyError) else kind
 
 
 def stack_of(error: BaseException, *, with_messages: bool = False) -> list[str]:
-    """Where an exception came from and through which lines of code it went, the causes first. No locals, and no
-    messages unless asked for."""
+    """The stack of an exception, causes first, without locals, and by default without messages."""
     chain: list[BaseException] = []
     found: BaseException | None = error
     while found is not None and found not in chain:

@@ -1,5 +1,5 @@
-"""Figures for Prometheus, in a registry of our own. Every label has few values: templates, statuses and codes, never
-what a client wrote."""
+"""Metrics for Prometheus, in our own registry. Every label has few values: path templates, statuses and codes, never
+text of a client."""
 
 from __future__ import annotations
 
@@ -20,55 +20,53 @@ _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class Metrics:
-    """All figures of one app."""
+    """All metrics of one app."""
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
-            "harmonia_requests", "Requests that are over.", ("method", "route", "status"), registry=registry
+            "harmonia_requests", "Finished requests.", ("method", "route", "status"), registry=registry
         )
-        self._in_flight = Gauge("harmonia_requests_in_flight", "Requests under way.", registry=registry)
+        self._in_flight = Gauge("harmonia_requests_in_flight", "Requests in progress.", registry=registry)
         self._duration = Histogram(
             "harmonia_request_duration_seconds",
-            "From the head of a request to the end of its answer.",
+            "Time from the head of a request to the end of its answer.",
             ("route",),
             buckets=_SECONDS,
             registry=registry,
         )
         self._first_event = Histogram(
             "harmonia_first_event_seconds",
-            "From the head of a request to the first event of its stream.",
+            "Time from the head of a request to the first event of its stream.",
             ("route",),
             buckets=_SECONDS,
             registry=registry,
         )
         self._tokens = Counter(
-            "harmonia_output_tokens", "Tokens sampled for requests that are over.", ("route",), registry=registry
+            "harmonia_output_tokens", "Tokens sampled for finished requests.", ("route",), registry=registry
         )
-        self._events = Counter(
-            "harmonia_stream_events", "Events of streams that are over.", ("route",), registry=registry
-        )
+        self._events = Counter("harmonia_stream_events", "Events of finished streams.", ("route",), registry=registry)
         self._cancellations = Counter(
             "harmonia_cancellations",
-            "Generations that ended because the client left, did not read, the time was up, or the server stopped.",
+            "Generations cut because the client left or did not read, the time was up, or the server stopped.",
             ("why",),
             registry=registry,
         )
-        self._engine_errors = Counter("harmonia_engine_errors", "Faults of the engine.", ("code",), registry=registry)
-        self._store_errors = Counter("harmonia_store_errors", "Faults of the store.", ("code",), registry=registry)
+        self._engine_errors = Counter("harmonia_engine_errors", "Errors of the engine.", ("code",), registry=registry)
+        self._store_errors = Counter("harmonia_store_errors", "Errors of the store.", ("code",), registry=registry)
         self._closed = Counter(
             "harmonia_connections_closed",
-            "Connections that were closed to make room for others, by what was known of their clients.",
+            "Connections closed to make room for others, by what was known about their clients.",
             ("group",),
             registry=registry,
         )
-        self._bugs = Counter("harmonia_bugs", "Faults of the server's own.", registry=registry)
+        self._bugs = Counter("harmonia_bugs", "Unexpected exceptions in the server.", registry=registry)
 
     def begin(self) -> None:
         self._in_flight.inc()
 
     def end(self, exchange: Exchange) -> None:
-        """A request is over."""
+        """Count a finished request."""
         route = route_of(exchange)
         self._in_flight.dec()
         self._requests.labels(method_of(exchange), route, str(status_of(exchange))).inc()
@@ -84,7 +82,7 @@ class Metrics:
         self._cancellations.labels(why).inc()
 
     def count_failure(self, error: HarmonyError) -> None:
-        """An error of the engine's or the store's, raised or told in events; others are the client's or in the log."""
+        """Count an error of the engine or the store; others are the client's, or bugs."""
         if isinstance(error, EngineError):
             self._engine_errors.labels(error.code.value).inc()
         elif isinstance(error, StoreError):
@@ -97,5 +95,5 @@ class Metrics:
         self._bugs.inc()
 
     def write(self) -> bytes:
-        """The text that Prometheus reads."""
+        """The metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

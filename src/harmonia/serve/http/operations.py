@@ -1,10 +1,10 @@
-"""For whoever runs the server: is it alive, is it ready, how is it doing.
+"""Endpoints for operators: `/health`, `/ready` and `/metrics`.
 
-`/health` says that the process answers, and that it is a Harmonia, so that another one does not take it for an engine.
-`/ready` says whether it can do its work: the store can be written, and the engine is known and answers. `/metrics` is
+`/health` says that the process responds, and that it is a Harmonia server, so that another one does not take it for an
+engine. `/ready` says whether it can work: the store is writable, and the engine is known and responds. `/metrics` is
 for Prometheus.
 
-Everybody may ask, so the answers are kept for a while, and nobody is looked at twice at once.
+Anyone may ask, so results are cached for a while, and no check runs twice at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harmonia.serve.models.readiness import ENGINE_AWAY, NO_ENGINE, STOPPING, ST
 METRICS: Final = "/metrics"
 _STORE_FOR_S: Final = 1.0
 _ENGINE_FOR_S: Final = 5.0
-# It is somebody else's, often far away, and counts what is asked of it.
+# A provider is often far away and may charge for requests.
 _PROVIDER_FOR_S: Final = 30.0
 
 
@@ -36,7 +36,7 @@ def operation_routes(service: HttpService, admission: Admission, metrics: Metric
     return [
         Route(HEALTH, _Health(), methods=["GET"]),
         Route(READY, _Ready(service, admission, metrics), methods=["GET"]),
-        Route(METRICS, _Figures(metrics), methods=["GET"]),
+        Route(METRICS, _MetricsEndpoint(metrics), methods=["GET"]),
     ]
 
 
@@ -45,31 +45,30 @@ class _Health:
         await _exchange_of(scope).answer(200, b'{"status":"ok","server":"harmonia"}')
 
 
-class _Checked:
-    """What came of a look at something: None, or what is wrong. It is kept for a time; who asks while somebody looks
-    waits for the same answer."""
+class _CachedCheck:
+    """A cached check: None, or the error. Requests during a check wait for its result."""
 
-    def __init__(self, look: Callable[[], Awaitable[None]], metrics: Metrics) -> None:
-        self._look = look
+    def __init__(self, check: Callable[[], Awaitable[None]], metrics: Metrics) -> None:
+        self._check = check
         self._metrics = metrics
-        self._found: asyncio.Task[HarmonyError | None] | None = None
-        self._found_at = 0.0
+        self._result: asyncio.Task[HarmonyError | None] | None = None
+        self._checked_at = 0.0
 
     async def ask(self, for_s: float) -> HarmonyError | None:
-        found = self._found
-        if found is None or (found.done() and time.monotonic() - self._found_at >= for_s):
-            # A task of its own: that the first one who asked leaves is nothing to the others.
-            found = self._found = asyncio.create_task(self._find())
-        return await asyncio.shield(found)
+        result = self._result
+        if result is None or (result.done() and time.monotonic() - self._checked_at >= for_s):
+            # Its own task, because the first client may leave while others wait.
+            result = self._result = asyncio.create_task(self._run())
+        return await asyncio.shield(result)
 
-    async def _find(self) -> HarmonyError | None:
+    async def _run(self) -> HarmonyError | None:
         try:
-            await self._look()
+            await self._check()
         except HarmonyError as error:
             self._metrics.count_failure(error)
             return error
         finally:
-            self._found_at = time.monotonic()
+            self._checked_at = time.monotonic()
         return None
 
 
@@ -77,8 +76,8 @@ class _Ready:
     def __init__(self, service: HttpService, admission: Admission, metrics: Metrics) -> None:
         self._service = service
         self._admission = admission
-        self._store = _Checked(self._check_store, metrics)
-        self._engine = _Checked(self._check_engine, metrics)
+        self._store = _CachedCheck(self._check_store, metrics)
+        self._engine = _CachedCheck(self._check_engine, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _exchange_of(scope)
@@ -114,7 +113,7 @@ class _Ready:
             await check_engine(model)
 
 
-class _Figures:
+class _MetricsEndpoint:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 

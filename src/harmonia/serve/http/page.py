@@ -1,15 +1,20 @@
-"""The page: `/` for browsers, and the files it is made of under `/page/`.
+"""The page: `/` for browsers, and its files under `/page/`. `make page` builds them from `ui/`; a wheel contains them.
 
-1. All files are read when the server starts; a path of a request is looked up among them and never joined to a folder.
-2. The page needs no key: it has nothing of anybody's in it. What it asks the API for does.
-3. Its policy lets it load files of this server and nothing else, run none but its own scripts, and make HTML of text
-   only by way of its sanitizer (Trusted Types).
-4. Programs that ask for `/` get JSON.
+1. All files are read when the server starts; a request's path is looked up among them and never joined to a folder.
+2. The page needs no key, because it contains no data. Its requests to the API do.
+3. Its policy lets it load files of this server only, run only its own scripts, and turn text into HTML only through its
+   sanitizer (Trusted Types).
+4. Programs that request `/` get JSON.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,7 +24,18 @@ from starlette.routing import Route
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.page_files import HOW_TO_BUILD, INDEX, PageFile, load_page
+
+HOW_TO_BUILD: Final = "install Node.js 20 or newer and run `make page`"
+INDEX: Final = "index.html"
+
+_FOLDER: Final = Path(__file__).parents[1] / "page"  # where the build puts it: serve/page
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
 
 POLICY: Final = "; ".join(
     (
@@ -36,7 +52,7 @@ POLICY: Final = "; ".join(
         "trusted-types dompurify",
     )
 )
-# Names have a hash of the content in them, so that a name never means something else.
+# File names contain a hash of the content.
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
 _HEADERS: Final = {
@@ -64,7 +80,7 @@ def page_routes(settings: Settings) -> list[Route]:
     async def send_file(request: Request) -> Response:
         found = files.get(f"page/{request.path_params['file']}")
         if found is None:
-            raise InputError(ErrorCode.SERVE_NOT_FOUND, "there is no such file; reload the page")
+            raise InputError(ErrorCode.SERVE_NOT_FOUND, "the page has no such file; reload the page")
         return _answer(found, request, _FOREVER, "accept-encoding")
 
     return [
@@ -88,3 +104,54 @@ def _absent(why: str) -> bytes:
         f"<h1>Harmonia</h1><p>The server works; its page is {escape(why)}.</p>"
         '<p>The API is described at <a href="/docs">/docs</a>.</p></html>'
     ).encode()
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file of the page, ready to send."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+    @property
+    def gzipped(self) -> bytes | None:
+        """None if that saves little. Compressed at the first request, not when the server starts."""
+        return _compress(self.content)
+
+
+def load_page(settings: Settings) -> dict[str, PageFile]:
+    """The files by path; empty if the page is switched off or not built."""
+    if not settings.page or not is_built(settings):
+        return {}
+    folder = _folder(settings)
+    return {
+        path.relative_to(folder).as_posix(): _read(path)
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in _TYPES and path.is_file()
+    }
+
+
+def is_built(settings: Settings) -> bool:
+    """Whether the page was built."""
+    return (_folder(settings) / INDEX).is_file()
+
+
+def _folder(settings: Settings) -> Path:
+    return _FOLDER if settings.page_folder is None else Path(settings.page_folder)
+
+
+def _read(path: Path) -> PageFile:
+    content = path.read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return PageFile(content, _TYPES[path.suffix], tag)
+
+
+# More than the number of files.
+@lru_cache(maxsize=256)
+def _compress(content: bytes) -> bytes | None:
+    compressed = gzip.compress(content, 9, mtime=0)
+    return compressed if len(compressed) < len(content) * 0.9 else None

@@ -1,4 +1,4 @@
-"""Parts of a content that are no text, as text: a model that reads text only is told what it was sent.
+"""Describe images, files, audio and video in words, for a model that only reads text.
 
     [image: png, 2,140 bytes, 12×8; this model reads text only]
     [image: at https://example.com/cat.png, which was not fetched; this model reads text only]
@@ -6,27 +6,29 @@
     …its text…
     [end of file]
 
-1. Nothing is fetched, and no library for images or documents looks at what a client sent: sizes of images are read from
-   the first bytes, within bounds.
-2. A text file that comes as data is part of the prompt, as text. Everything else is described.
-3. What cannot be read is described as that. Only a part of a type that nobody knows is an error.
+1. Nothing is fetched, and nothing is decoded: the size of an image is read from its first bytes.
+2. A text file that is sent as data becomes part of the prompt, as text. Everything else is described.
+3. Unreadable data is described as such. Only an unknown type of part is an error.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import io
 import re
 import unicodedata
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
+import imagesize
+
 from harmonia.messages import Json
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.validation import unsupported
 
-# A JPEG may have a preview, a profile and more before its size.
+# A JPEG may have a preview and a profile before its size.
 _HEAD_BYTES: Final = 512 * 1024
 _INLINED_BYTES: Final = 4 * 1024 * 1024
 _SHOWN_CHARS: Final = 200
@@ -36,14 +38,14 @@ _TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+|[\w.+-]+")
 
 
 class _Data(NamedTuple):
-    """What came with the request. `payload` is still encoded; `size` is that of the bytes, None where they are none."""
+    """Data in a request. `payload` is still encoded; `size` is that of the bytes."""
 
     media_type: str | None
     payload: str
     is_base64: bool
 
     def read(self, most: int) -> bytes | None:
-        """The first bytes; None where they cannot be decoded."""
+        """The first bytes; None if they cannot be decoded."""
         if not self.is_base64:
             return unquote_to_bytes(self.payload[: 3 * most])[:most]
         return _decode(self.payload, most)
@@ -57,12 +59,12 @@ class _Data(NamedTuple):
 
 
 def describe_part(part: Json, path: str, warnings: RequestWarnings | None = None) -> str:
-    """A part that is no text, of Chat Completions or of Responses, as text. Unknown keys go to `warnings`."""
+    """Describe a part of Chat Completions or Responses that is not text. Unknown keys go to `warnings`."""
     kind = part.get("type")
     describe = _DESCRIBED.get(kind) if isinstance(kind, str) else None
     if describe is None:
         known = ", ".join(("text", *_DESCRIBED))
-        unsupported(f"a part of type {_shown(kind)!r} is not supported; known are {known}", f"{path}.type")
+        unsupported(f"a part of type {_shown(kind)!r} is not supported; supported are {known}", f"{path}.type")
     return describe(_known(part, path, warnings or RequestWarnings()))
 
 
@@ -150,8 +152,7 @@ _DESCRIBED: Final[dict[str, Callable[[Json], str]]] = {
 }
 
 
-# What a part holds, and what describes it. Neither how closely to look at an image nor what to cache concerns a model
-# that reads text only.
+# Known fields of parts. `detail` and `prompt_cache_breakpoint` mean nothing to a model that only reads text.
 _HOLDERS: Final = ("image_url", "input_audio", "audio", "video_url", "file")
 _FIELDS: Final = frozenset(
     (
@@ -169,12 +170,12 @@ def _where(url: object, id_: object) -> str:
     if isinstance(url, str) and url:
         return f"at {_shown(url)}, which was not fetched"
     if isinstance(id_, str) and id_:
-        return f"with the id {_shown(id_)}, under which nothing is stored here"
+        return f"with the id {_shown(id_)}, which is not stored here"
     return "without any data"
 
 
 def _shown(value: object) -> str:
-    """A name or an address on one line, cut where it is long."""
+    """A name or a URL on one line, shortened if it is long."""
     text = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in str(value)[: _SHOWN_CHARS + 1])
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
@@ -200,7 +201,7 @@ def _data_of(url: object) -> _Data | None:
 
 
 def _decode(payload: str, most: int) -> bytes | None:
-    """The first bytes of base64; white space is passed over, and the padding may be missing."""
+    """The first bytes of base64; white space is ignored, and padding may be missing."""
     chars = payload[: 2 * most]
     chars = "".join(chars.split()).replace("-", "+").replace("_", "/").rstrip("=")
     if len(payload) > 2 * most:
@@ -214,7 +215,7 @@ def _decode(payload: str, most: int) -> bytes | None:
 
 
 def _text_of(data: bytes) -> str | None:
-    """The text of a text file; None for everything else."""
+    """The text of a text file; None for any other file."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -236,63 +237,17 @@ _SIGNATURES: Final = (
 
 
 def _kind_of(head: bytes) -> str | None:
-    """What the first bytes say it is; they know better than whoever named it."""
+    """The format according to the first bytes, which are more reliable than the declared type."""
     if head[:4] == b"RIFF":
         return {b"WEBP": "webp", b"WAVE": "wav"}.get(head[8:12])
     return next((kind for signature, kind in _SIGNATURES if head.startswith(signature)), None)
 
 
 def _image_facts(head: bytes) -> list[str]:
-    size = _image_size(head)
-    return [] if size is None else [f"{size[0]}×{size[1]}"]
-
-
-def _image_size(head: bytes) -> tuple[int, int] | None:
-    """Width and height, in pixels."""
-    match _kind_of(head):
-        case "png" if len(head) >= 24 and head[12:16] == b"IHDR":
-            return _big(head[16:20]), _big(head[20:24])
-        case "gif" if len(head) >= 10:
-            return _little(head[6:8]), _little(head[8:10])
-        case "jpeg":
-            return _jpeg_size(head)
-        case "webp" if len(head) >= 30:
-            return _webp_size(head)
-        case _:
-            return None
-
-
-def _jpeg_size(head: bytes) -> tuple[int, int] | None:
-    at = 2
-    while at + 9 <= len(head):
-        if head[at] != 0xFF:
-            return None
-        marker = head[at + 1]
-        if marker == 0xFF or 0xD0 <= marker <= 0xD9 or marker == 0x01:
-            at += 1 if marker == 0xFF else 2  # filling, and markers without a length
-        elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return _big(head[at + 7 : at + 9]), _big(head[at + 5 : at + 7])
-        else:
-            at += 2 + max(_big(head[at + 2 : at + 4]), 2)
-    return None
-
-
-def _webp_size(head: bytes) -> tuple[int, int] | None:
-    match head[12:16]:
-        case b"VP8X":
-            return _little(head[24:27]) + 1, _little(head[27:30]) + 1
-        case b"VP8L":
-            bits = _little(head[21:25])
-            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8 ":
-            return _little(head[26:28]) & 0x3FFF, _little(head[28:30]) & 0x3FFF
-        case _:
-            return None
-
-
-def _big(data: bytes) -> int:
-    return int.from_bytes(data, "big")
-
-
-def _little(data: bytes) -> int:
-    return int.from_bytes(data, "little")
+    """Width and height in pixels, if they can be read."""
+    # Of the formats that imagesize reads only these four: it parses SVG as XML, which is not safe with clients' data.
+    if _kind_of(head) not in ("png", "jpeg", "gif", "webp"):
+        return []
+    # imagesize has no py.typed.
+    width, height = imagesize.get(io.BytesIO(head), exif_rotation=False)  # pyright: ignore[reportUnknownMemberType]
+    return [f"{width}×{height}"] if width >= 0 and height >= 0 else []

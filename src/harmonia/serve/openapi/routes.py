@@ -1,7 +1,6 @@
-"""`/openapi.json` and `/docs`: the server described for programs and for people.
+"""`/openapi.json` and `/docs`: the description of the server for programs and for people.
 
-Both are made when somebody asks for the first time, since most servers are never asked, and in a thread, since what is
-streamed meanwhile must not wait for them.
+Both are made at the first request, and in a thread, so that streams do not wait for them.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.openapi import STYLE, build_openapi, write_page
-from harmonia.serve.openapi.document import error_codes
+from harmonia.serve.openapi.document import build_openapi, error_codes
+from harmonia.serve.openapi.page import STYLE, write_page
 
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
@@ -33,7 +32,7 @@ def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Ro
     def page() -> bytes:
         return write_page(build_openapi(settings, model_names), base_url(settings), error_codes()).encode()
 
-    # The one style that the page has is allowed by its hash; nothing else is, wherever it comes from.
+    # The page's one style is allowed by its hash, and nothing else.
     style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -53,7 +52,7 @@ def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Ro
 
 
 def base_url(settings: Settings) -> str:
-    """Where examples send their requests, as far as the settings know."""
+    """The URL in the examples."""
     host = "localhost" if settings.host in _EVERYWHERE else settings.host
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return f"http://{host}:{settings.port}" if settings.port else f"http://{host}"
