@@ -1,8 +1,8 @@
-"""Stop strings: text in pieces in, the text before the first of them out.
+"""Stop strings: text in pieces in, the text before the first stop string out.
 
-1. The first that is complete counts; of those that are complete at the same character, the longest.
-2. Chunking is invisible: what is given out, joined, is the same however the text was cut.
-3. What may be the beginning of a stop string is held back, and nothing else is.
+1. The first stop string to be complete counts; of those that are complete at the same character, the longest.
+2. Chunking is invisible: the output, joined, is the same however the text was cut.
+3. Only what may be the beginning of a stop string is held back.
 4. Work is linear in the text, for each stop string.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-# Where a text stands: what is held back of it, and how much of each stop string that is.
+# A state of the search: what is held back, and how much of each stop string that is.
 Place = tuple[str, Sequence[int]]
 
 
 class Stops:
-    """Looks for stop strings in one text. After `is_hit`, nothing more comes out."""
+    """Looks for stop strings in one text. After `is_hit` there is no more output."""
 
     def __init__(self, stops: Iterable[str]) -> None:
         self._matchers = [_Matcher(stop) for stop in stops]
@@ -23,7 +23,7 @@ class Stops:
         self.is_hit = False
 
     def feed(self, text: str) -> str:
-        """What can be given out now."""
+        """The text that can be output now."""
         if self.is_hit:
             return ""
         matchers = self._matchers
@@ -49,23 +49,23 @@ class Stops:
 
     @property
     def place(self) -> Place:
-        """Where the text stands now."""
+        """The state now."""
         return self._held, [matcher.matched for matcher in self._matchers]
 
     def go_back(self, place: Place) -> None:
-        """What came since then is none of the text. No stop string was in it."""
+        """Forget what came since that state. It contained no stop string."""
         self._held, matched = place
         for matcher, count in zip(self._matchers, matched, strict=True):
             matcher.matched = count
 
     def end(self) -> str:
-        """No more text comes: what was held back is no stop string."""
+        """No more text comes, so what was held back is not a stop string."""
         held, self._held = self._held, ""
         return held
 
 
 class _Matcher:
-    """Knuth, Morris and Pratt: `matched` characters at the end of the text are the first ones of the stop string."""
+    """Knuth, Morris and Pratt: the last `matched` characters of the text are the first ones of the stop string."""
 
     __slots__ = ("_fallback", "_stop", "length", "matched")
 
@@ -82,7 +82,7 @@ class _Matcher:
             self._fallback[at] = border
 
     def step(self, char: str) -> bool:
-        """One more character; whether the stop string is complete with it."""
+        """Read one more character. Returns whether the stop string is complete."""
         matched = self.matched
         while matched and self._stop[matched] != char:
             matched = self._fallback[matched - 1]

@@ -1,9 +1,9 @@
-"""Parsing and inspecting for the Harmony endpoints: JSON values in, JSON values out.
+"""Parse, inspect, diff and replay for the Harmony endpoints: JSON values in, JSON values out.
 
-1. There is one parser and one renderer: a conversation is rendered, so that what somebody typed stays text (law 1), and
-   the tokens are then traced like those that a model sampled.
-2. Whatever is asked, the answer is bounded, and so is the work, which is linear.
-3. The answers are those of the library and of the command: the same functions make them.
+1. There is one parser and one renderer: a conversation is rendered, so that typed text stays text (law 1), and the
+   tokens are then traced like those that a model sampled.
+2. The answer is bounded, and so is the work, which is linear.
+3. The answers are those of the library and the command: the same functions make them.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ from harmonia.serve.wire.work_limits import (
 from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary
 
 FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
-# How many spellings are listed; a text may have one at every fifth character.
+# The most spellings that are listed; a text may have one at every fifth character.
 MOST_SPELLINGS: Final = 10_000
 _CANNOT_TELL: Final = (
-    "This is text, not token ids: a control token that somebody typed cannot be told from a real one here, so only "
-    "what is certainly text is listed."
+    "This is text, not token ids: a typed control token cannot be told from a real one here, so only what is certainly "
+    "text is listed."
 )
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """An input, read: what it is, and how it is to be parsed."""
+class ParseInput(msgspec.Struct, frozen=True):
+    """An input that was read: what it is, and how to parse it."""
 
     pasted: Pasted
     role: RoleName | None
@@ -103,14 +103,14 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 def parse(value: object, limits: Limits) -> Json:
-    """What a model sampled, as messages, parts or events. A StreamError where it is malformed, and strictly read."""
+    """What a model sampled, as messages, parts or events. A strict parse raises a StreamError at the first fault."""
     request = read_struct(object_of(value), ParseRequest)
     if (request.tokens is None) == (request.text is None):
-        invalid("give either tokens or text", "$")
+        invalid("send either tokens or text, not both", "$")
     if request.tokens is not None:
-        taken = _take_tokens(request.tokens, "$")
+        taken = _read_tokens(request.tokens, "$")
     else:
-        taken = _take_sampled_text(request.text or "", request.as_)
+        taken = _read_sampled_text(request.text or "", request.as_)
         _check_input(taken, "$.text")
     tools = _read_tools(request.tools, limits, "$")
     parsed = parse_input(taken, request.role, request.mode, tools, stop_swallowed=request.stop_swallowed)
@@ -130,9 +130,9 @@ def parse(value: object, limits: Limits) -> Json:
     }
 
 
-def _take_sampled_text(text: str, as_: TextKind) -> Input:
+def _read_sampled_text(text: str, as_: TextKind) -> Input:
     if as_ in ("text", "stripped"):
-        # Not by way of bytes, as a file is taken: a string of JSON has no mark at its beginning, and no encoding.
+        # Not through bytes, like a file: a JSON string has no byte order mark and no encoding.
         return Input(as_, [text] if text else [], "text")
     try:
         return recognise(encoded(text), as_)
@@ -144,7 +144,7 @@ def _take_sampled_text(text: str, as_: TextKind) -> Input:
 
 
 def inspect(value: object, limits: Limits) -> Json:
-    """Whatever somebody pasted, for people: messages, what they cost, every fault with its place and a hint."""
+    """Any pasted input, explained for people: messages, what they cost, every fault with its place and a hint."""
     request = read_struct(object_of(value), InspectRequest)
     taken = read_input(request, limits)
     return describe(taken, taken.trace(), request.include)
@@ -159,16 +159,16 @@ def inspect_tokens(
     taken_for: str = "token ids",
     notes: Sequence[str] = (),
 ) -> Json:
-    """The same of token ids that the caller made: a whole conversation, or with a role what goes on behind it. How many
-    they are is the caller's to limit."""
+    """The same for token ids that the server made: a whole conversation, or with a role what continues it. The caller
+    limits their number."""
     chunks = [list(tokens)] if tokens else []
     taken_input = Input("tokens", chunks, taken_for, list(notes))
-    taken = Taken(Pasted(taken_input), role, None if tools is None else Tools(tools), stop_swallowed=False)
+    taken = ParseInput(Pasted(taken_input), role, None if tools is None else Tools(tools), stop_swallowed=False)
     return describe(taken, taken.trace(), include)
 
 
-def describe(taken: Taken, traced: Trace, include: Collection[Includable]) -> Json:
-    """An inspection as it is answered."""
+def describe(taken: ParseInput, traced: Trace, include: Collection[Includable]) -> Json:
+    """The answer to an inspection."""
     vocabulary = default_vocabulary()
     total = len(traced.diagnostics)
     told = msgspec.structs.replace(traced, diagnostics=traced.diagnostics[:MOST_DIAGNOSTICS])
@@ -207,7 +207,7 @@ def describe(taken: Taken, traced: Trace, include: Collection[Includable]) -> Js
 
 
 def _describe_any_token(token: int, vocabulary: Vocabulary) -> Json:
-    """A token, also one that is none: it has no bytes."""
+    """A token, or an id that is not in the vocabulary, which has no bytes."""
     if 0 <= token < VOCABULARY_SIZE:
         described = describe_token(token, vocabulary)
         return {name: said for name, said in described.items() if name != "id"}
@@ -293,29 +293,29 @@ def replay(value: object, limits: Limits) -> Json:
 # ── what is read ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_input(request: InspectInput, limits: Limits, path: str = "$") -> Taken:
-    """What a request gives to be inspected, which stands at a path of the body."""
+def read_input(request: InspectInput, limits: Limits, path: str = "$") -> ParseInput:
+    """The input of a request that is at this path of the body."""
     if (request.tokens is None) == (request.text is None):
-        invalid("give either tokens or text", path)
+        invalid("send either tokens or text, not both", path)
     if request.tokens is not None:
         if request.as_ not in ("auto", "tokens"):
-            invalid(f"tokens are token ids, and cannot be taken as {request.as_}", f"{path}.as")
-        pasted = Pasted(_take_tokens(request.tokens, path))
+            invalid(f"tokens are token ids and cannot be read as {request.as_}; leave as out", f"{path}.as")
+        pasted = Pasted(_read_tokens(request.tokens, path))
     else:
-        pasted = _take_text(request, limits, f"{path}.text", f"{path}.document")
+        pasted = _read_text(request, limits, f"{path}.text", f"{path}.document")
     role = request.role
     if pasted.is_conversation:
-        role = None  # it is whole, and begins behind no prompt
+        role = None  # it is whole, and does not continue a prompt
     elif role is msgspec.UNSET:
-        # Nobody said; it is a completion where it looks like one.
+        # Not given: it is a completion if it looks like one.
         role = "assistant" if is_completion(pasted.input) else None
-    return Taken(pasted, role, _read_tools(request.tools, limits, path), request.stop_swallowed)
+    return ParseInput(pasted, role, _read_tools(request.tools, limits, path), request.stop_swallowed)
 
 
-def _take_text(request: InspectInput, limits: Limits, path: str, document_path: str) -> Pasted:
+def _read_text(request: InspectInput, limits: Limits, path: str, document_path: str) -> Pasted:
     text = request.text or ""
     if request.as_ in ("text", "stripped"):
-        pasted = Pasted(_take_sampled_text(text, request.as_))
+        pasted = Pasted(_read_sampled_text(text, request.as_))
     else:
         try:
             pasted = recognise_pasted(
@@ -327,7 +327,9 @@ def _take_text(request: InspectInput, limits: Limits, path: str, document_path: 
         except InputError as error:
             raise placed(error, document_path if error.at.path == "$.document" else path) from error
     if request.document >= max(pasted.count, 1):
-        invalid(f"there is no document {request.document}, but {pasted.count} from 0 on", document_path)
+        invalid(
+            f"document must be less than {max(pasted.count, 1)}, the number of documents in the text", document_path
+        )
     _check_input(pasted.input, path)
     return pasted
 
@@ -336,14 +338,14 @@ def _check_conversation(conversation: Conversation, limits: Limits, path: str) -
     check_conversation(conversation, limits, path, path)
     characters = sum(len(said) for message in conversation for said in message.contents if isinstance(said, str))
     if characters > MOST_CHARACTERS:
-        too_large(f"the messages have {characters} characters, and {MOST_CHARACTERS} are allowed", path)
+        too_large(f"the messages have {characters} characters; at most {MOST_CHARACTERS} are allowed", path)
 
 
 def _read_tools(tools: list[str | Json] | None, limits: Limits, path: str) -> Tools | None:
     if tools is None:
         return None
     if len(tools) > limits.tools:
-        too_large(f"there are {len(tools)} tools, and {limits.tools} are allowed", f"{path}.tools")
+        too_large(f"there are {len(tools)} tools; at most {limits.tools} are allowed", f"{path}.tools")
     schemas = SchemaBudget(limits)
     for at, tool in enumerate(tools):
         if not isinstance(tool, str):
@@ -351,8 +353,8 @@ def _read_tools(tools: list[str | Json] | None, limits: Limits, path: str) -> To
     return Tools(read_declared(tools, f"{path}.tools"))
 
 
-def _take_tokens(given: list[int | list[int]], path: str) -> Input:
-    """Ids, lists of ids, or both."""
+def _read_tokens(given: list[int | list[int]], path: str) -> Input:
+    """Token ids, lists of token ids, or both."""
     check_number(sum(len(each) if isinstance(each, list) else 1 for each in given), f"{path}.tokens")
     chunks: list[list[int]] = []
     for are_lists, group in groupby(given, lambda each: isinstance(each, list)):
@@ -367,10 +369,10 @@ def _check_input(taken: Input, path: str) -> None:
     tokens = taken.tokens
     if tokens is None:
         if (characters := len(taken.text)) > MOST_CHARACTERS:
-            too_large(f"the text has {characters} characters, and {MOST_CHARACTERS} are allowed", path)
+            too_large(f"the text has {characters} characters; at most {MOST_CHARACTERS} are allowed", path)
         number = count_specials(taken.text, is_stripped=taken.kind == "stripped")
     else:
         check_number(len(tokens), path)
         number = sum(not 0 <= token < FIRST_SPECIAL for token in tokens)
     if number > MOST_SPECIALS:
-        too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", path)
+        too_large(f"there are {number} special tokens; at most {MOST_SPECIALS} are allowed", path)

@@ -1,9 +1,9 @@
 """Rendering and tokenizing for the Harmony endpoints: JSON values in, JSON values out. No sockets, no store, no model.
 
-1. Nothing in a request becomes a special token of a prompt but structure (law 1): `render` takes no token ids, no
-   Harmony text, no sealed reasoning and no id of a stored response.
-2. Whatever is asked, the answer is bounded, and so is the work, which is linear.
-3. The answers are those of the library and of the command: the same functions make them.
+1. Special tokens of a prompt come from structure only (law 1): `render` reads no token ids, no Harmony text, no sealed
+   reasoning and no stored response.
+2. The answer is bounded, and so is the work, which is linear.
+3. The answers are those of the library and the command: the same functions make them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harmonia.serve.wire.work_limits import check_conversation, check_number, ob
 from harmonia.vocabulary import default_vocabulary
 
 _OPTIONS: Final = RenderOptions.__struct_fields__
-# The fields that a conversation may stand in, and the formats that have them.
+# The fields that may hold a conversation, and the formats that have them.
 _HOMES: Final[dict[str, tuple[RenderFormat, ...]]] = {
     "messages": ("harmony-json", "chat"),
     "choices": ("chat",),
@@ -35,24 +35,24 @@ _HOMES: Final[dict[str, tuple[RenderFormat, ...]]] = {
     "output": ("responses",),
     "markdown": ("markdown",),
 }
-# What may stand beside a conversation: whatever the API has whose request it is. Of that, what has no part in a prompt
-# is told in `conversion_losses`.
+# The fields beside a conversation: those of the API whose request it is. What has no part in a prompt is reported in
+# `conversion_losses`.
 _BESIDE: Final[dict[RenderFormat, tuple[str, ...]]] = {
     "harmony-json": (),
     "chat": CreateCompletion.__struct_fields__,
     "responses": CreateResponse.__struct_fields__,
     "markdown": (),
 }
-_ANSWERS: Final = ("choices", "output")  # beside them stands what a provider says of its answer
+_ANSWERS: Final = ("choices", "output")  # beside these a provider may have any field
 _NO_TEXT: Final = (
-    "the text of a message spells a special token, and as text nobody could tell the two apart; send the tokens, or "
-    'ask for a text to be shown to people with "escape": true'
+    "the text of a message spells a special token, and the two look the same as text; use the tokens, or get a text "
+    'for people with "escape": true'
 )
 _NOT_HERE: Final = {
-    "tokens": "special tokens come from the structure of a conversation only; /v1/harmony/parse reads token ids",
-    "token_ids": "special tokens come from the structure of a conversation only; /v1/harmony/parse reads token ids",
-    "previous_response_id": "nothing stored is read here; send the items",
-    "conversation": "nothing stored is read here; send the items",
+    "tokens": "special tokens come only from the structure of a conversation; /v1/harmony/parse reads token ids",
+    "token_ids": "special tokens come only from the structure of a conversation; /v1/harmony/parse reads token ids",
+    "previous_response_id": "stored responses are not read here; send the items",
+    "conversation": "stored responses are not read here; send the items",
     "prompt": "there are no stored prompts; send the items",
 }
 
@@ -73,7 +73,7 @@ def render(value: object, limits: Limits, today: Date) -> Json:
     check_conversation(conversation, limits, _home(body), "$.tools")
     try:
         conversation = with_settings(conversation, effort=options.effort, date=_date(options.date, today))
-        # With no memory: what one request renders is nothing that the next should find.
+        # Without a cache: one request must not find what another rendered.
         rendered = Renderer(cache_bytes=0).render(
             conversation,
             options.next_role,
@@ -84,7 +84,7 @@ def render(value: object, limits: Limits, today: Date) -> Json:
         )
         described = describe_rendered(rendered, mask=options.training, escape=options.escape)
         if "text_error" in described:
-            # The library's words name an argument of its own.
+            # The library's message names one of its own arguments.
             described["text_error"] = described["text_error"] | {"message": _NO_TEXT}
     except InputError as error:
         raise _placed_in_body(error, name, _home(body)) from error
@@ -98,30 +98,30 @@ def render(value: object, limits: Limits, today: Date) -> Json:
 
 
 def _format_of(fields: Mapping[str, Any], said: RenderFormat | None) -> RenderFormat:
-    """What the conversation is written in; what has no place here is refused."""
+    """The format of the conversation. Fields that are not read here are refused."""
     for name, why in _NOT_HERE.items():
         if fields.get(name) is not None:
-            unsupported(f"{name} is not taken here: {why}", f"$.{name}")
+            unsupported(f"{name} is not supported here: {why}", f"$.{name}")
     homes = [name for name in _HOMES if name in fields]
     if len(homes) != 1:
         found = " and ".join(homes) if homes else "none of them"
-        invalid(f"a conversation stands in one of {', '.join(_HOMES)}; there is {found}", "$")
+        invalid(f"send a conversation in exactly one of {', '.join(_HOMES)}; found {found}", "$")
     home = homes[0]
     if said is not None:
         if said not in _HOMES[home]:
-            invalid(f"the format {said} has no {home}", f"$.{home}")
+            invalid(f"the format {said} has no field {home}", f"$.{home}")
         return said
     if len(_HOMES[home]) == 1:
         return _HOMES[home][0]
     if not isinstance(fields[home], list):
-        invalid(f"{home} is a list", f"$.{home}")
+        invalid(f"{home} must be a list", f"$.{home}")
     try:
         name = recognise_value(fields)
     except InputError as error:
         raise InputError(error.code, error.message, Position(path=f"$.{home}")) from error
     if name not in _HOMES[home]:
         # A list of ids, or items of another API.
-        invalid(f"{home} has no messages in it, but {name}", f"$.{home}")
+        invalid(f"{home} must contain messages, found {name}", f"$.{home}")
     return name
 
 
@@ -140,7 +140,7 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
     if isinstance(listed, list):
         items = cast("list[Any]", listed)
         if len(items) > limits.items:
-            too_large(f"{home} has {len(items)} items, and {limits.items} are allowed", f"$.{home}")
+            too_large(f"{home} has {len(items)} items; at most {limits.items} are allowed", f"$.{home}")
         for at, item in enumerate(items):
             if isinstance(item, Mapping) and cast(Json, item).get("encrypted_content") is not None:
                 path = f"$.{home}[{at}].encrypted_content"
@@ -148,7 +148,7 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
     if name != "markdown":
         return format_named(name, system=options.system).read(dict(fields))
     if not isinstance(listed, str):
-        invalid("markdown is a text", "$.markdown")
+        invalid("markdown must be a string", "$.markdown")
     try:
         return format_named(name).read(listed)
     except InputError as error:
@@ -161,7 +161,7 @@ def _date(said: str | None, today: Date) -> str | None:
     try:
         return Date.fromisoformat(said).isoformat()
     except ValueError:
-        invalid(f"{said!r} is no date of the form YYYY-MM-DD", "$.date")
+        invalid(f"{said!r} is not a date of the form YYYY-MM-DD", "$.date")
 
 
 def _counts(spans: tuple[MessageSpan, ...], total: int) -> Json:
@@ -176,11 +176,11 @@ def _counts(spans: tuple[MessageSpan, ...], total: int) -> Json:
 
 
 def _placed_in_body(error: InputError, name: RenderFormat, home: str) -> InputError:
-    """What the renderer refused, with a place that the caller knows: it speaks of the conversation, and only one format
-    has that in the body."""
+    """The renderer's error, with a place in the body: its own place is in the conversation, which only one format has
+    in the body."""
     if name == "harmony-json" or error.at.path == "$.date" or error.at.message is None:
         return error
-    message = f"{error.message} (in message {error.at.message} of the conversation that was read)"
+    message = f"{error.message} (in message {error.at.message} of the conversation)"
     return InputError(error.code, message, Position(message=error.at.message, path=home))
 
 

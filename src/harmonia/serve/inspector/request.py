@@ -14,7 +14,7 @@ from harmonia.vocabulary import VOCABULARY_SIZE
 RoleName = Literal["system", "developer", "user", "assistant", "tool"]
 # What the text of a request is. Token ids have a field of their own.
 TextKind = Literal["text", "stripped", "sse", "auto"]
-# What somebody may paste: the same, token ids as text, and conversations.
+# What can be pasted: the same, token ids as text, and conversations.
 InputKind = Literal["auto", "tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
 # The formats in which no special token can be written, neither as an id nor by its spelling (law 1).
 RenderFormat = Literal["harmony-json", "chat", "responses", "markdown"]
@@ -22,41 +22,41 @@ ParseOutput = Literal["messages", "parts", "events", "normalized"]
 TokenizeOutput = Literal["tokens", "pieces", "count"]
 Includable = Literal["ids", "token_table", "text", "spellings", "schemas"]
 
-# What one request replays at most.
+# The most steps that one request replays.
 MOST_STEPS: Final = 2000
 
-# More than a vocabulary has: ids that are no tokens are what somebody inspects a stream for.
+# Wider than the vocabulary: invalid ids are a reason to inspect a stream.
 TokenId = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 _Tokens = Annotated[
     list[TokenId | list[TokenId]],
     Meta(description="What the model sampled, as token ids; or lists of them, in the chunks in which they came."),
 ]
-_Text = Annotated[str, Meta(description="What the model sampled, as text. Give tokens where you have them.")]
+_Text = Annotated[str, Meta(description="What the model sampled, as text. Send tokens if you have them.")]
 _As = Annotated[
     TextKind,
     Meta(
         description="What the text is: Harmony with special tokens spelled out, text from which a server removed "
-        "them, a saved stream of a server, or whatever it looks like."
+        "them, a saved stream of a server, or auto to detect it."
     ),
 ]
 _Role = Annotated[
     RoleName | None,
-    Meta(description='"assistant" where it is a completion, which goes on behind `<|start|>assistant`.'),
+    Meta(description='"assistant" for a completion, which continues after `<|start|>assistant`.'),
 ]
 _DeclaredTools = Annotated[
     list[str | dict[str, Any]],
-    Meta(description="The declared tools: names, or definitions as the APIs have them."),
+    Meta(description="The declared tools: names, or definitions as in the APIs."),
 ]
 _StopSwallowed = Annotated[
-    bool, Meta(description="The engine keeps the last stop token to itself: that it is missing is no fault.")
+    bool, Meta(description="The engine hides the last stop token, so a missing one is not a fault.")
 ]
 
 
 class RenderOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a request to render says beside the conversation."""
+    """The options of a request to render."""
 
     format: Annotated[
-        RenderFormat | None, Meta(description="What the conversation is written in; recognised where it is left out.")
+        RenderFormat | None, Meta(description="The format of the conversation; detected if left out.")
     ] = None
     system: Annotated[
         Literal["developer", "system"],
@@ -75,15 +75,13 @@ class RenderOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="Render for training: the last answer ends with `<|return|>`, and the loss mask is added."),
     ] = False
     recipient_section: Annotated[
-        RecipientSection, Meta(description="Where `to=…` is written: behind the role, or behind the channel.")
+        RecipientSection, Meta(description="Where `to=…` is written: after the role, or after the channel.")
     ] = "role"
     call_stop: Annotated[CallStop, Meta(description="What ends a tool call in history.")] = "call"
-    exact_reference: Annotated[bool, Meta(description="Give the tokens of openai-harmony, its mistakes included.")] = (
+    exact_reference: Annotated[bool, Meta(description="Return the tokens of openai-harmony, with its mistakes.")] = (
         False
     )
-    escape: Annotated[
-        bool, Meta(description="In the text, show special tokens that somebody typed as `<\\|end|>`.")
-    ] = False
+    escape: Annotated[bool, Meta(description="In the text, show typed special tokens as `<\\|end|>`.")] = False
 
 
 class ParseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -98,7 +96,7 @@ class ParseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     mode: Annotated[
         Literal["tolerant", "strict"], Meta(description="strict stops at the first fault, with status 422.")
     ] = "tolerant"
-    output: Annotated[ParseOutput, Meta(description="What to make of it.")] = "messages"
+    output: Annotated[ParseOutput, Meta(description="What to return.")] = "messages"
 
 
 class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -108,11 +106,11 @@ class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     text: Annotated[
         str | None,
         Meta(
-            description="What somebody has: Harmony text, token ids, stripped text, a saved stream, or a conversation "
-            "as JSON, JSONL or Markdown."
+            description="Any input: Harmony text, token ids, stripped text, a saved stream, or a conversation as JSON, "
+            "JSONL or Markdown."
         ),
     ] = None
-    as_: Annotated[InputKind, Meta(description="What the text is; auto looks at it.")] = "auto"
+    as_: Annotated[InputKind, Meta(description="What the text is; auto detects it.")] = "auto"
     document: Annotated[
         Annotated[int, Meta(ge=0)],
         Meta(description="Which conversation of a text that has several, such as JSONL, counted from 0."),
@@ -120,8 +118,8 @@ class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     role: Annotated[
         RoleName | msgspec.UnsetType | None,
         Meta(
-            description='"assistant" where it is a completion, which goes on behind `<|start|>assistant`; null where '
-            "it is none. Where it is left out, an input that begins inside a header is a completion."
+            description='"assistant" for a completion, which continues after `<|start|>assistant`; null for anything '
+            "else. If it is left out, an input that begins inside a header is a completion."
         ),
     ] = msgspec.UNSET
     tools: _DeclaredTools | None = None
@@ -129,14 +127,14 @@ class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
 
 class InspectRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
-    """What to inspect, and what to tell of it."""
+    """What to inspect, and what to return."""
 
     include: Annotated[
         list[Includable],
         Meta(
-            description="What else to tell: the token ids of each message, the bytes and the text of every id that "
-            "occurs, the whole text in which characters are counted, spellings of control tokens in typed text, what "
-            "the declaration of each tool costs."
+            description="What else to return: the token ids of each message, the bytes and the text of every id that "
+            "occurs, the whole text in which characters are counted, spellings of control tokens in typed text, the "
+            "cost of each tool's declaration."
         ),
     ] = []
 
@@ -149,7 +147,7 @@ class DiffRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
-    """What to replay, and which stretch of it."""
+    """What to replay, and which part of it."""
 
     start: Annotated[
         Annotated[int, Meta(ge=0)], Meta(description="The first token, or of a text the first character, to show.")
@@ -165,7 +163,7 @@ class TokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         False
     )
     output: Annotated[
-        TokenizeOutput, Meta(description="The ids, the ids with their bytes and texts, or their number alone.")
+        TokenizeOutput, Meta(description="The ids, the ids with their bytes and texts, or only their number.")
     ] = "tokens"
 
 
@@ -175,31 +173,31 @@ class DetokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     tokens: Annotated[
         list[Annotated[int, Meta(ge=0, lt=VOCABULARY_SIZE)]], Meta(description="The token ids, special ones included.")
     ]
-    strict: Annotated[bool, Meta(description="Refuse tokens that are not valid UTF-8 together.")] = False
+    strict: Annotated[bool, Meta(description="Refuse tokens that do not form valid UTF-8.")] = False
 
 
 class SampledEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sampling whose output was damaged or given up, as a response says it in `harmonia_sampled`."""
+    """A sampling whose output was malformed or given up, as a response has it in `harmonia_sampled`."""
 
     faults: Annotated[list[str], Meta(description="The codes of the faults.", max_length=1000)] = []
     first_item: Annotated[int, Meta(description="The first of the items that it led to.", ge=0)] = 0
     items: Annotated[int, Meta(description="How many items it led to.", ge=0)] = 0
     encrypted_content: Annotated[str | None, Meta(description="What was sampled, sealed.")] = None
-    unmet: Annotated[
-        UnmetKind | None, Meta(description="What was not met, where it was given up and asked for again.")
-    ] = None
+    unmet: Annotated[UnmetKind | None, Meta(description="What was not met, if it was given up and sampled again.")] = (
+        None
+    )
 
 
 class TraceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A request for a response, what was answered, and what to tell of the turn."""
+    """A request for a response, its answer, and what to return about the turn."""
 
     request: Annotated[dict[str, Any], Meta(description="The body of the request, as it was sent to `/v1/responses`.")]
-    output: Annotated[list[dict[str, Any]], Meta(description="The items that were answered, as they came.")] = []
+    output: Annotated[list[dict[str, Any]], Meta(description="The items of the answer, unchanged.")] = []
     sampled: Annotated[
         list[SampledEntry],
         Meta(
-            description="`harmonia_sampled` of the response, as it came: output that was damaged or given up is shown "
+            description="`harmonia_sampled` of the response, unchanged: output that was malformed or given up is shown "
             "as sampled."
         ),
     ] = []
-    include: Annotated[list[Includable], Meta(description="What else to tell, as for `/v1/harmony/inspect`.")] = []
+    include: Annotated[list[Includable], Meta(description="What else to return, as for `/v1/harmony/inspect`.")] = []

@@ -1,7 +1,7 @@
-"""A response as a resource: what the request said, said again, and what became of it.
+"""The Response object: the request's settings echoed back, plus status and usage.
 
-All fields are there that either dialect asks for. The dialects differ in how a format and tools are said again, and in
-what a field may be when there is nothing to say.
+It has all fields that either dialect requires. The dialects differ in how a format and tools are echoed, and in what an
+empty field may be.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harmonia.serve.responses.request import CreateResponse, TextFormat
 from harmonia.serve.security.identity import Dialect
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 
-# Secrets of a client that are not said again.
+# Secrets of a client, which are not echoed.
 _SECRET: Final = ("authorization", "headers")
 _STANDARD_CHOICES: Final = ("function", "allowed_tools")
 
@@ -30,7 +30,7 @@ def new_resource(
     dialect: Dialect,
     warnings: Sequence[str] = (),
 ) -> Json:
-    """The resource of a response that was just begun."""
+    """The resource of a response that has just started."""
     reasoning = request.reasoning
     resource: Json = {
         "id": id,
@@ -55,7 +55,7 @@ def new_resource(
         "reasoning": {
             "effort": None if reasoning is None else reasoning.effort,
             "summary": None if reasoning is None else reasoning.summary,
-            # The one that is used, whichever was asked for: the format drops the reasoning of turns that have ended.
+            # The one that is used, whatever was requested: the format drops the reasoning of turns that have ended.
             **({} if reasoning is None or reasoning.context is None else {"context": "current_turn"}),
         },
         "safety_identifier": request.safety_identifier,
@@ -75,7 +75,7 @@ def new_resource(
     if reasoning is not None and reasoning.context == "all_turns":
         warnings = [
             *warnings,
-            "reasoning.context: current_turn is used; the format drops the reasoning of earlier turns",
+            "reasoning.context: current_turn is used, because the format drops the reasoning of earlier turns",
         ]
     if warnings:
         resource["warnings"] = list(warnings)
@@ -83,18 +83,18 @@ def new_resource(
 
 
 def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | None = None) -> Json:
-    """The usage in the words of the API, and by channel where that is given: beside the details, in which some clients
-    accept numbers only."""
+    """The usage as the API has it, and by channel if that is given: not inside the details, where some clients accept
+    numbers only."""
     written: Json = {
         "input_tokens": usage.prompt_tokens,
-        # Engines do not report what they write to their cache, and nobody is charged for it.
+        # Engines do not report what they write to their cache, and it is not charged.
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": min(reasoning_tokens, usage.completion_tokens)},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
     if channels is not None:
-        # An engine that keeps a stop token to itself may not count it either: together they are never more.
+        # An engine that hides a stop token may not count it either; the sum is never more than the total.
         left = usage.completion_tokens
         counted: dict[str, int] = {}
         for name, count in channels.items():
@@ -116,7 +116,7 @@ def _format(given: TextFormat, dialect: Dialect) -> Json:
     if given.type != "json_schema":
         return {"type": given.type}
     if dialect == "open-responses":
-        # Its document has no place for the schema in an answer.
+        # Its specification has no field for the schema in a response.
         return {
             "type": "json_schema",
             "name": given.name,
@@ -151,5 +151,5 @@ def _tool(tool: Json, dialect: Dialect) -> Json | None:
             "strict": tool.get("strict"),
         }
     if dialect == "open-responses":
-        return None  # it knows functions only
+        return None  # it knows only functions
     return {name: value for name, value in tool.items() if name not in _SECRET}

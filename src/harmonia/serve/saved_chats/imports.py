@@ -1,13 +1,13 @@
-"""Files with conversations, as chats.
+"""Files with conversations, as saved chats.
 
     harmonia-chat    our own JSON: the whole tree, with new ids
     chat, responses, harmony-json, markdown, harmony, tokens    what harmonia.interchange reads, as one branch
     JSON lines, or a list of conversations: several at once
 
-1. Nothing that is read becomes more than text (law 1): a conversation is written as ordinary items, without seals and
-   without tokens. Only our own JSON keeps the seals that it has, which open for nobody but who they were made for.
-2. What has no place is told in words.
-3. Either everything in a file is read, or the error says where it stopped.
+1. Whatever is read is text (law 1): a conversation becomes ordinary items, without seals and tokens. Only our own JSON
+   keeps its seals, which open only for the key they were made for.
+2. What could not be imported is reported in words.
+3. Either everything in a file is read, or the error says where reading stopped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SAMPLED: Final = ("harmony", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A chat that is not kept yet."""
+    """A chat that is not stored yet."""
 
     title: str
     settings: bytes
@@ -81,9 +81,9 @@ class ImportedFile:
 
 
 def read_file(text: str, name: str, limits: Limits, now: float, tools: Sequence[ServerTool] = ()) -> ImportedFile:
-    """Everything that is in a file. Takes its time: for a thread. `tools` are those that the server offers itself."""
+    """All conversations of a file. Slow: for a thread. `tools` are those of the server."""
     if len(text) > MOST_IMPORTED_CHARACTERS:
-        too_large(f"the file has {len(text)} characters, and {MOST_IMPORTED_CHARACTERS} are allowed", _TEXT)
+        too_large(f"the file has {len(text)} characters; at most {MOST_IMPORTED_CHARACTERS} are allowed", _TEXT)
     text = text.removeprefix("\ufeff")
     if not text.strip():
         invalid("the file is empty", _TEXT)
@@ -94,7 +94,7 @@ def read_file(text: str, name: str, limits: Limits, now: float, tools: Sequence[
         try:
             losses += (f"{where}{loss}" for loss in _read(document, text, name, limits, now, file, tools))
             if sum(len(draft.turns) for draft in file.chats) > MOST_IMPORTED_TURNS:
-                too_large(f"the file has more than {MOST_IMPORTED_TURNS} turns", _TEXT)
+                too_large(f"the file has more than {MOST_IMPORTED_TURNS} turns, which is the limit", _TEXT)
         except InputError as error:
             raise _placed(error, where) from error
     file.losses = losses[:_MOST_LOSSES]
@@ -106,13 +106,13 @@ def read_file(text: str, name: str, limits: Limits, now: float, tools: Sequence[
 def _placed(error: InputError, where: str) -> InputError:
     inner = error.at.path
     at = "" if inner in (None, "$", _TEXT) else f" (at {inner})"
-    # What reads JSON speaks of the body of a request, which this is in.
+    # The JSON reader speaks of the body of a request; here it is a file in that body.
     told = re.sub(r"^the body\b", "the file" if not where else "it", error.message)
     return InputError(error.code, f"{where}{told}{at}", Position(error.at.token, path=_TEXT))
 
 
 def _documents(text: str, depth: int) -> list[tuple[str, Any]]:
-    """The conversations in a file, as JSON values or as text, each with the words for its place."""
+    """The conversations of a file, as JSON values or text, each with a description of its place."""
     if not text.lstrip().startswith(("{", "[")):
         return [("", text)]
     try:
@@ -123,20 +123,20 @@ def _documents(text: str, depth: int) -> list[tuple[str, Any]]:
             return lines
         if error.code is ErrorCode.SERVE_TOO_LARGE or error.at.path is not None:
             raise _placed(error, "") from error
-        return [("", text)]  # Harmony text and Markdown may begin with a bracket, too
+        return [("", text)]  # Harmony text and Markdown may also begin with a bracket
     if isinstance(value, list):
         listed = cast("list[Any]", value)
         if listed and all(_is_conversation(each) for each in listed):
             if len(listed) > MOST_IMPORTED:
-                too_large(f"there are {len(listed)} conversations, and {MOST_IMPORTED} are allowed", _TEXT)
+                too_large(f"the file has {len(listed)} conversations; at most {MOST_IMPORTED} are allowed", _TEXT)
             return [(f"conversation {at}: ", each) for at, each in enumerate(listed, 1)]
     return [("", value)]
 
 
 def _lines(text: str, depth: int) -> list[tuple[str, Any]]:
-    """The lines of a file of JSON lines; nothing where the first is none."""
+    """The lines of a JSON Lines file; nothing if the first is not JSON."""
     found: list[tuple[str, Any]] = []
-    # One by one: a list of all the lines of a file of line breaks would be a hundred times its size.
+    # One by one: a list of all lines of a file of line breaks would be a hundred times its size.
     for at, line in enumerate(io.StringIO(text, newline="\n"), 1):
         if not line.strip():
             continue
@@ -148,7 +148,7 @@ def _lines(text: str, depth: int) -> list[tuple[str, Any]]:
                 return []
             raise _placed(error, where) from error
         if len(found) >= MOST_IMPORTED:
-            too_large(f"there are more than {MOST_IMPORTED} lines with conversations, the most at once", _TEXT)
+            too_large(f"the file has more than {MOST_IMPORTED} lines with conversations, which is the limit", _TEXT)
         found.append((where, value))
     return found
 
@@ -169,7 +169,7 @@ def _read(
     file: ImportedFile,
     tools: Sequence[ServerTool],
 ) -> list[str]:
-    """One conversation. Gives what is lost of it."""
+    """Read one conversation. Returns what could not be imported."""
     if isinstance(document, dict) and cast("Json", document).get("format") == FORMAT:
         file.formats.append(FORMAT)
         file.chats.append(_read_own(cast("Json", document)))
@@ -183,9 +183,11 @@ def _read(
         title, document = split_title(document)
     imported = format_named(format_name).read(document)
     if len(imported.conversation) > limits.items:
-        too_large(f"the conversation has {len(imported.conversation)} messages, and {limits.items} are allowed", _TEXT)
+        too_large(
+            f"the conversation has {len(imported.conversation)} messages; at most {limits.items} are allowed", _TEXT
+        )
     file.formats.append(format_name)
-    # A prompt says which tools the model had; other formats say only which were declared.
+    # A prompt shows which tools the model had; other formats only which were declared.
     offered = tools if format_name in _SAMPLED else ()
     draft, losses = _draft(imported, title, name, now, offered)
     file.chats.append(draft)
@@ -196,17 +198,17 @@ def _recognised(document: Any) -> str:
     try:
         return recognise(document) if isinstance(document, str) else recognise_value(cast("object", document))
     except InputError as error:
-        # Nobody is asked here which format it is.
+        # The client cannot choose the format here.
         why = error.message.partition(": ")[2].partition("; say which")[0]
-        told = "it cannot be read as a conversation"
+        told = "this cannot be read as a conversation"
         if isinstance(document, str) and (fault := json_fault(document)) is not None:
             why = fault
         raise InputError(error.code, f"{told}: {why}" if why else told, error.at) from error
 
 
 def _is_lost(loss: Lossy) -> bool:
-    """Whether somebody misses it. Typed spellings of special tokens are kept as the text that they are, every prompt
-    ends with the header of an answer, and each request says the date of its own day."""
+    """Whether the loss matters. Typed spellings of special tokens are kept as text, every prompt ends with the header
+    of an answer, and each request has its own date."""
     is_open_header = loss.what == ErrorCode.HEADER_UNFINISHED.value and loss.why.endswith(_OPEN_HEADER)
     return not is_open_header and loss.what not in (ErrorCode.BODY_SPELLED_TOKEN.value, "conversation_start_date")
 
@@ -216,32 +218,32 @@ def _sentence(loss: Lossy) -> str:
     why = re.sub(r"Responses does not restore the (\w+) of this (\w+) content unchanged", _NOT_KEPT, why)
     if loss.what == "fields":
         names, _, reason = why.partition(": ")
-        why = f"the {'fields' if ', ' in names else 'field'} {names} had no place: {reason}"
+        why = f"the {'fields' if ', ' in names else 'field'} {names} could not be imported: {reason}"
     where = "" if loss.path in ("", "$") else f" (at {loss.path})"
     return f"{why[:1].upper()}{why[1:]}{where}{'' if not where and why.endswith('.') else '.'}"
 
 
 def _check_entries(document: Any, format_name: str, limits: Limits) -> None:
-    """How many messages there may be, before they are made, which takes a hundred times as long."""
+    """Check the number of messages before they are made, which takes a hundred times as long."""
     number = 0
     if isinstance(document, str):
-        # Not every heading is a message: these are in fenced texts as well.
+        # Not every heading is a message: fenced texts have headings, too.
         number = document.count("\n## ") // _HEADINGS_OF_A_MESSAGE if format_name == "markdown" else 0
     else:
         values = cast("Json", document).values() if isinstance(document, dict) else (document,)
         number = max((len(cast("list[Any]", each)) for each in values if isinstance(each, list)), default=0)
     if number > limits.items:
-        too_large(f"the conversation has {number} messages, and {limits.items} are allowed", _TEXT)
+        too_large(f"the conversation has {number} messages; at most {limits.items} are allowed", _TEXT)
 
 
 def _check_sampled(text: str) -> None:
-    """Each special token may be a message or a fault, which is what parsing costs."""
+    """Check the number of special tokens: each may be a message or a fault, which is what parsing costs."""
     if len(text) > MOST_CHARACTERS:
-        too_large(f"the file has {len(text)} characters, and {MOST_CHARACTERS} of Harmony are allowed", _TEXT)
+        too_large(f"the file has {len(text)} characters of Harmony; at most {MOST_CHARACTERS} are allowed", _TEXT)
     number = count_specials(text, is_stripped=False)
     number += sum(int(found[0][:9]) >= FIRST_SPECIAL for found in _LONG_ID.finditer(text))
     if number > MOST_SPECIALS:
-        too_large(f"there are {number} special tokens, and {MOST_SPECIALS} are allowed", _TEXT)
+        too_large(f"the file has {number} special tokens; at most {MOST_SPECIALS} are allowed", _TEXT)
 
 
 # ── our own ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -249,10 +251,10 @@ def _check_sampled(text: str) -> None:
 
 def _read_own(value: Json) -> Draft:
     if value.get("version") != VERSION:
-        invalid(f"the file is of version {value.get('version')!r:.20}, and this Harmonia reads {VERSION}", "$.version")
+        invalid(f"the file has version {value.get('version')!r:.20}; this server reads version {VERSION}", "$.version")
     file = read_struct(value, ChatFile)
     if len(file.turns) > MOST_TURNS:
-        too_large(f"the chat has {len(file.turns)} turns, and {MOST_TURNS} are allowed", "$.turns")
+        too_large(f"the chat has {len(file.turns)} turns; at most {MOST_TURNS} are allowed", "$.turns")
     settings = check_size(file.settings, MOST_SETTINGS_BYTES, "$.settings")
     ids: dict[str, str] = {}
     turns: list[StoredChatTurn] = []
@@ -262,18 +264,18 @@ def _read_own(value: Json) -> Draft:
         path = f"$.turns[{at}]"
         turn, _ = read_turn(given, path)
         if turn.id in ids:
-            invalid(f"there are two turns {turn.id}", f"{path}.id")
+            invalid(f"two turns have the id {turn.id}", f"{path}.id")
         if turn.parent is not None and turn.parent not in ids:
-            invalid(f"there is no turn {turn.parent} before it", f"{path}.parent")
+            invalid(f"no turn before this one has the id {turn.parent}", f"{path}.parent")
         parent = None if turn.parent is None else ids[turn.parent]
         ids[turn.id] = new_id("turn")
         turns.append(_stored({**cast("Json", given), "id": ids[turn.id], "parent": parent}))
         size += len(turns[-1].body)
         first = first or (turn.items if turn.role == "user" else [])
     if size > MOST_CHAT_BYTES:
-        too_large(f"the chat has {size} bytes, and {MOST_CHAT_BYTES} are allowed", "$.turns")
+        too_large(f"the chat has {size} bytes; at most {MOST_CHAT_BYTES} are allowed", "$.turns")
     if file.leaf is not None and file.leaf not in ids:
-        invalid("there is no such turn", "$.leaf")
+        invalid("the file has no such turn", "$.leaf")
     title = clean_title(file.title, MOST_TITLE_CHARACTERS) or made_title(first)
     leaf = None if file.leaf is None else ids[file.leaf]
     return Draft(title, settings, turns, leaf, None if file.created_at is None else int(file.created_at))
@@ -298,7 +300,7 @@ def _draft(
     if items and items[0].get("role") in ("developer", "system"):
         settings["instructions"] = "\n\n".join(part["text"] for part in items.pop(0)["content"])
     functions = [tool for tool in body.get("tools", ()) if tool.get("type") == "function"]
-    # Those that this server offers are its own: they are not declared a second time, and what is missing is off.
+    # Tools that this server offers are not declared a second time; those that are missing are off.
     names = {tool.get("name") for tool in functions}
     own = [tool for tool in functions if tool.get("name") not in {each.tool.name for each in offered}]
     if own:
@@ -306,19 +308,19 @@ def _draft(
     if off := [f"{each.server}.{each.name}" for each in offered if each.tool.name not in names]:
         settings["tools_off"] = off
     if len(functions) < len(body.get("tools", ())):
-        losses.append(Lossy("$.tools", "tools", "a chat declares functions only; other tools are left out"))
+        losses.append(Lossy("$.tools", "tools", "a chat declares functions only; other tools were left out"))
     if "reasoning" in body:
         settings["effort"] = body["reasoning"]["effort"]
     if "text" in body:
-        losses.append(Lossy("$.text", "text", "a chat has no form of the answer; it is left out"))
+        losses.append(Lossy("$.text", "text", "a chat has no response format; it was left out"))
     if not items:
-        invalid("there is no message in it", _TEXT)
+        invalid("the file has no message", _TEXT)
     data = check_size(settings, MOST_SETTINGS_BYTES, "$.settings")
     turns = _turns_of(items, now)
     size = sum(len(turn.body) for turn in turns)
     if len(turns) > MOST_TURNS or size > MOST_CHAT_BYTES:
         too_large(
-            f"the chat has {len(turns)} turns and {size} bytes, and {MOST_TURNS} and {MOST_CHAT_BYTES} are allowed",
+            f"the chat has {len(turns)} turns and {size} bytes; at most {MOST_TURNS} and {MOST_CHAT_BYTES} are allowed",
             _TEXT,
         )
     stem = name.replace("\\", "/").rpartition("/")[2].partition(".")[0]
@@ -327,7 +329,7 @@ def _draft(
 
 
 def _split_identity(conversation: Conversation) -> tuple[Conversation, str | None]:
-    """The conversation with the usual identity, and the one it has, where that is another."""
+    """The conversation with the default identity, and its own identity if that is another."""
     usual = SystemContent().model_identity
     system = leading_system(conversation)
     if system is None or not system.model_identity or system.model_identity == usual:
@@ -337,7 +339,7 @@ def _split_identity(conversation: Conversation) -> tuple[Conversation, str | Non
 
 
 def _turns_of(items: list[Json], now: float) -> list[StoredChatTurn]:
-    """One branch: items of one side that follow one another are a turn."""
+    """One branch: consecutive items of one side are a turn."""
     turns: list[StoredChatTurn] = []
     start = 0
     for end in range(1, len(items) + 1):
@@ -360,7 +362,7 @@ def _turns_of(items: list[Json], now: float) -> list[StoredChatTurn]:
 
 
 def _role_of(item: Json) -> str:
-    """Who speaks. Results of tools are the person's, as in a chat where people answer calls."""
+    """Whose item it is. Results of tools are the person's, as in a chat where people answer calls."""
     if item["type"] == "message":
         return "assistant" if item["role"] == "assistant" else "user"
     return "user" if item["type"].endswith("_output") else "assistant"

@@ -1,4 +1,4 @@
-"""`/v1/chats`: the conversations of people over HTTP."""
+"""`/v1/chats`: saved chats over HTTP."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harmonia.serve.security.identity import Caller
 
 LEFT_OUT_HEADER: Final = "harmonia-left-out"
 
-# What is asked of the service: the ids of the path, who asks, and the exchange for the rest.
+# What an endpoint does, with the ids of the path and the caller.
 Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
 
 
 def saved_chat_routes(service: SavedChatsService, limits: Limits, admission: Admission) -> list[Route]:
-    """The routes. `import` stands before the ids, which it is none of."""
+    """The routes. `import` comes before the ids, because it is not one."""
 
     async def body_of(exchange: Exchange) -> Any:
         return await read_value(exchange, limits)
@@ -68,7 +68,7 @@ def saved_chat_routes(service: SavedChatsService, limits: Limits, admission: Adm
 
 
 class _Question:
-    """A request that is answered with JSON. It has a place: a chat may be large, and a search takes its time."""
+    """A request that is answered with JSON. It counts as work: a chat may be large, and a search is slow."""
 
     def __init__(self, admission: Admission, ask: Ask) -> None:
         self._admission = admission
@@ -83,7 +83,7 @@ class _Question:
 
 
 class _Export:
-    """A file. How many hidden messages it lacks is said in a header."""
+    """A file. A header reports how many hidden messages it lacks."""
 
     def __init__(self, service: SavedChatsService, admission: Admission) -> None:
         self._service = service

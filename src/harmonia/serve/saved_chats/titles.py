@@ -17,33 +17,33 @@ from harmonia.messages import Json
 
 _MADE_CHARACTERS: Final = 60
 _NAME_CHARACTERS: Final = 80
-# Embeddings, overrides and isolates, which reach beyond the word that they are about.
+# Embeddings, overrides and isolates, which affect text beyond their own word.
 _TURNING: Final = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 _NOT_IN_NAMES: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|%;]+")
 _NOT_IN_ASCII_NAMES: Final = re.compile(r"[^A-Za-z0-9._ -]+")
-# Names that mean a device to Windows, with any ending.
+# Names of devices on Windows, with any ending.
 _DEVICES: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 _FALLBACK: Final = "chat"
-# A file in a text, as `attachments.py` writes it: its name and what it is, then its text where it has one, and its end.
+# A file in a text, as `attachments.py` writes it: its name and type, then its text if it has one, and its end.
 _FILE: Final = re.compile(r"\s*+\[file: ([^\]\n,]*+)[^\]\n]*+\][ \t]*+(?:\n|$)")
 _MOST_FILES: Final = 20
 _FILE_END: Final = "\n[end of file]"
 _MARKDOWN_LINE: Final = re.compile(r"# (.*?)\n\s*\n?")
 _MARKDOWN_SYNTAX: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$-])")
 _MARKDOWN_ESCAPED: Final = re.compile(r"\\([\\`*_{}\[\]<>()#+!|~&$-])")
-# How much of a text is read for a title, as a multiple of it; what is cut out of it leaves room for more.
+# How much of a text is read for a title, as a multiple of its length, because some of it is cut out.
 _READ_TIMES: Final = 10
 
 
 def clean_title(text: str, most: int) -> str:
-    """A title as it is kept."""
+    """A title as it is stored."""
     text = _TURNING.sub("", text[: most * _READ_TIMES])
     spaced = "".join(" " if _is_break(character) else character for character in text)
     return " ".join(spaced.split())[:most].rstrip()
 
 
 def made_title(items: list[Json]) -> str:
-    """A title from what a user said first: its first words, or the name of a file. Empty where there is neither."""
+    """A title from the user's first message: its first words, or the name of a file. Empty if there is neither."""
     names: list[str] = []
     for item in items:
         if item.get("type") != "message" or item.get("role") != "user":
@@ -64,7 +64,7 @@ def made_title(items: list[Json]) -> str:
 
 
 def _without_files(text: str) -> tuple[str, list[str]]:
-    """A text without the files that it begins with, and their names: nobody asked with those words."""
+    """A text without the files that it begins with, and their names."""
     names: list[str] = []
     while (found := _FILE.match(text)) is not None and len(names) < _MOST_FILES:
         names.append(found[1].strip())
@@ -75,7 +75,7 @@ def _without_files(text: str) -> tuple[str, list[str]]:
 
 
 def disposition(title: str, ending: str) -> str:
-    """The header that makes a file of an answer, with its name in ASCII and, for those who read that, in full."""
+    """The header that makes a browser save the answer as a file, with its name in ASCII and in full."""
     plain = unicodedata.normalize("NFKD", title)
     plain = _NOT_IN_ASCII_NAMES.sub("-", "".join(each for each in plain if not unicodedata.combining(each)))
     full = "".join(each for each in _NOT_IN_NAMES.sub("-", title) if unicodedata.category(each) not in ("Cc", "Cf"))

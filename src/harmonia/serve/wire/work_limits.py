@@ -67,13 +67,13 @@ def too_large(message: str, path: str) -> NoReturn:
 
 def check_number(tokens: int, path: str) -> None:
     if tokens > MOST_TOKENS:
-        too_large(f"there are {tokens} tokens, and {MOST_TOKENS} are allowed", path)
+        too_large(f"there are {tokens} tokens; at most {MOST_TOKENS} are allowed", path)
 
 
 def check_conversation(conversation: Conversation, limits: Limits, path: str, tools_path: str) -> None:
     """How many messages and tools there are, and how large the schemas, wherever the format has them."""
     if len(conversation) > limits.items:
-        too_large(f"the conversation has {len(conversation)} messages, and {limits.items} are allowed", path)
+        too_large(f"the conversation has {len(conversation)} messages; at most {limits.items} are allowed", path)
     number = 0
     schemas = SchemaBudget(limits)
     for message in conversation:
@@ -88,4 +88,4 @@ def check_conversation(conversation: Conversation, limits: Limits, path: str, to
                 for each in content.response_formats or ():
                     schemas.admit(each.schema, tools_path)
     if number > limits.tools:
-        too_large(f"there are {number} tools, and {limits.tools} are allowed", tools_path)
+        too_large(f"there are {number} tools; at most {limits.tools} are allowed", tools_path)
