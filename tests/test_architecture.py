@@ -102,6 +102,12 @@ def test_imports_point_to_earlier_rooms_only(path: Path) -> None:
             assert rooms is None or room in rooms, f"{path}: {room} imports {package}"
 
 
+def test_nothing_inside_the_server_knows_the_whole_service() -> None:
+    """Each part gets what it needs; only the command, which opens it, imports the object that holds everything."""
+    importers = {path for path in modules() if "harmonia.serve.service" in imported_by(path)}
+    assert importers == {PACKAGE / "cli" / "serve.py"}
+
+
 def test_init_modules_only_re_export() -> None:
     for path in PACKAGE.rglob("__init__.py"):
         for node in ast.parse(path.read_text()).body:
