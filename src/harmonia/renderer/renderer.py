@@ -117,11 +117,10 @@ class Renderer:
         if message.sampled is not None and not form.exact_reference:
             return _piece_as_sampled(message, message.sampled, form)
         content, author = message.content, message.author
-        # Only contents that are not text read differently where the conversation declares functions.
-        is_text = isinstance(content, str)
-        said = content if is_text else packed_contents(message)
-        declared = has_functions and not is_text
-        key = (said, declared, author.role, author.name, message.channel, message.recipient, message.content_type, form)
+        said = content if isinstance(content, str) else packed_contents(message)
+        key = (said, author.role, author.name, message.channel, message.recipient, message.content_type, form)
+        if said is not content:  # only contents that are not text depend on the functions that are declared
+            key = (has_functions, key)
         piece = self._memory.get(key)
         if piece is None:
             piece = self._render_new(message, said, form, has_functions=has_functions)
