@@ -1,10 +1,10 @@
-"""Puts the drop-in under the name `openai_harmony`, for programs that import the original.
+"""Makes the drop-in importable as `openai_harmony`, for programs that import the original.
 
 Three ways, from the smallest change to none: change the import; call `harmonia.install_as_openai_harmony()` before the
 program imports anything; install the shim distribution (shims/openai_harmony), which provides the import name.
 
-The shim and the original write the same folder, so whichever was installed last is imported, and uninstalling one
-breaks the other. `python -m harmonia.openai_harmony` says what `import openai_harmony` gives, and what to do.
+The shim and the original install into the same folder: the one installed last is imported, and uninstalling one breaks
+the other. `python -m harmonia.openai_harmony` reports what `import openai_harmony` gives, and what to do.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SHIM: Final = "harmonia-openai-harmony"
 
 
 def install_as_openai_harmony() -> ModuleType:
-    """From now on, `import openai_harmony` gives the drop-in. It returns the module; calling it twice does no harm.
+    """Make `import openai_harmony` give the drop-in from now on, and return it. Calling this twice is harmless.
 
-    Whoever imported the original before would keep half of it, so that is refused.
+    Modules that already imported the original would keep a part of it, so that is an error.
     """
     drop_in = import_module(_DROP_IN)
     found = sys.modules.get(NAME)
@@ -41,7 +41,7 @@ def install_as_openai_harmony() -> ModuleType:
 
 
 def become_openai_harmony() -> None:
-    """What the shim does when it is imported."""
+    """Called by the shim when it is imported."""
     problem = explain_both()
     if problem is not None:
         warnings.warn(problem, RuntimeWarning, stacklevel=3)
@@ -49,7 +49,7 @@ def become_openai_harmony() -> None:
 
 
 def explain_both() -> str | None:
-    """What is wrong with having both the original and the shim, if both are installed."""
+    """The problem of having both the original and the shim, if both are installed."""
     original, shim = _version(_ORIGINAL), _version(_SHIM)
     if original is None or shim is None:
         return None
@@ -61,7 +61,7 @@ def explain_both() -> str | None:
 
 
 def explain_import() -> tuple[bool, str]:
-    """Whether `import openai_harmony` gives the drop-in, and a sentence or two about it."""
+    """Whether `import openai_harmony` gives the drop-in, and an explanation."""
     installed = [name for name in (_ORIGINAL, _SHIM) if _version(name) is not None]
     try:
         module = import_module(NAME)

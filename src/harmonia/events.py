@@ -1,13 +1,13 @@
-"""What a parser says happened. Consumed by `match`; the union is closed, so a checker finds a case that is missing.
+"""The events that a parser reports. The union is closed, so a type checker finds a missing case of a `match`.
 
     MessageStarted  HeaderCompleted  (TextDelta | ArgumentsDelta)*  MessageEnded      one message
-    Skipped                                                                            input that is part of none
+    Skipped                                                                            input outside any message
     Repaired                                                                           a diagnostic, which only points
     TurnEnded                                                                          the model handed over
 
-1. Every input token lies in the span of exactly one event; Repaired and TurnEnded have none.
+1. Every input token lies in the span of exactly one event; Repaired and TurnEnded have no span.
 2. `start_token` and `end_token` count tokens, and are None where text was read. `start_char` and `end_char` count the
-   characters of the text, special tokens spelled out, as `decode` spells them.
+   characters of the text, special tokens spelled out as `decode` spells them.
 3. No delta ends inside a character.
 """
 
@@ -23,8 +23,8 @@ from harmonia.provenance import Stop, Trust
 class Header(msgspec.Struct, frozen=True):
     """The header of a message, as far as it could be read.
 
-    `is_call` and `is_visible` are decided here, before the first word of the body: who is addressed decides whether it
-    is a call, on any channel, and only what is positively known to be for the user is visible.
+    `is_call` and `is_visible` are known before the body begins: the recipient decides whether a message is a call, on
+    any channel, and only text that is known to be for the user is visible.
     """
 
     author: Author
@@ -46,9 +46,9 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
-    """A fault that was found and what was made of it. Strict parsers raise it as a StreamError.
+    """A fault that was found. A strict parser raises it as a StreamError.
 
-    `found` is the piece of input that is wrong, shortened where it is long; it begins at `at`.
+    `found` is the faulty piece of input, shortened if it is long; it begins at `at`.
     """
 
     code: ErrorCode
@@ -58,11 +58,11 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="type"):
-    """What all events have in common. The collector need not look at them: values that cannot change have no cycles."""
+    """The base of all events. They are hidden from the garbage collector, because immutable values form no cycles."""
 
 
 class MessageStarted(_Event, frozen=True, tag="message_started", gc=False):
-    """A message begins: `<|start|>` and the white space before it, if there is any. `index` counts messages."""
+    """A message begins: `<|start|>` and any white space before it. `index` counts messages."""
 
     index: int
     start_token: int | None
@@ -72,7 +72,7 @@ class MessageStarted(_Event, frozen=True, tag="message_started", gc=False):
 
 
 class HeaderCompleted(_Event, frozen=True, tag="header_completed", gc=False):
-    """All that can be known of a message before its body."""
+    """The header of a message is complete."""
 
     index: int
     header: Header
@@ -83,7 +83,7 @@ class HeaderCompleted(_Event, frozen=True, tag="header_completed", gc=False):
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
-    """More text of the message. `header` tells whose it is, and whether a user may see it."""
+    """More text of the message. `header` has its author and whether a user may see it."""
 
     text: str
     header: Header
@@ -94,7 +94,7 @@ class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
 
 
 class ArgumentsDelta(_Event, frozen=True, tag="arguments_delta", gc=False):
-    """More of what is sent to a tool."""
+    """More of the arguments sent to a tool."""
 
     text: str
     header: Header
@@ -117,7 +117,7 @@ class MessageEnded(_Event, frozen=True, tag="message_ended", gc=False):
 
 
 class Skipped(_Event, frozen=True, tag="skipped", gc=False):
-    """Input that is part of no message: stray words, stray tokens, white space at the end."""
+    """Input outside any message: stray words, stray tokens, trailing white space."""
 
     text: str
     start_token: int | None
@@ -127,7 +127,7 @@ class Skipped(_Event, frozen=True, tag="skipped", gc=False):
 
 
 class Repaired(_Event, frozen=True, tag="repaired", gc=False):
-    """A fault was found, and the parser went on."""
+    """A fault was found, and the parser continued."""
 
     diagnostic: Diagnostic
 
@@ -135,7 +135,7 @@ class Repaired(_Event, frozen=True, tag="repaired", gc=False):
 class TurnEnded(_Event, frozen=True, tag="turn_ended", gc=False):
     """The model handed over: by `<|return|>`, by `<|call|>`, or because the stream ended.
 
-    `hidden_because` says why there is nothing to show and nothing to call; it is None where there is something.
+    `hidden_because` says why the turn has neither visible text nor a certain call; it is None if it has one.
     """
 
     stop: Stop | None
@@ -143,5 +143,5 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended", gc=False):
 
 
 Event = MessageStarted | HeaderCompleted | TextDelta | ArgumentsDelta | MessageEnded | Skipped | Repaired | TurnEnded
-# The events that have a span, for those who check that nothing is lost.
+# The events that have a span; together they cover the input.
 SpannedEvent = MessageStarted | HeaderCompleted | TextDelta | ArgumentsDelta | MessageEnded | Skipped

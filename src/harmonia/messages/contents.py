@@ -1,4 +1,4 @@
-"""The values that messages are made of: roles, authors, tools, and what system and developer messages say."""
+"""The values that messages are made of: roles, authors, tools, and the contents of system and developer messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def make_tuple(value: msgspec.Struct, name: str) -> None:
-    """Callers write lists; as a tuple the value equals the one that is read back from its JSON."""
+    """Turn a list into a tuple, so that the value equals the one read back from its JSON."""
     given = getattr(value, name)
     if isinstance(given, str):
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} must be a tuple, not the string {given!r}")
@@ -23,7 +23,7 @@ def make_tuple(value: msgspec.Struct, name: str) -> None:
 
 
 class Role(StrEnum):
-    """Who speaks. In the order of authority: where instructions conflict, the earlier role is obeyed."""
+    """The author's role, in order of authority: if instructions conflict, the earlier role wins."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -31,7 +31,7 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
 
-    # The text's own, in C: messages are looked up by it.
+    # str's own hash, in C: messages are looked up by role.
     __hash__ = str.__hash__
 
     @property
@@ -81,7 +81,7 @@ class ToolDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Tools under one name. Without tools, the description is all that the model is told."""
+    """Tools under one name. Without tools, the model sees only the description."""
 
     name: str
     description: str | None = None
@@ -102,7 +102,7 @@ class ChannelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A form the answer should have: the name and the JSON Schema are told to the model. A run holds it to them."""
+    """A format for the answer. The prompt has its name and JSON Schema; a run enforces them."""
 
     name: str
     schema: Json | bool
@@ -115,7 +115,7 @@ Namespaces = Mapping[str, ToolNamespace]
 class SystemContent(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, weakref=True, tag_field="type", tag="system_content"
 ):
-    """What a system message says. Every part can be left out with None; no date is written unless one is given."""
+    """The content of a system message. None omits a part; a date is written only if given."""
 
     model_identity: str | None = "You are ChatGPT, a large language model trained by OpenAI."
     knowledge_cutoff: str | None = "2024-06"
@@ -141,7 +141,7 @@ class SystemContent(
 class DeveloperContent(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, weakref=True, tag_field="type", tag="developer_content"
 ):
-    """What a developer message says: instructions (the "system prompt"), tools, and forms of the answer."""
+    """The content of a developer message: instructions (the "system prompt"), tools and response formats."""
 
     instructions: str | None = None
     tools: Namespaces | None = None
@@ -159,7 +159,7 @@ class DeveloperContent(
         return msgspec.structs.replace(self, tools=with_namespaces(self.tools, namespaces))
 
     def with_response_formats(self, *formats: ResponseFormat) -> DeveloperContent:
-        """The same with further forms of the answer."""
+        """The same with further response formats."""
         return msgspec.structs.replace(self, response_formats=(*(self.response_formats or ()), *formats))
 
     def replace(self, **changes: Any) -> DeveloperContent:

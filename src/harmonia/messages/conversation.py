@@ -1,4 +1,4 @@
-"""Messages in order, and the ways in which they come in: said, parsed, answered by a tool, read from JSON."""
+"""Conversations: messages in order, added by hand, from a parser, as tool results, or from JSON."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Conversation:
         return type(self)((*self.messages, *messages))
 
     def add_user(self, text: str, *, name: str | None = None) -> Self:
-        """A new conversation in which a person has said this."""
+        """A new conversation with this user message at its end."""
         return self.add(Message.user(text, name=name))
 
     def add_parsed(self, messages: Iterable[Message]) -> Self:
-        """A new conversation with what a parser read of a completion: a `Parsed`, or any of its messages.
+        """A new conversation with the parsed messages of a completion: a `Parsed`, or any of its messages.
 
-        Only the assistant's messages enter; a message of another role is a fault that the parser has reported (law 5).
-        `harmonia.history.receive` also says which were left out. A whole conversation that was parsed is
+        Only the assistant's messages are added; a message of another role is a fault that the parser has reported
+        (law 5). `harmonia.history.receive` also returns the refused ones. For a parsed whole conversation use
         `Conversation(parsed)`.
         """
         return self.add(*(message for message in messages if is_admitted(message)))
@@ -56,8 +56,8 @@ class Conversation:
         """A new conversation with the result of a call, named by its id (`call_3`), its place, or the message itself.
 
         The author is the tool as the model wrote it, or `name`. A built-in tool answers on the channel on which it was
-        called, any other on `commentary`. Where several calls wait, their results are kept in the order of the calls:
-        the model has no ids to tell them apart. A call that is unknown or has its result is an InputError.
+        called, any other on `commentary`. If several calls are pending, their results are kept in the order of the
+        calls, because the model sees no ids. An unknown call, or one that already has a result, is an InputError.
         """
         return type(self)(results_as_messages(self.messages, [(call, result)], name, channel))
 
@@ -102,5 +102,5 @@ class Conversation:
 
 
 def is_admitted(message: Message) -> bool:
-    """Whether what a model wrote may enter the history: it speaks for the assistant, and for nobody else (law 5)."""
+    """Whether a model's message may enter the history: only if its author is the assistant (law 5)."""
     return message.author.role is Role.ASSISTANT and not is_forged(message)

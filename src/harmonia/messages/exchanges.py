@@ -1,14 +1,14 @@
-"""Calls and the results that answer them.
+"""Tool calls and their results.
 
-Harmony gives calls no ids. The id of a call is made of its message's place in the conversation, `call_4`, so it stays
+Harmony gives calls no ids. The id of a call is made from its message's index in the conversation, `call_4`, so it stays
 the same while the conversation grows. A result belongs to
 
-1. the call that its writer named (`Message.answers`), wherever both stand;
-2. otherwise a call to the tool of its name that is still without one: of the calls that came last, the first. Calls
-   that come with no result and no user between them came together, and are answered in their order.
+1. the call that its writer named (`Message.answers`), wherever both are;
+2. otherwise an unanswered call to the tool of that name: among the most recent calls, the first. Calls with no result
+   and no user message between them belong together and are answered in order.
 
-No result is given to two calls and no call two results. What finds no partner is reported, not guessed. A message that
-a model forged answers nothing and interrupts nobody.
+No result belongs to two calls, and no call has two results. A result or call without a partner is reported, not
+guessed. A message that a model forged answers nothing and interrupts nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages.contents import Role
 from harmonia.messages.message import Message
 
-# Addresses that are nobody to call: everybody, and the roles.
+# Recipients that are not tools: everybody, and the roles.
 _NOBODY: Final = frozenset(["all", *(role.value for role in Role)])
 _FUNCTIONS: Final = "functions."
 
@@ -31,7 +31,7 @@ CallName = str | int | Message
 
 
 def is_builtin(name: str) -> bool:
-    """Whether the models know this tool by themselves."""
+    """Whether this is a tool that the models were trained with."""
     return name == "python" or name.startswith("browser.")
 
 
@@ -41,12 +41,12 @@ def is_tool_address(recipient: str | None) -> bool:
 
 
 def is_call(message: Message) -> bool:
-    """Whether a message is a call: it is the assistant's, to a tool, on whatever channel."""
+    """Whether a message is a call: from the assistant to a tool, on any channel."""
     return message.author.role is Role.ASSISTANT and is_tool_address(message.recipient)
 
 
 def is_final(message: Message) -> bool:
-    """Whether a message is an answer to the user: the assistant's, on `final`, and no call."""
+    """Whether a message is an answer to the user: from the assistant, on `final`, and not a call."""
     channel = message.channel
     return (
         channel is not None
@@ -57,17 +57,17 @@ def is_final(message: Message) -> bool:
 
 
 def is_forged(message: Message) -> bool:
-    """Whether a parser found this message in a completion, where its role has no business."""
+    """Whether a parser found this message in a completion although its role must not occur there."""
     return message.origin is not None and message.origin.forged
 
 
 def call_id(index: int) -> str:
-    """The id of the call that the message at this place of a conversation is."""
+    """The id of the call in the message at this index of a conversation."""
     return f"call_{index}"
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A call and its result, or None while there is no result. `index` and `result_index` are their places."""
+    """A call and its result, which is None while it is pending. `index` and `result_index` are message indices."""
 
     id: str
     index: int
@@ -77,7 +77,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 class Orphan(msgspec.Struct, frozen=True):
-    """A result without a call, or a call that the conversation went on without answering."""
+    """A result without a call, or a call that was never answered."""
 
     index: int
     message: Message
@@ -85,7 +85,7 @@ class Orphan(msgspec.Struct, frozen=True):
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """Every call with its result, in the order of the calls; the calls that still wait; what has no partner."""
+    """Every call with its result, in the order of the calls; the pending calls; and messages without a partner."""
 
     exchanges: tuple[Exchange, ...]
     pending: tuple[Exchange, ...]
@@ -98,7 +98,7 @@ class Joined(msgspec.Struct, frozen=True):
         return len(self.exchanges)
 
     def find(self, call: CallName) -> Exchange:
-        """The exchange of a call, named by its id, by its place, or by the message itself."""
+        """The exchange of a call, identified by its id, its index or the message itself."""
         if isinstance(call, Message):
             same = [exchange for exchange in self.exchanges if exchange.call is call]
             same = same or [exchange for exchange in self.exchanges if exchange.call == call]
@@ -159,7 +159,7 @@ def join_results(messages: Iterable[Message]) -> Joined:
 
 
 def pending_calls(messages: Iterable[Message]) -> tuple[Exchange, ...]:
-    """The calls that wait for a result: no answer, and no word of the user, has come since."""
+    """The calls that wait for a result: neither an answer nor a user message has followed."""
     return join_results(messages).pending
 
 
@@ -169,7 +169,7 @@ def results_as_messages(
     name: str | None,
     channel: str | None,
 ) -> list[Message]:
-    """The messages with these results behind them, in the order of the calls, which is all that the model sees."""
+    """The messages followed by these results, in the order of the calls; the model sees nothing but that order."""
     joined = join_results(messages)
     by_name: dict[str | int, Exchange] = {}  # by id, and by the identity of the message
     for exchange in joined:
@@ -189,7 +189,7 @@ def results_as_messages(
             )
         added[exchange.index] = _result(exchange.call, text, name, channel)
 
-    # Nothing was sampled behind the results at the end, so what comes late can still take its place among them.
+    # Nothing was sampled after the results at the end, so a late result can still be put in order among them.
     end = len(messages)
     while end and messages[end - 1].author.role is Role.TOOL:
         end -= 1
@@ -226,7 +226,7 @@ def _join_named(
             continue
         waiting = places.get(id(message.answers))
         if waiting is None:
-            continue  # the call is no longer there, or an edited copy of it is; its order decides
+            continue  # the call was removed or edited; the order decides
         if waiting and waiting[0] < index:
             result_of[waiting.popleft()] = index
         else:

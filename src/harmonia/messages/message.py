@@ -53,7 +53,7 @@ T = TypeVar("T")
 def content_to_dict(content: Content) -> Json:
     if isinstance(content, str):
         return {"type": "text", "text": content}
-    # A field that is None is written only where leaving it out would mean the default.
+    # A field that is None is written only if omitting it would mean the default.
     silent = {info.encode_name for info in msgspec.structs.fields(type(content)) if info.default is None}
     values: Json = _to_builtins(content)
     return {name: value for name, value in values.items() if value is not None or name not in silent}
@@ -92,7 +92,7 @@ def _invalid_value(error: msgspec.ValidationError) -> InputError:
 
 
 def _position_of(error: Exception, text: str | bytes) -> Position:
-    # msgspec ends its sentence with "(byte 12)".
+    # msgspec ends its message with "(byte 12)".
     _, _, tail = str(error).rpartition("(byte ")
     if not tail[:-1].isdigit():
         return Position()
@@ -219,7 +219,7 @@ class Message:
         origin: Origin,
         sampled: Sampled | None,
     ) -> Message:
-        """What a parser read. It checks nothing, because a model may have written anything."""
+        """A message that a parser read. Nothing is checked, because a model may write anything."""
         message = object.__new__(cls)
         _set_author(message, author)
         _set_content(message, content)
@@ -232,19 +232,19 @@ class Message:
         return message
 
     def replace(self, **changes: Any) -> Message:
-        """A copy with some fields changed. It no longer is what was sampled, so it renders canonically."""
+        """A copy with some fields changed. It is no longer what was sampled, so it renders canonically."""
         copy = dataclasses.replace(self, **changes)
         _set_answers(copy, self.answers)
         return copy
 
     def answering(self, call: Message) -> Message:
-        """A copy that is known to answer this call: a tool's result."""
+        """A copy that answers this call, for the result of a tool."""
         copy = dataclasses.replace(self)
         _set_answers(copy, call)
         return copy
 
     def with_sampled(self, sampled: Sampled) -> Message:
-        """A copy that renders as exactly these tokens. For parsers and stores only; see `Sampled`."""
+        """A copy that renders as exactly these tokens. Only for parsers and stores; see `Sampled`."""
         copy = dataclasses.replace(self)
         object.__setattr__(copy, "sampled", sampled)
         return copy
@@ -261,7 +261,7 @@ class Message:
 
     @property
     def spans(self) -> tuple[Span, Span] | None:
-        """Where the header and the body stood in what was parsed; None for a message that was not parsed."""
+        """Where the header and the body were in the parsed input; None for a message that was not parsed."""
         return None if self.origin is None else (self.origin.header, self.origin.body)
 
     @property
@@ -271,7 +271,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The text of the message; system and developer contents have none of their own."""
+        """The text of the message; system and developer contents have none."""
         return "".join(content for content in self.contents if isinstance(content, str))
 
     # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -295,7 +295,7 @@ class Message:
 
     @classmethod
     def from_dict(cls, value: object) -> Message:
-        """A message from JSON values; an InputError names the path of what is wrong."""
+        """A message from JSON values; an InputError has the path of the fault."""
         return from_wire(convert(value, WireMessage))
 
     @classmethod
@@ -303,7 +303,7 @@ class Message:
         return from_wire(decode(text, MESSAGE_DECODER))
 
 
-# The fields of a frozen message, written without the detour over their names. For messages that nobody has seen yet.
+# Setters of the slots of a frozen message, for messages that are still under construction.
 (
     _set_author,
     _set_content,

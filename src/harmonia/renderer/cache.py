@@ -29,10 +29,10 @@ _FROZEN: Final[dict[int, tuple[weakref.ref[Any], bytes]]] = {}
 
 
 def freeze(message: Message) -> Message:
-    """A copy of a message that is cheap to render again: its contents are nobody else's, and are not to be changed.
+    """A copy of a message that is cheap to render again. Its contents are private and must not be changed.
 
-    Whoever changes a schema inside the copy itself changes nothing of what is rendered. It pays for a developer message
-    with many tools. What was sampled, and text, is as cheap as it is.
+    Changing a schema inside the copy does not change what is rendered. Freezing pays off for a developer message with
+    many tools; sampled messages and text are cheap anyway.
     """
     content = message.content
     if not isinstance(content, SystemContent | DeveloperContent) or id(content) in _FROZEN:
@@ -80,7 +80,7 @@ Value = TypeVar("Value")
 
 
 class Memory(Generic[Value]):
-    """Values by key, of at most `limit` bytes together, by the sizes that the caller gives."""
+    """Values by key, of at most `limit` bytes in total; the caller gives the sizes."""
 
     __slots__ = ("_lock", "_new", "_new_size", "_old", "limit")
 

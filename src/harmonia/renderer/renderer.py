@@ -1,9 +1,9 @@
-"""Conversations to tokens. One verb, `render`; everything else here serves it.
+"""Conversations to tokens: `render`.
 
 1. Special tokens come from structure (or from a parser, in `Message.sampled`), never from text.
 2. A message that was rendered before is not rendered again: rendering a conversation that grew by one message costs
-   that message. What counts is the content, so an edited message or a changed schema is noticed.
-3. Memory for that is bounded by the renderer's `cache_bytes`.
+   that message. The cache compares contents, so an edited message or a changed schema is noticed.
+3. The cache is bounded by the renderer's `cache_bytes`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harmonia.renderer.training_mask import TrainOn
 from harmonia.vocabulary import CALL, END, RETURN, START, Vocabulary, default_vocabulary
 
 DEFAULT_CACHE_BYTES: Final = 64_000_000
-# What a remembered message takes: a list slot and an int object a token, and the dictionary's entry.
+# The size of a cached message: a list slot and an int object for each token, and the dictionary entry.
 _BYTES_PER_TOKEN: Final = 36
 _BYTES_PER_MESSAGE: Final = 600
 
@@ -35,7 +35,7 @@ _EVERYTHING: Final = TrainOn()
 
 
 class Renderer:
-    """Renders conversations and remembers the messages it has rendered. `harmonia.render` is that of a shared one."""
+    """Renders conversations and caches rendered messages. `harmonia.render` uses a shared renderer."""
 
     def __init__(self, vocabulary: Vocabulary | None = None, *, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.vocabulary = vocabulary or default_vocabulary()
@@ -43,7 +43,7 @@ class Renderer:
         self._format_words: dict[str, list[int]] = {}
 
     def clear_cache(self) -> None:
-        """Forget every rendered message."""
+        """Empty the cache of rendered messages."""
         self._memory.clear()
 
     def render(
@@ -59,25 +59,26 @@ class Renderer:
     ) -> Rendered:
         """The tokens of a conversation, and on demand its text, its spans and its loss mask.
 
-        For completion, the header of the next message is begun: `<|start|>assistant`. With `next_role=None` that is
-        left out, as in a stored history. A message that was sampled with `<|return|>` ends with `<|end|>` in both.
+        For completion, the prompt ends with the beginning of the next message: `<|start|>assistant`. With
+        `next_role=None` it does not, as in a stored history. A message that was sampled with `<|return|>` ends with
+        `<|end|>` in both.
 
-        With `training=True` nothing is begun, whatever `next_role` says, and a last answer on `final` ends with
-        `<|return|>`, as the model has to write it. `train_on` chooses the messages that `mask` marks.
+        With `training=True` no next message is begun, and a last answer on `final` ends with `<|return|>`, as the model
+        has to write it. `train_on` chooses the messages that `mask` marks.
 
-        `recipient_section` puts ` to=…` behind the role, as the reference does, or behind the channel, as the models
+        `recipient_section` puts ` to=…` after the role, as the reference does, or after the channel, as the models
         mostly sample it. `call_stop="end"` ends calls with `<|end|>`, as one reading of the format has it.
         `exact_reference=True` gives openai-harmony's tokens even where it loses part of a schema or writes a header
-        that cannot be read back; what messages were sampled as does not count then.
+        that cannot be read back; sampled tokens are ignored then.
 
-        `harmonia.render` remembers what was rendered for the whole process, in at most 64 MB; a `Renderer` has a
-        memory, and if you like a vocabulary, of its own.
+        `harmonia.render` caches rendered messages for the whole process, in at most 64 MB; a `Renderer` has its own
+        cache and, if you pass one, its own vocabulary.
         """
         messages = (conversation if isinstance(conversation, Conversation) else Conversation(conversation)).messages
         form = Form(recipient_section, call_stop, exact_reference)
         if form not in KNOWN_FORMS:
             form.refuse()
-        # The vocabulary is loaded here, so that what goes wrong with it is no message's fault.
+        # Load the vocabulary here, so that its errors do not point to a message.
         if not self._format_words:
             self._load_format_words()
 
@@ -103,9 +104,7 @@ class Renderer:
         return Rendered(tokens, messages, pieces, train_on or _EVERYTHING, self.vocabulary)
 
     def message_tokens(self, message: Message, form: Form, *, has_functions: bool) -> list[int]:
-        """The tokens of one message, not remembered: for callers who keep conversations, and a memory, of their own.
-
-        The values must be of the types that they are said to be."""
+        """The tokens of one message, not cached. Values must have their declared types."""
         if not self._format_words:
             self._load_format_words()
         return self._render_message(message, form, has_functions=has_functions).tokens
@@ -133,8 +132,8 @@ class Renderer:
         except (TypeError, AttributeError):
             if isinstance(said, str):
                 raise
-            # Contents take what callers put in, and a value of the wrong type shows only here. Reading them as JSON
-            # finds it and names its path.
+            # Contents are not validated when they are made, so a value of the wrong type fails only here. Decoding
+            # them finds it and gives its path.
             message = message.replace(content=unpack_contents(said))
             return self._render_message(message, form, has_functions=has_functions)
 
@@ -151,7 +150,7 @@ class Renderer:
         for text in body:
             tokens += self.vocabulary.encode(text)
         tokens.append(stop)
-        # A copy has no room to grow, which a list that was added to keeps for as long as it is remembered.
+        # A copy, because a list that grew keeps its spare room for as long as it is cached.
         return Piece(tokens.copy(), role_end, header_end, losses)
 
     def _encode_word(self, word: str) -> list[int]:
@@ -160,7 +159,7 @@ class Renderer:
 
 _SHARED: Final = Renderer()
 
-# The functions that most programs use: what was rendered is remembered for the whole process.
+# The functions that most programs use, with a cache for the whole process.
 render: Final = _SHARED.render
 clear_cache: Final = _SHARED.clear_cache
 
@@ -186,9 +185,9 @@ def _declare_functions(messages: tuple[Message, ...]) -> bool:
 
 
 def _piece_as_sampled(message: Message, sampled: Sampled, form: Form) -> Piece:
-    """The tokens as they were sampled, but for the stop.
+    """The sampled tokens, except for the stop token.
 
-    `<|return|>` is a signal to the sampler only; in history it is `<|end|>`. A message that was cut off has no stop,
+    `<|return|>` is a signal to the sampler only; in history it is `<|end|>`. A truncated message has no stop,
     and gets the one it should have had.
     """
     tokens = list(sampled.tokens)

@@ -1,4 +1,4 @@
-"""What rendering gives: tokens, and on demand the text, the spans of the messages, the loss mask and what was lost."""
+"""The result of rendering: tokens, and on demand the text, the spans of the messages, the mask and the losses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     role_end: int
     header_end: int
     losses: tuple[Loss, ...] = ()
-    stop_was_sampled: bool = True  # false where the message was cut off, or stopped with <|return|>
+    stop_was_sampled: bool = True  # false if the message was truncated or ended with <|return|>
 
 
 class MessageSpan(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Rendered:
 
     @property
     def spans(self) -> tuple[MessageSpan, ...]:
-        """Where each message lies among the tokens. What follows the last is the beginning of the next message."""
+        """Where each message is in the tokens. After the last one, the next message begins."""
         return tuple(
             MessageSpan(index, start, start + piece.header_end, end - 1, end)
             for index, (piece, start, end) in enumerate(self._located())
@@ -80,7 +80,7 @@ class Rendered:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the schemas of the tools say that the prompt does not; empty with `exact_reference`."""
+        """What the tools' schemas contain and the prompt does not express; empty with `exact_reference`."""
         return tuple(
             msgspec.structs.replace(loss, path=f"$.messages[{index}]{loss.path.removeprefix('$')}")
             for index, piece in enumerate(self._pieces)
@@ -89,15 +89,15 @@ class Rendered:
 
     @property
     def text(self) -> str:
-        """The prompt as text, for people and for servers that take no tokens.
+        """The prompt as text, for people and for servers that do not accept tokens.
 
-        In text, a special token that somebody typed cannot be told from a real one. Where there is such a spelling,
+        In text, a typed special token cannot be distinguished from a real one. If a message contains such a spelling,
         this raises an InputError; `to_text(ambiguous="escape")` shows it to people as `<\\|end|>`.
         """
         return self.to_text()
 
     def to_text(self, *, ambiguous: Ambiguous = "refuse") -> str:
-        """`text`, with a choice of what happens to a special token that somebody spelled out."""
+        """`text`, with a choice of what happens to special tokens that are spelled out in a message."""
         try:
             return text_of(self.tokens, self._vocabulary, ambiguous=ambiguous)
         except InputError as error:
@@ -114,7 +114,7 @@ class Rendered:
 def text_of(tokens: Sequence[int], vocabulary: Vocabulary | None = None, *, ambiguous: Ambiguous = "refuse") -> str:
     """The text of rendered tokens, in which every spelling of a special token is a real one.
 
-    One that somebody typed is refused with an InputError that says at which token it begins, or broken as `<\\|end|>`.
+    One that was typed is refused with an InputError at its first token, or written as `<\\|end|>`.
     """
     if ambiguous not in get_args(Ambiguous):
         raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; use refuse or escape")
@@ -135,7 +135,7 @@ def text_of(tokens: Sequence[int], vocabulary: Vocabulary | None = None, *, ambi
 
 
 def _ambiguous(tokens: Sequence[int], vocabulary: Vocabulary, spelling: str, start: int, offset: int) -> InputError:
-    # The token in which the spelling begins, `offset` characters behind the token `start`.
+    # The token in which the spelling begins, `offset` characters after the start of token `start`.
     lengths = (len(vocabulary.decode_bytes([token])) for token in tokens[start:])
     bytes_before = len(vocabulary.decode(tokens[start:])[:offset].encode())
     return InputError(
@@ -147,7 +147,7 @@ def _ambiguous(tokens: Sequence[int], vocabulary: Vocabulary, spelling: str, sta
 
 
 def _ordinary_stretches(tokens: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """What lies between special tokens, as (start, end); the token at `end` is special, or `end` is the end."""
+    """The ranges between special tokens, as (start, end); the token at `end` is special, or `end` is the end."""
     start = 0
     for index, token in enumerate(tokens):
         if token >= FIRST_SPECIAL:

@@ -1,11 +1,11 @@
-"""A message as segments: a special token is an int, ordinary text a str. Nothing else makes special tokens.
+"""A message as segments: a special token is an int, ordinary text a str. Special tokens are made only here.
 
     <|start|> role[:name] [ to=recipient] [<|channel|> channel] [ content type] <|message|> content… stop
 
-Each str is encoded on its own, because the reference does so: text that is cut elsewhere gives other tokens.
+Each str is encoded on its own, as in the reference: other cuts would give other tokens.
 
-A header is a line of words, so a word with a space in it would be read as two, and one that spells a special token
-would be one as soon as the prompt is sent as text. Such a word is refused; the reference writes it.
+A header is a line of words: a word with a space would be read as two, and one that spells a special token would become
+that token if the prompt were sent as text. Such a word is refused; the reference writes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Form(NamedTuple):
     exact_reference: bool = False
 
     def refuse(self) -> NoReturn:
-        """Say which option means nothing."""
+        """Raise for the invalid option."""
         name, allowed = (
             ("call_stop", CallStop)
             if self.recipient_section in get_args(RecipientSection)
@@ -54,14 +54,14 @@ KNOWN_FORMS: Final = frozenset(
 class Segments(NamedTuple):
     """A message in parts."""
 
-    role: str  # stands behind <|start|>; a prompt that asks for the message ends with it
+    role: str  # follows <|start|>; a prompt that asks for the message ends with it
     header: list[Segment]  # the rest of the header, <|message|> included
     body: Sequence[str]
     stop: int
-    losses: tuple[Loss, ...]  # what schemas in the body say that it does not
+    losses: tuple[Loss, ...]  # what the schemas contain and the body does not express
 
 
-# The recipient that means nobody in particular: it is not written.
+# The recipient that means everybody; it is not written.
 EVERYBODY: Final = "all"
 
 _CONSTRAIN_SPELLING: Final = "<|constrain|>"
@@ -70,7 +70,7 @@ _WORD: Final = re.compile(r"(?!to=)[^\s<>|\x00-\x1f\x7f]+")
 
 
 def segment(message: Message, form: Form, *, has_functions: bool) -> Segments:
-    """The segments of one message; see the module."""
+    """The segments of one message."""
     if not form.exact_reference:
         _refuse_unsafe_header(message)
     author, recipient, channel, content = message.author, message.recipient, message.channel, message.content
@@ -106,7 +106,7 @@ def stop_token(message: Message, form: Form) -> int:
     """The token that ends a message in history."""
     if message.role is not Role.ASSISTANT or message.recipient is None or form.call_stop == "end":
         return END
-    # The reference ends a message to everybody like a call, though it does not write the recipient.
+    # The reference ends a message to everybody as a call, although it does not write the recipient.
     return CALL if message.recipient != EVERYBODY or form.exact_reference else END
 
 
@@ -149,7 +149,7 @@ def _refuse_unsafe_header(message: Message) -> None:
     role, name = message.author.role, message.author.name
     if name is not None:
         _refuse_unless_word("name", name, "$.name")
-        # The author of a tool message is its name alone, so that name must not be somebody else's.
+        # A tool message has only its name as the author, so the name must not be a role.
         if role is Role.TOOL and name.partition(":")[0] in _ROLE_NAMES:
             raise _unsafe("name", name, "it would be read as the role of the message", "$.name")
     if message.channel is not None:
@@ -161,11 +161,11 @@ def _refuse_unsafe_header(message: Message) -> None:
 
 
 def _refuse_unsafe_content_type(content_type: str, *, has_recipient: bool) -> None:
-    # The leading <|constrain|> is structure; one of the seeds of the format writes a space behind it.
+    # The leading <|constrain|> is structure; one of the format's samples has a space after it.
     word = content_type.removeprefix(_CONSTRAIN_SPELLING)
     is_constrained = word is not content_type
     _refuse_unless_word("content type", word.removeprefix(" ") if is_constrained else word, "$.content_type")
-    # A lone word behind the channel is a content type such as `json`, but one with a dot looks like a tool.
+    # A single word after the channel is a content type such as `json`, but one with a dot looks like a tool.
     if not is_constrained and not has_recipient and "." in word:
         raise _unsafe("content type", word, "without a recipient it would be read as one", "$.content_type")
 

@@ -1,16 +1,16 @@
 """Which tokens a model should be trained to produce.
 
-Not every token of an assistant message is the model's. A server sends `<|start|>assistant` and samples from there;
-it stops at `<|call|>` and `<|return|>`, and what comes next is a new prompt. After `<|end|>` the model goes on by
-itself, and then it writes the next `<|start|>assistant`, too. So, of a message that is trained on:
+Not every token of an assistant message is the model's. A server sends `<|start|>assistant` and samples from there; it
+stops at `<|call|>` and `<|return|>`, and what follows is a new prompt. After `<|end|>` the model continues, and then it
+also writes the next `<|start|>assistant`. So, of a message that is trained on:
 
-    <|start|>role         only where the model went on by itself: the message before it is of the same role,
-                          ended with <|end|>, and is neither an answer nor a call
+    <|start|>role         only if the model continued: the previous message has the same role, ended with <|end|>,
+                          and is neither an answer nor a call
     the rest of the header, the body
                           always
-    the stop token        unless it is not what the model has to say: an earlier `final` ends with <|end|> in history,
-                          where it had to say <|return|>; likewise a call that was stored with <|end|>, and a message
-                          that was cut off
+    the stop token        unless the model must not learn it: in history, an earlier `final` ends with <|end|>, where
+                          the model has to write <|return|>; likewise a call stored with <|end|>, and a truncated
+                          message
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from harmonia.vocabulary import END
 
 
 class TrainOn(msgspec.Struct, frozen=True):
-    """Which messages to train on: the assistant's on every channel and in every turn, unless said otherwise.
+    """Which messages to train on; by default the assistant's, on every channel and in every turn.
 
-    A turn is what one user message, or several in a row, brought about: turn 0 reaches from the beginning to the
-    second time that a user speaks. `turns` are counted from 0, or from the end with negative numbers.
+    A turn begins with one user message, or several in a row: turn 0 is everything before the second time that a user
+    speaks. `turns` are counted from 0, or from the end with negative numbers.
     """
 
     roles: Collection[str] = (Role.ASSISTANT,)
@@ -51,7 +51,7 @@ class TrainOn(msgspec.Struct, frozen=True):
 
 
 class Stretch(NamedTuple):
-    """Where the parts of a message lie among the tokens, its stop token, and whether the model wrote that."""
+    """The positions of a message's parts in the tokens, its stop token, and whether the model wrote that token."""
 
     start_token: int
     role_end_token: int
@@ -64,7 +64,7 @@ def loss_mask(messages: Sequence[Message], stretches: Sequence[Stretch], length:
     """True for each of the `length` tokens that the model should be trained to produce."""
     mask = [False] * length
     selected = _selected(messages, train_on)
-    went_on = False  # whether the model wrote the message before, and did not stop behind it
+    went_on = False  # whether the model wrote the previous message and did not stop after it
     for index, (message, stretch) in enumerate(zip(messages, stretches, strict=True)):
         ends_with_end = stretch.stop == END and not _stops_sampling(message)
         if selected[index]:

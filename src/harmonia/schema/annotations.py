@@ -1,7 +1,7 @@
-"""What a schema says beside its type, as comments: titles, descriptions, examples, bounds, defaults.
+"""The annotations of a schema as comments: titles, descriptions, examples, constraints, defaults.
 
-The places and spellings are the reference's where it prints the keyword at all. The rest follows the same manner:
-a line above, `keyword: value`. No text leaves its comment, whatever it holds.
+Positions and spellings are the reference's where it prints the keyword at all; the others follow its style: a line
+above, `keyword: value`. No text can leave its comment.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def constraint_lines(schema: dict[str, Json], indent: str, place: Place, report:
         return ""
     parts: list[str] = []
     for keyword, value in schema.items():
-        # `uniqueItems: false` and its like say nothing.
+        # `uniqueItems: false` and the like mean nothing.
         if keyword not in CONSTRAINTS or value is False or _says_the_tuple(keyword, value, schema):
             continue
         if keyword == "pattern" and isinstance(value, str):
@@ -84,7 +84,7 @@ def _says_the_tuple(keyword: str, value: Json, schema: dict[str, Json]) -> bool:
 
 
 def default_text(schema: dict[str, Json], place: Place, report: Report, *, quoted: bool = False) -> str:
-    """`default: …`, or nothing. A string beside an enum stands without quotes, as the reference prints it."""
+    """`default: …`, or nothing. A string default of an enum has no quotes, as in the reference."""
     if "default" not in schema:
         return ""
     value = schema["default"]

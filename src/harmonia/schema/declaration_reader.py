@@ -1,8 +1,8 @@
-"""Reads declarations of tools back into schemas: the inverse of declarations.py, as far as there is one.
+"""Reads tool declarations back into schemas: the inverse of declarations.py, as far as there is one.
 
-A prompt says less than the schemas that it was made of: whole numbers are numbers in it, and limits are words in a
-comment. What is read here prints as the same text, which the caller checks by printing it; text that nothing printed
-gives None. Work is linear, and depth is limited.
+A prompt contains less than its schemas: integers are numbers in it, and limits are words in a comment. The schemas read
+here print as the same text again, which the caller checks; text that was not printed by declarations.py gives None.
+Work is linear, and depth is limited.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS: Final = {
 
 
 class ReadTool(NamedTuple):
-    """A tool as it was declared."""
+    """A declared tool."""
 
     name: str
     description: str | None
@@ -39,7 +39,7 @@ class ReadTool(NamedTuple):
 
 
 class ReadNamespace(NamedTuple):
-    """A namespace as it was declared."""
+    """A declared namespace."""
 
     name: str
     description: str | None
@@ -51,7 +51,7 @@ class _Unreadable(Exception):
 
 
 def read_namespaces(text: str) -> list[ReadNamespace] | None:
-    """The namespaces of the text below `# Tools`; None where it is not one that declarations are printed as."""
+    """The namespaces of the text below `# Tools`; None if it was not printed by declarations.py."""
     reader = _Reader(text)
     try:
         return reader.namespaces()
@@ -172,6 +172,6 @@ class _Reader:
 
 
 def _comment(lines: str) -> str | None:
-    """What comments say: a description of one or more lines."""
+    """The text of comment lines: a description."""
     said = [line.strip().removeprefix("//").removeprefix(" ") for line in lines.splitlines()]
     return "\n".join(said) or None

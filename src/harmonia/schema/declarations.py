@@ -49,8 +49,8 @@ def to_typescript(
     """Print a schema as the TypeScript in which Harmony declares tools.
 
     `name` is the tool's; helper types begin with it. `exact_reference` prints what openai-harmony 0.0.8 prints,
-    broken TypeScript included, and reports no losses. Raises InputError for a schema that is no schema, for a
-    reference that is remote or leads nowhere, and beyond `limits`.
+    broken TypeScript included, and reports no losses. Raises InputError for an invalid schema, for a remote or
+    unresolvable reference, and beyond `limits`.
     """
     return convert(schema, name, Names((name,)), exact_reference, limits, "$")
 
@@ -63,8 +63,8 @@ def convert(
     limits: SchemaLimits,
     root_path: str,
 ) -> TypeScript:
-    """`to_typescript` for callers that print several schemas into one namespace or one larger document."""
-    # Where nothing is lost and nothing is broken, both modes print the same.
+    """`to_typescript` for several schemas of one namespace or one larger document."""
+    # Schemas this simple are printed the same in both modes.
     text = plain_type(schema)
     if text is not None and len(text) <= limits.characters:
         return TypeScript(text)
@@ -127,7 +127,7 @@ def declare_namespace(
             losses.extend(declared.losses)
         parts.append(f"}} // namespace {name}")
     else:
-        # Without tools nothing is TypeScript: the description is prose, printed as it is.
+        # Without tools there is no TypeScript: the description is prose, printed unchanged.
         parts.extend(described)
     return NamespaceDeclaration("\n".join(parts), tuple(losses))
 

@@ -26,11 +26,11 @@ _DECODER: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder()
 
 
 def as_json(schema: object, path: str = "$") -> Json:
-    """The schema made of dictionaries, lists, texts, numbers, booleans and None only."""
+    """The schema as dictionaries, lists, strings, numbers, booleans and None only."""
     try:
         document: Any = unpack(pack(schema), _DECODER)
     except UnicodeEncodeError:
-        return schema  # pyright: ignore[reportReturnType] -- half of a surrogate pair is the vocabulary's to refuse
+        return schema  # pyright: ignore[reportReturnType] -- the vocabulary refuses half of a surrogate pair
     except RecursionError as error:
         raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "The schema is nested too deeply.", Position(path=path)) from error
     except (TypeError, ValueError) as error:
@@ -83,7 +83,7 @@ _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class Target(NamedTuple):
-    """What a reference leads to: the schema, the steps from the root to it, and the same steps as a place."""
+    """The target of a reference: the schema, the steps from the root to it, and the same steps as a place."""
 
     schema: dict[str, Json] | bool
     steps: Steps
@@ -102,7 +102,7 @@ class References:
         self._anchors: dict[str, Target] | None = None
 
     def resolve(self, reference: str, place: Place) -> Target:
-        """The schema that `reference`, found at `place`, stands for; InputError where there is none."""
+        """The schema that the reference at `place` points to; an InputError if there is none."""
         target = self._targets.get(reference)
         if target is None:
             target = self._targets[reference] = self._look_up(reference, place)

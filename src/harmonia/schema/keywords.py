@@ -9,8 +9,8 @@ from typing import Final
 
 from harmonia.schema.values import Json
 
-# A schema that has only these needs no look at the other tables. It is what most tools consist of, and all that
-# the reference reads.
+# A schema with only these needs none of the other tables. Most tools have nothing else, and the reference reads
+# nothing else.
 PLAIN: Final = frozenset(
     {
         "type",
@@ -26,7 +26,7 @@ PLAIN: Final = frozenset(
     }
 )
 
-# The part of them that is only said of a type. A schema without any of them has no comments.
+# Those of them that only describe a type. A schema without any of them has no comments.
 SAID: Final = frozenset({"description", "title", "examples", "default"})
 TYPE_ALONE: Final = PLAIN - SAID
 TYPE_AND_SAID: Final = frozenset({"type", *SAID})
@@ -45,7 +45,7 @@ CONSTRAINTS: Final = frozenset(
     | {"propertyNames", "dependentRequired", "deprecated", "readOnly", "writeOnly"}
 )
 
-# Nothing is printed and nothing is missing: identity, storage for references, notes to other authors, and
+# Not printed, and nothing is lost: identity, definitions for references, notes to other authors, and
 # `discriminator`, which only repeats what the variants' constants say. `example` is printed with `examples`.
 SILENT: Final = frozenset(
     {"$schema", "$id", "id", "$anchor", "$comment", "$vocabulary", "$defs", "definitions", "discriminator"}
@@ -54,7 +54,7 @@ SILENT: Final = frozenset(
 
 KNOWN: Final = PLAIN | STRUCTURE | CONSTRAINTS | SILENT
 
-# Known, but TypeScript cannot say it: keyword, and why.
+# Known, but not expressible in TypeScript: keyword and reason.
 INEXPRESSIBLE: Final = {
     "not": "TypeScript cannot exclude values.",
     "if": "TypeScript cannot express conditions on values.",
@@ -76,7 +76,7 @@ INEXPRESSIBLE: Final = {
     "disallow": "TypeScript cannot exclude values.",
 }
 
-# These say "nothing beyond what is listed", which is what a TypeScript object or tuple says anyway.
+# These mean "nothing beyond what is listed", which a TypeScript object or tuple means anyway.
 CLOSING: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 PRIMITIVES: Final = {
@@ -86,11 +86,11 @@ PRIMITIVES: Final = {
     "boolean": "boolean",
 }
 
-# What `type` may say. `any` is not JSON Schema but is often written, and nobody doubts what it means.
+# The values of `type`. `any` is not JSON Schema, but is common and unambiguous.
 KINDS: Final = frozenset({*PRIMITIVES, "null", "object", "array", "any"})
 
 
-# Keywords that say something of objects or arrays beyond their being such, and the values that make sense of them.
+# Keywords that describe objects or arrays, and the types their values must have.
 _OBJECT_KEYWORDS: Final = {
     "properties": dict,
     "patternProperties": dict,
@@ -127,7 +127,7 @@ def says_more_than_type(schema: dict[str, Json]) -> bool:
 
 
 def is_of_kind(value: Json, kind: Json) -> bool:
-    """Whether a value has the type of that name."""
+    """Whether a value has the JSON Schema type `kind`."""
     match value:
         case bool():
             return kind == "boolean"
@@ -146,7 +146,7 @@ def is_of_kind(value: Json, kind: Json) -> bool:
 
 
 def says_null(schema: dict[str, Json]) -> bool:
-    """Whether the schema names null itself, so that `nullable` adds nothing."""
+    """Whether the schema already allows null, so that `nullable` adds nothing."""
     kind, values = schema.get("type"), schema.get("enum")
     if "const" in schema:
         return schema["const"] is None

@@ -27,11 +27,11 @@ _BREAKS_IN_PATTERN = {0x0A: "\\n", 0x0D: "\\r", **_SEPARATORS}
 
 
 class NotJsonError(ValueError):
-    """The value has no JSON text: NaN, an infinity, or a Python object that is not decoded JSON."""
+    """The value is not JSON: NaN, an infinity, or a Python object that JSON does not have."""
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text as a JavaScript reader counts them; a line break at the very end opens no new line."""
+    """The lines of a text as JavaScript counts them; a line break at the end does not start a new line."""
     # isprintable is one pass in C and false for every line break: nearly all descriptions stop here.
     if text.isprintable():
         return [text]
@@ -59,7 +59,7 @@ def comment(text: str, indent: str) -> str:
 
 
 def trailing_comment(text: str, indent: str) -> str:
-    """The text as a comment after a type, without a newline at its end; further lines stand below, indented."""
+    """The text as a comment after a type, without a final newline; further lines follow below, indented."""
     return " // " + f"\n{indent}// ".join(lines_of(text))
 
 
@@ -75,7 +75,7 @@ def bare_string(text: str) -> str:
 
 
 def pattern_literal(pattern: str) -> str:
-    """A regular expression between slashes, on one line. It is for reading: `/` inside is left alone."""
+    """A regular expression between slashes, on one line, for people: `/` inside is not escaped."""
     return f"/{pattern if pattern.isprintable() else pattern.translate(_BREAKS_IN_PATTERN)}/"
 
 
@@ -106,7 +106,7 @@ def number_text(number: int | float) -> str:
 
 
 def reference_number_text(number: int | float) -> str:
-    """A number as it comes out of Python's `json.dumps`, serde_json's reader and serde_json's writer."""
+    """A number after Python's `json.dumps`, serde_json's reader and serde_json's writer."""
     if isinstance(number, int):
         if -(2**63) <= number < 2**64:
             return str(number)
@@ -118,8 +118,8 @@ def reference_number_text(number: int | float) -> str:
 def _read_as_serde_json(text: str) -> float:
     """serde_json without its `float_roundtrip` feature: 64 bits of digits, then one rounded multiplication.
 
-    Digits that no longer fit are dropped: from an integer part they count as powers of ten, from a fraction they
-    do not count.
+    Digits that no longer fit are dropped: in the integer part they count as powers of ten, in the fraction not at
+    all.
     """
     mantissa, _, exponent_text = text.removeprefix("-").partition("e")
     integer, _, fraction = mantissa.partition(".")
@@ -146,7 +146,7 @@ def _read_as_serde_json(text: str) -> float:
 
 
 def json_text(value: Json) -> str:
-    """Compact JSON on one line. An object or a list is at the same time the TypeScript type of that one value."""
+    """Compact JSON on one line. The text of an object or a list is also the TypeScript type of that one value."""
     return _json_text(value, string_literal, number_text)
 
 
@@ -196,11 +196,11 @@ class Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
-        # How far the numbers behind a name have got, so that the search for a free one does not start over.
+        # The last number given to each name, so that the search for a free one does not start over.
         self._counts: dict[str, int] = {}
 
     def claim(self, owner: str, steps: tuple[str | int, ...]) -> str:
-        """A free name for the schema that `steps` lead to, for the tool `owner`."""
+        """A free name for the schema at `steps`, for the tool `owner`."""
         part = str(steps[-1]) if steps else "Root"
         wanted = _NOT_IN_A_NAME.sub("_", f"{owner}_{part}" if owner else part) or "_"
         if wanted[0].isdigit() or wanted in RESERVED:

@@ -1,9 +1,8 @@
-"""The shortest way to print the schemas that most tools have.
+"""A fast path for the schemas that most tools have.
 
-An object of primitives, string enums, arrays and further such objects, each with at most a line about it, needs none
-of the printer's care: nothing can be lost, nothing has to be quoted, nothing leads back to itself. `plain_type` prints
-those by the shortest way, and says None to everything else. It may not differ from the printer in a single byte; a
-test compares the two.
+Objects of primitives, string enums, arrays and further such objects, each with at most a one-line description, need
+none of the printer's care: nothing can be lost, quoted or recursive. `plain_type` prints these, and returns None for
+everything else. It may not differ from the printer in a single byte; a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final
 from harmonia.schema.keywords import PRIMITIVES
 from harmonia.schema.values import Json
 
-# Deeper or larger schemas are for the printer, which counts.
+# Deeper or larger schemas go to the printer, which enforces the limits.
 _DEPTH: Final = 8
 _PROPERTIES: Final = 500
 
@@ -25,7 +24,7 @@ _ENUM: Final = frozenset({"type", "enum", "description", "default"})
 
 
 def plain_type(schema: Json, indent: str = "", depth: int = 0) -> str | None:
-    """An object as TypeScript; None where the printer has to do it."""
+    """An object as TypeScript; None if it needs the printer."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or not schema.keys() <= _OBJECT:
         return None
     properties, required = schema.get("properties"), schema.get("required", [])
@@ -100,7 +99,7 @@ def _default(value: Json, *, is_enum: bool) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        # The reference reads larger ones as decimals.
+        # The reference reads larger integers as floats.
         return str(value) if -(1 << 63) <= value < 1 << 64 else None
     if _is_plain_text(value):
         return f"{value}" if is_enum else f'"{value}"'
@@ -108,5 +107,5 @@ def _default(value: Json, *, is_enum: bool) -> str | None:
 
 
 def _is_plain_text(value: Json) -> bool:
-    """Whether a string literal is the text between quotes."""
+    """Whether the string literal of a value is just the text in quotes."""
     return isinstance(value, str) and value.isprintable() and '"' not in value and "\\" not in value

@@ -2,12 +2,12 @@
 
     schema ─ $ref, allOf, anyOf, oneOf ──► parts ──► A & (B | C)
            └ const, enum, type ──────────► part
-           └ everything said beside ─────► comments
+           └ annotations ────────────────► comments
 
 1. Where the reference loses nothing, the text is the reference's, byte for byte.
-2. Whatever the schema holds, the text is one TypeScript type: no string leaves its quotes, no comment its line.
-3. A value that is valid under the schema, and has no keys that the schema does not mention, is assignable to the
-   type. The type may admit more; what it cannot say is a comment, or else a loss in the report.
+2. For any schema the text is one TypeScript type: no string leaves its quotes, no comment its line.
+3. A value that is valid under the schema, without keys that the schema does not mention, is assignable to the type.
+   The type may allow more; what it cannot express becomes a comment, or else a loss in the report.
 4. References are printed in place. Only those that lead back to themselves become named helper types.
 5. Work and output are bounded by `SchemaLimits`. Nesting never exhausts the stack: it is an `InputError`.
 """
@@ -57,7 +57,7 @@ from harmonia.schema.values import Declaration, Json, SchemaLimits, TypeScript
 
 
 class Printer:
-    """Prints one document. Not reusable: it counts what it has printed."""
+    """Prints one document. Not reusable, because it counts what it has printed."""
 
     __slots__ = (
         "_active",
@@ -88,22 +88,21 @@ class Printer:
         self._visited = 0
         self._size = 0
         self._declared_characters = 0
-        # The references being printed, by the steps to their target, and how many guards stood around each.
+        # The references being printed, by the steps to their target, and the number of guards around each.
         self._active: dict[Steps, int] = {(): 0}
         self._named: dict[Steps, str] = {}
         self._aliases: dict[Steps, set[Steps]] = {}
         self._declarations: dict[str, Declaration] = {}
         self.report = Report(root_path)
         self.references = References(document if isinstance(document, dict) else {}, root_path)
-        # How many properties and items we are inside of. TypeScript accepts a type that refers to itself only
-        # from inside one of these.
+        # The number of enclosing properties and items. TypeScript accepts a self-reference only inside one of these.
         self.guards = 0
 
     def print_document(self) -> TypeScript:
         try:
             before, text, _ = self.type_of(self._document, "", None, Shown.NOTHING)
         except RecursionError:
-            # Only where the caller raised the limit, or called from deep in a stack of their own.
+            # Only if the caller raised the limit or called from deep in its own stack.
             self.report.refuse(
                 ErrorCode.SCHEMA_TOO_DEEP, "The schema is nested deeper than Python's stack allows.", None
             )
@@ -114,7 +113,7 @@ class Printer:
         return TypeScript(text, tuple(self._declarations.values()), self.report.losses)
 
     def type_of(self, schema: Json, indent: str, place: Place, shown: Shown) -> Printed:
-        """Any schema. `indent` is where its lines begin; `shown` is what need not be said again."""
+        """Any schema. `indent` precedes its lines; `shown` is what its surroundings have already printed."""
         if not isinstance(schema, dict):
             if schema is True:
                 return ANY
@@ -175,10 +174,10 @@ class Printer:
     # Annotations
 
     def face(self, schema: dict[str, Json], place: Place) -> dict[str, Json]:
-        """The schema with what its reference says of itself: what a reader is told of a property.
+        """The schema merged with what its reference says about itself, as a reader of a property should see it.
 
-        Followed are `$ref` and an `allOf` of one, which is how authors wrote a described reference before
-        `$ref` could have siblings.
+        This follows `$ref` and an `allOf` with one entry, the usual way to describe a reference before `$ref` could
+        have siblings.
         """
         face = schema
         here: Place = place
@@ -219,7 +218,7 @@ class Printer:
     # Types
 
     def _base(self, schema: dict[str, Json], indent: str, place: Place) -> tuple[str, Level] | None:
-        """What `const`, `enum` or `type` and its keywords say; None where the schema has none of them."""
+        """The type by `const`, `enum` or `type` and its keywords; None if the schema has none of them."""
         if "const" in schema:
             return value_text(schema["const"], "const", place, self.report), Level.ATOM
         kind = spelled(schema.get("type"))
@@ -234,7 +233,7 @@ class Printer:
             if len(names) < len(kind) or not names:
                 self.report.lose(place, "type", "A list of types must contain at least one type name.")
             texts = [
-                # The reference's word for an object of which nothing more is said, in a list.
+                # In a list of types, the reference prints a bare object like this.
                 "object"
                 if name == "object" and not is_about_objects(schema)
                 else self._kind(name, schema, indent, place)
@@ -265,7 +264,7 @@ class Printer:
         return "any"
 
     def _enum(self, values: Json, kind: Json, place: Place) -> list[str]:
-        """The values as literal types: those of the declared type, since the others are valid under neither."""
+        """The values as literal types, without those that are not of the declared type and so can never be valid."""
         if not isinstance(values, list) or not values:
             if values is not None:
                 self.report.lose(place, "enum", "An enum must be a list of at least one value.")
@@ -297,7 +296,7 @@ class Printer:
         base = None if self._is_said_by(schema, unions, place) else self._base(schema, indent, place)
         if base is not None:
             parts.append(("", *base))
-        # What a reference says of itself is shown by whoever shows this schema, unless this schema overrides it.
+        # The annotations of a reference are shown with this schema, unless this schema overrides them.
         passed = shown if "description" not in schema else Shown.NOTHING
         if isinstance(reference, str):
             parts.append(self._reference(reference, indent, place, passed))
@@ -323,7 +322,7 @@ class Printer:
             self.report.lose(place, "$ref", "A reference must be a string.")
 
     def variants(self, schema: dict[str, Json], keyword: str, place: Place) -> list[Json]:
-        """The list under `allOf`, `oneOf` or `anyOf`; empty where there is none."""
+        """The list under `allOf`, `oneOf` or `anyOf`; empty if there is none."""
         if keyword not in schema:
             return []
         variants = schema[keyword]
@@ -333,7 +332,7 @@ class Printer:
         return []
 
     def sole_union(self, schema: dict[str, Json], keyword: str, place: Place) -> list[Json]:
-        """The variants of a schema that is nothing but this union; empty where it is more, or none."""
+        """The variants of a schema that consists only of this union; otherwise empty."""
         other = "anyOf" if keyword == "oneOf" else "oneOf"
         if not schema.keys().isdisjoint(("$ref", "allOf", other)) or says_more_than_type(schema):
             return []
@@ -344,7 +343,7 @@ class Printer:
         return (isinstance(kind, str) and share_kind(self, kind, schemas, place)) or []
 
     def _is_said_by(self, schema: dict[str, Json], unions: dict[str, list[Json]], place: Place) -> bool:
-        """Whether the schema's bare `type` goes without saying. Replaces variants in `unions` that rely on it."""
+        """Whether the schema's bare `type` is redundant. Replaces variants in `unions` that rely on it."""
         kind, reference = schema.get("type"), schema.get("$ref")
         if not isinstance(kind, str) or says_more_than_type(schema):
             return False
@@ -364,7 +363,7 @@ class Printer:
         steps = target.steps
         if steps in self._active or steps in self._named:
             if self._closes_a_loop(steps, place):
-                # `A = A | B` has no meaning beyond B's, and TypeScript refuses it.
+                # `A = A | B` means no more than B, and TypeScript refuses it.
                 self.report.lose(
                     place,
                     "$ref",
@@ -377,7 +376,7 @@ class Printer:
         self._active[steps] = self.guards
         printed = self.type_of(target.schema, indent, target.place, shown)
         if steps in self._named:
-            # It turned out to lead back to itself. Print it again where it will stand: alone, at the margin.
+            # It refers back to itself. Print it again as a declaration of its own, without indentation.
             name = self._named[steps]
             before, text, _ = self.type_of(target.schema, "", target.place, Shown.NOTHING)
             self._declarations[name] = Declaration(name, before + text)
@@ -387,7 +386,7 @@ class Printer:
         return printed
 
     def _closes_a_loop(self, steps: Steps, place: Place) -> bool:
-        """Whether naming this type here would define it, or another, by itself alone.
+        """Whether naming this type here would define it, or another type, only by itself.
 
         `_aliases` holds, for each type, the types it names outside of any property or item.
         """

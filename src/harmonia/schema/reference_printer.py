@@ -1,12 +1,12 @@
 """The reference's printer, byte for byte: openai-harmony 0.0.8 with all its quirks.
 
-It reads ten keywords and prints `any` for what it does not know. Some of its output is not TypeScript: an array of
-a union has no parentheses, keys are never quoted, the second line of a description is not commented, a comment
-after the last variant swallows what follows. `printer` puts these right; here they are kept, for those who need
-the very prompt that the reference makes. The tests compare this module with the reference on generated schemas.
+It reads ten keywords and prints `any` for everything else. Some of its output is not TypeScript: an array of a union
+has no parentheses, keys are never quoted, the second line of a description is not commented, and a comment after the
+last variant swallows what follows. `printer` corrects these; this module keeps them, for callers who need exactly the
+reference's prompt. The tests compare it with the reference on generated schemas.
 
-Values are read as decoded JSON. Where a keyword has a value of the wrong type the reference behaves as if it were
-absent, and so do we: nothing raises but the limits and numbers that are not JSON.
+Where a keyword has a value of the wrong type, the reference behaves as if it were absent, and so does this module: only
+exceeded limits and numbers that are not JSON raise.
 """
 
 from __future__ import annotations

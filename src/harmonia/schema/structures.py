@@ -39,7 +39,7 @@ from harmonia.schema.literals import comment, pattern_literal, property_key, tra
 
 
 class Level(IntEnum):
-    """What a type expression is made of, from the tightest to the loosest."""
+    """How tightly a type expression binds, from the tightest to the loosest."""
 
     ATOM = 0
     INTERSECTION = 1
@@ -49,13 +49,13 @@ class Level(IntEnum):
 
 
 class Shown(IntEnum):
-    """What the surroundings of a type have printed of its annotations already."""
+    """Which annotations of a type its surroundings have already printed."""
 
     NOTHING = 0
     DESCRIPTION_AND_DEFAULT = 1
-    """A variant of a union: they stand behind it."""
+    """A variant of a union: they follow it."""
     ALL = 2
-    """A property: they stand above its key."""
+    """A property: they are above its key."""
 
 
 Printed: TypeAlias = tuple[str, str, Level]
@@ -86,7 +86,7 @@ def intersection(parts: list[Printed]) -> Printed:
         if text == "any" or part in said or not said:
             comments.append(lines)
         if text != "any":
-            # The comments of later parts stand before these; the first part's, before the whole.
+            # The comments of later parts precede them; those of the first part precede the whole.
             said.setdefault(part, f"{lines}{part}" if said else part)
     before = "".join(comments)
     if len(said) > 1:
@@ -137,7 +137,7 @@ def _tuple_text(
 
 
 class Variant(NamedTuple):
-    """A variant as printed, with the comment that stands behind it."""
+    """A printed variant and the comment after it."""
 
     text: str
     trailing: str
@@ -153,7 +153,7 @@ def union_type(printer: Printer, keyword: str, schemas: list[Json], indent: str,
     if fits_on_a_line(keyword, variants):
         level = Level.UNION if len(variants) > 1 else variants[0].level
         return "", " | ".join([one.text for one in variants]), level
-    # A comment behind the last variant would swallow what follows, so the type goes on on the next line.
+    # A comment after the last variant would swallow what follows, so the type continues on the next line.
     end = f"\n{indent}" if variants[-1].trailing else ""
     return "", "".join([f"\n{indent} | {one.text}{one.trailing}" for one in variants]) + end, Level.BLOCK
 
@@ -193,9 +193,9 @@ def print_variant(
 
 
 def share_kind(printer: Printer, kind: str, schemas: list[Json], place: Place) -> list[Json] | None:
-    """The variants of a union, if the type `kind` beside them adds nothing to them; otherwise None.
+    """The variants of a union if the `type` next to them adds nothing; otherwise None.
 
-    That is so where each variant has that type, or lists its values, or has no type and is given this one:
+    That is so if each variant has that type, lists its values, or has no type and is given this one:
     `{"type": "object", "oneOf": [{"$ref": "#/$defs/Circle"}, {"required": ["width"]}]}`.
     """
     shared: list[Json] = []
@@ -217,7 +217,7 @@ def share_kind(printer: Printer, kind: str, schemas: list[Json], place: Place) -
     return shared
 
 
-# All that most properties say: they have nothing to print above them but a description.
+# Most properties have only these, and print nothing above them but a description.
 _LITTLE = frozenset({"type", "description", "default", "enum", "items", "properties", "required", "nullable"})
 
 _SAID_OF_A_UNION = SAID | {"anyOf"}
@@ -261,7 +261,7 @@ def object_text(printer: Printer, schema: dict[str, Json], indent: str, place: P
 
 
 def _property(printer: Printer, key: str, schema: Json, indent: str, place: Place) -> tuple[str, str]:
-    """The lines of one property, and its type. `key` is all that stands before the colon."""
+    """The lines of one property, and its type. `key` is everything before the colon."""
     if not isinstance(schema, dict):
         _, text, _ = printer.type_of(schema, indent, place, Shown.ALL)
         return f"{indent}{key}: {text},\n", text
@@ -278,7 +278,7 @@ def _property(printer: Printer, key: str, schema: Json, indent: str, place: Plac
 
 
 def _entry(printer: Printer, key: str, face: dict[str, Json], text: str, indent: str, place: Place) -> str:
-    """A property of which everything but the type is still to be printed."""
+    """The lines of a property whose type is already printed."""
     report = printer.report
     line = f"{indent}{key}: {text},"
     if "default" in face:
@@ -293,7 +293,7 @@ def _entry(printer: Printer, key: str, face: dict[str, Json], text: str, indent:
         f"{constraint_lines(face, indent, place, report)}"
         f"{line}\n"
     )
-    # What a reference says of itself is repeated for every property that uses it.
+    # The annotations of a reference are repeated for every property that uses it.
     if "$ref" in face or "allOf" in face:
         printer.grow(len(lines) - len(text), place)
     return lines
@@ -302,9 +302,9 @@ def _entry(printer: Printer, key: str, face: dict[str, Json], text: str, indent:
 def _property_union(
     printer: Printer, key: str, schema: dict[str, Json], indent: str, place: Place
 ) -> tuple[str, str] | None:
-    """A property that is a union, one variant to a line; None where it is more than a union."""
+    """A property that is a union, one variant a line; None if it is more than a union."""
     keyword = "oneOf" if "oneOf" in schema else "anyOf"
-    # What generators of schemas make of an optional argument: worth a way of its own.
+    # Schema generators write optional arguments like this, so it gets a short cut.
     if schema.keys() <= _SAID_OF_A_UNION and (text := short_union(schema["anyOf"])):
         return _entry(printer, key, schema, text, indent, place), text
     schemas = printer.sole_union(schema, keyword, place)
@@ -314,7 +314,7 @@ def _property_union(
     printer.check_keywords(schema, place)
     description = description_of(schema, place, report)
     # An object prints its description itself, before its brace; where it comes first, it does so instead of the
-    # property, if both say the same, and instead of the line behind it.
+    # property, if both are equal, and instead of the comment after it.
     said = _description_of_object(printer, schemas[0], place)
     above = description if description != said else None
     printer.enter(place)
@@ -353,7 +353,7 @@ def _description_of_object(printer: Printer, schema: Json, place: Place) -> str 
 def _index_signature(printer: Printer, schema: dict[str, Json], types: list[str], indent: str, place: Place) -> str:
     """`[key: string]: T`, for keys that are not named: one at most, since TypeScript allows no second.
 
-    `types` are those of the named properties. The signature has to admit them as well.
+    `types` are those of the named properties. The signature has to allow them as well.
     """
     out: list[str] = []
     schemas: list[tuple[Json, Place]] = []
@@ -380,7 +380,7 @@ def _index_signature(printer: Printer, schema: dict[str, Json], types: list[str]
     if "any" in texts:
         texts = ["any"]
     elif any("\n" in text for text in types):
-        # Repeating whole objects here would help nobody. `T | any` admits everything and still shows T.
+        # Do not repeat whole objects here. `T | any` allows everything and still shows T.
         texts.append("any")
         printer.report.lose(
             place,

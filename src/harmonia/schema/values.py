@@ -1,7 +1,7 @@
 """The values that go in and come out of `harmonia.schema`: no behaviour, only shapes.
 
-Everything here is frozen. `text` is always ready to print; `losses` is always complete, so a caller that wants to
-refuse a schema Harmonia cannot express says `if result.losses`.
+Everything here is frozen. `text` is ready to print, and `losses` is complete: check `if result.losses` to refuse a
+schema that cannot be fully expressed.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-# Decoded JSON. Every function of the package that reads a schema narrows this union; none trusts it.
+# Decoded JSON. Every function that reads a schema narrows this union.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
 class SchemaLimits(msgspec.Struct, frozen=True):
-    """How much one schema may cost. Beyond a limit, `InputError` says which.
+    """How much one schema may cost. Exceeding a limit is an InputError.
 
-    `depth` is how deep schemas may nest, references followed; `schemas` how many are visited, where one that is
-    referred to twice counts twice; `characters` how long the printed text may become.
+    `depth` is the maximum nesting, references followed; `schemas` the number of visited schemas, where one that is
+    referred to twice counts twice; `characters` the maximum length of the printed text.
 
     The reference reads JSON of at most 127 levels, so the default depth refuses nothing that it accepts.
     """
@@ -32,9 +32,9 @@ DEFAULT_LIMITS = SchemaLimits()
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Something a schema says that the printed TypeScript does not.
+    """Something in a schema that the printed TypeScript does not express.
 
-    `path` is the JSON path of the schema that says it, `keyword` the keyword, `sentence` the reason, for people.
+    `path` is the JSON path of the schema, `keyword` the keyword that is lost, `sentence` the reason, for people.
     """
 
     path: str
@@ -72,7 +72,7 @@ class NamespaceDeclaration(msgspec.Struct, frozen=True):
 
 
 class DescribedTool(Protocol):
-    """What `declare_namespace` needs to know of a tool."""
+    """What `declare_namespace` needs from a tool."""
 
     @property
     def name(self) -> str: ...

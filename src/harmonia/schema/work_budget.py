@@ -1,6 +1,6 @@
 """Limits the work on a schema, and ends it early when its result is no longer wanted.
 
-Code that may take long on a stranger's schema calls `spend` as it goes. `bounded_work` sets how much it may spend;
+Code that may take long on an untrusted schema calls `spend` as it goes. `bounded_work` sets how much it may spend;
 `cancellable` lets another thread end it.
 """
 

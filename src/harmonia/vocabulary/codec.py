@@ -2,8 +2,8 @@
 
 1. `encode` never makes a special token out of text, unless the caller names it in `special`.
 2. `decode_bytes(encode(text)) == text.encode()` for every text that is valid Unicode.
-3. Whatever the text or the tokens, nothing is raised but InputError, and it says where.
-4. A vocabulary may be used by any number of threads. The exact engine encodes without the GIL.
+3. Invalid text or tokens raise an InputError with the position, and nothing else.
+4. Any number of threads may share a vocabulary. The exact tokenizer encodes without the GIL.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ DecodingErrors = Literal["replace", "strict"]
 
 
 class Vocabulary:
-    """o200k_harmony. Loading is put off until the first use; `default_vocabulary()` is shared by all callers.
+    """o200k_harmony, loaded at the first use. `default_vocabulary()` is shared by all callers.
 
-    `file` is an `o200k_base.tiktoken` to read instead of the one inside the package; another file is refused.
+    `file` is an `o200k_base.tiktoken` to read instead of the one inside the package; any other file is refused.
     `engine` chooses the tokenizer: "exact" (tiktoken), "fast" (gigatoken, needs the extra `fast`), or "auto".
     """
 
@@ -49,13 +49,13 @@ class Vocabulary:
         self._ordinary: list[bytes] | None = None
         self._token_bytes: list[bytes] | None = None
         self._token_text: list[str | None] | None = None
-        self.partial_tokens: set[int] = set()  # those that have part of a character
+        self.partial_tokens: set[int] = set()  # those that contain part of a character
         self._engine: Engine | None = None
 
     # Encoding
 
     def encode(self, text: str, *, special: Special = ()) -> list[int]:
-        """The tokens of `text`, which is ordinary text: `encode("<|end|>")` gives ordinary tokens.
+        """The tokens of `text` as ordinary text: `encode("<|end|>")` gives ordinary tokens.
 
         Spellings named in `special` (or all, with `special="all"`) become the special tokens they spell.
         """
@@ -94,7 +94,7 @@ class Vocabulary:
         """The text of `tokens`, special tokens spelled out.
 
         Tokens may end inside a character. What is not UTF-8 becomes U+FFFD, or an InputError with `errors="strict"`;
-        `decode_bytes` gives what is really there.
+        `decode_bytes` returns the bytes themselves.
         """
         _check_errors_option(errors)
         listed = list(tokens)
@@ -116,14 +116,14 @@ class Vocabulary:
             if listed and min(listed) < 0:  # Python would count it from the end
                 raise IndexError
             return b"".join(map(self.token_bytes.__getitem__, listed))
-        except (IndexError, TypeError, ValueError):  # the last one is what the rows of numpy's matrices say to `min`
+        except (IndexError, TypeError, ValueError):  # `min` raises a ValueError for rows of a numpy matrix
             raise _unknown_token(listed) from None
 
     def incremental_decoder(self, *, errors: DecodingErrors = "replace") -> IncrementalDecoder:
         """A decoder for tokens that arrive one by one."""
         return IncrementalDecoder(self, errors=errors)
 
-    # What there is
+    # Tables
 
     @staticmethod
     def is_special(token: int) -> bool:
@@ -132,7 +132,7 @@ class Vocabulary:
 
     @property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each token, by id; of a special token, its spelling's."""
+        """The bytes of each token, by id; a special token has those of its spelling."""
         if self._token_bytes is None:
             with self._loading:
                 if self._token_bytes is None:
@@ -142,14 +142,14 @@ class Vocabulary:
 
     @property
     def token_text(self) -> list[str | None]:
-        """The text of the ordinary tokens, by id, as far as `text_of` was asked for it."""
+        """The text of the ordinary tokens that `text_of` has looked up, by id."""
         table = self._token_text
         if table is None:
             table = self._token_text = list[str | None]([None]) * FIRST_SPECIAL
         return table
 
     def text_of(self, token: int) -> str | None:
-        """The text of an ordinary token; None for one that has part of a character."""
+        """The text of an ordinary token; None if it contains part of a character."""
         text = self.token_text[token]
         if text is None and token not in self.partial_tokens:
             try:
@@ -159,8 +159,8 @@ class Vocabulary:
         return text
 
     def char_offsets(self, tokens: Sequence[int]) -> list[int]:
-        """Where each token begins, in characters of the text of all. One that begins inside a character counts as
-        beginning behind it; what is no token counts as one character."""
+        """The character offset of each token in their joined text. A token that begins inside a character counts as
+        beginning after it; an id that is not a token counts as one character."""
         token_bytes = self.token_bytes
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         offsets: list[int] = []
@@ -200,16 +200,16 @@ class Vocabulary:
         return next(index for index, end in enumerate(ends) if end > offset)
 
 
-# The first two bytes of a surrogate, which is no character, at the end of what there is.
+# The first two bytes of an encoded surrogate, which is not a character, at the end of the bytes so far.
 _HALF_OF_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf]\Z")
 
 
 class IncrementalDecoder:
-    """Tokens in, text out, as they arrive: no character is ever emitted in part, and no byte is lost.
+    """Decodes tokens as they arrive: no character is split, and no byte is lost.
 
-    The first bytes of a character are held back in `pending` until the rest of it comes. `close` gives what is left.
-    Bytes that can be no part of any character become U+FFFD, or an InputError with `errors="strict"`, behind which
-    the decoder is as it was before the call.
+    The first bytes of a character are held back in `pending` until the rest arrives. `close` returns what is left.
+    Bytes that cannot belong to a character become U+FFFD, or an InputError with `errors="strict"`; after that error
+    the decoder is in the state it had before the call.
     """
 
     def __init__(self, vocabulary: Vocabulary | None = None, *, errors: DecodingErrors = "replace") -> None:
@@ -220,7 +220,7 @@ class IncrementalDecoder:
         self._pending_from = 0  # the token in which `pending` begins
 
     def feed(self, tokens: int | Iterable[int]) -> str:
-        """The text that is complete with one more token, or several."""
+        """The text that one more token, or several, completes."""
         listed = list(tokens) if isinstance(tokens, Iterable) else [tokens]
         try:
             data = [self._token_bytes[index(token)] for token in listed]
@@ -233,12 +233,12 @@ class IncrementalDecoder:
         return text
 
     def close(self) -> str:
-        """The end: what was held back cannot be completed any more."""
+        """Ends the input and returns the held-back bytes as text; they can no longer be completed."""
         return self._decode([], final=True)
 
     @property
     def pending(self) -> bytes:
-        """The beginning of a character whose end has not come."""
+        """The first bytes of a character whose rest has not arrived."""
         return self._utf8.getstate()[0]
 
     def _decode(self, data: list[bytes], *, final: bool = False) -> str:
@@ -271,7 +271,7 @@ _DEFAULT = Vocabulary()
 
 
 def default_vocabulary() -> Vocabulary:
-    """The vocabulary that is used where none is named: the one inside the package."""
+    """The vocabulary used by default: the one inside the package."""
     return _DEFAULT
 
 
@@ -324,7 +324,7 @@ def _unknown_token(tokens: list[int], before: int = 0) -> InputError:
 
 
 def _is_token(token: object) -> bool:
-    # Anything that counts as an integer will do, such as a number of numpy's.
+    # Anything that works as an integer is accepted, such as a numpy integer.
     try:
         return 0 <= index(cast(int, token)) < VOCABULARY_SIZE
     except TypeError:

@@ -1,15 +1,14 @@
-"""The 199,998 ordinary tokens of o200k, read from the package or from a file of the user's.
+"""The 199,998 ordinary tokens of o200k, read from the package or from a file of the user.
 
-The list is in the order of the ids: token `i` is `tokens[i]`. The same file is known to the world as
-`o200k_base.tiktoken` (a line a token: base64, space, id). The package ships it packed, because that form is
-smaller and needs no base64 to load:
+Token `i` is `tokens[i]`. The published form is `o200k_base.tiktoken` (one token a line: base64, space, id). The package
+ships a packed form, which is smaller and loads without base64:
 
     199,998 bytes        the length of each token
     the rest             the tokens, one after the other
     (all of it under zlib)
 
-Both forms are refused unless their SHA-256 is the known one: a vocabulary that differs in one token would give
-prompts that are subtly wrong, with nothing to see.
+Both forms are refused unless their SHA-256 is the known one: a vocabulary with one wrong token would silently produce
+wrong prompts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _SHIPPED_NAME = "o200k.bin"
 
 
 def read_shipped() -> list[bytes]:
-    """The tokens as the package ships them."""
+    """The tokens that the package ships."""
     try:
         packed = zlib.decompress(Path(__file__).with_name(_SHIPPED_NAME).read_bytes())
     except (OSError, zlib.error) as error:
@@ -44,7 +43,7 @@ def read_shipped() -> list[bytes]:
 
 
 def read_tiktoken_file(path: str | Path) -> list[bytes]:
-    """The tokens from an `o200k_base.tiktoken` of the user's; any other file is refused."""
+    """The tokens from the user's `o200k_base.tiktoken`; any other file is refused."""
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
@@ -54,12 +53,12 @@ def read_tiktoken_file(path: str | Path) -> list[bytes]:
             Position(path=str(path)),
         ) from error
     _check_digest(data, PUBLISHED_SHA256, str(path))
-    # The digest settles that every line is well-formed and that the ids run from 0 without a gap.
+    # The digest guarantees that every line is well-formed and that the ids run from 0 without a gap.
     return [a2b_base64(line.partition(b" ")[0]) for line in data.splitlines()]
 
 
 def write_tiktoken_file(tokens: list[bytes], path: str | Path) -> None:
-    """The tokens as the world knows them: the reverse of `read_tiktoken_file`."""
+    """Write the published form: the inverse of `read_tiktoken_file`."""
     lines = (b2a_base64(token, newline=False) + b" %d\n" % rank for rank, token in enumerate(tokens))
     Path(path).write_bytes(b"".join(lines))
 

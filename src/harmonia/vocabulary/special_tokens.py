@@ -1,8 +1,8 @@
-"""The special tokens of o200k_harmony: ids 199998 to 201087, each with its spelling.
+"""The special tokens of o200k_harmony: ids 199998 to 201087 with their spellings.
 
-Nine of them have a meaning; the others are reserved, under the names that the reference gives them. One id has two
-spellings: tiktoken knows 200018 as `<|endofprompt|>`, the reference as `<|reserved_200018|>`. Both encode to it,
-and it decodes to the reference's.
+Nine of them have a meaning; the others are reserved, under the reference's names. One id has two spellings: tiktoken
+calls 200018 `<|endofprompt|>`, the reference `<|reserved_200018|>`. Both encode to it, and it decodes to the
+reference's.
 """
 
 from __future__ import annotations

@@ -59,21 +59,21 @@ def _beginning(code_point: int) -> bytes:
     return encoded[:2] if len(encoded) == 4 else encoded
 
 
-# Searched in UTF-8, because a str is searched range by range, and there are many. It finds some characters
-# too many, which costs no more than the slower engine.
+# Searched in UTF-8, because a str would be searched range by range. It also finds a few other characters, which
+# only costs the slower tokenizer.
 _NEWER: Final = re.compile(
     b"|".join(sorted({_beginning(point) for first, last in RANGES for point in range(first, last + 1)}))
 )
 
 
 def has_newer_characters(text: str) -> bool:
-    """Whether `text` may hold one of them. Lone surrogates are an engine's to refuse."""
+    """Whether `text` may contain one of them. The tokenizer refuses lone surrogates."""
     return _NEWER.search(text.encode(errors="surrogatepass")) is not None
 
 
-# Together, texts of this many characters are encoded here; then a real engine pays.
+# After this many characters in total, loading a real tokenizer pays off.
 WORK_LIMIT: Final = 20_000
-# Merging is quadratic, and a piece is usually a word.
+# Merging is quadratic; a piece is usually a word.
 _PIECE_LIMIT: Final = 64
 
 # The pieces of o200k (see engines.py), with the Unicode classes reduced to their ASCII members.
@@ -95,14 +95,14 @@ _ASCII_PIECES: Final = re.compile(
 
 
 class Starter:
-    """Encodes until its work is done, then says None."""
+    """Encodes the first short texts, then returns None."""
 
     def __init__(self, tokens: list[bytes]) -> None:
         self._ranks = {token: rank for rank, token in enumerate(tokens)}
         self._work = 0
 
     def encode(self, text: str) -> list[int] | None:
-        """The tokens of `text`, or None where a real engine should take over from here on."""
+        """The tokens of `text`, or None if a real tokenizer should take over."""
         self._work += len(text)
         if self._work > WORK_LIMIT or not text.isascii():
             return None
@@ -141,7 +141,7 @@ class Engine(Protocol):
 
 
 class _CoreBPE(Protocol):
-    """What we use of tiktoken."""
+    """The part of tiktoken that is used here."""
 
     def encode_ordinary(self, text: str) -> list[int]: ...
     def encode_single_piece(self, piece: bytes) -> list[int]: ...
@@ -161,7 +161,7 @@ _WORDS_AND_SIGNS: Final = "|".join(
 _PIECES: Final = rf"(?:{_WORDS_AND_SIGNS})|\s+(?!\S)|\s+"
 
 # The look-ahead needs a backtracking matcher, which panics on a million spaces. Without it the expression runs on an
-# automaton that cannot. All it does is to give the last character of a gap to the word behind: a gap is two or more
+# automaton that cannot. It only gives the last character of a gap to the word after it: a gap is two or more
 # white-space characters other than \r and \n, followed by something else. So text with long runs is cut there.
 # Python's \s is not Unicode's White_Space (it has \x1c to \x1f), so the class is spelled out.
 _PIECES_WITHOUT_LOOKAHEAD: Final = rf"{_WORDS_AND_SIGNS}|\s+"
@@ -212,12 +212,12 @@ class ExactEngine:
 
 
 class FastEngine:
-    """gigatoken, which tells letters from signs by a newer Unicode, with the exact engine for what that concerns.
+    """gigatoken; the exact tokenizer encodes text whose characters gigatoken classifies by a newer Unicode.
 
-    The exact engine is loaded when it is first needed; most processes never do.
+    The exact tokenizer is loaded at its first use, which most processes never reach.
 
-    gigatoken remembers every word it has met and never forgets one, so a stranger who sends random words could fill the
-    memory. It is renewed after `tokens_until_renewal`, which bounds that.
+    gigatoken caches every word forever, so a client that sends random words could fill the memory. It is replaced after
+    `tokens_until_renewal` tokens, which bounds the cache.
     """
 
     name = "fast"
@@ -235,8 +235,7 @@ class FastEngine:
         if (not text.isascii() and has_newer_characters(text)) or (len(text) >= LONG_RUN and find_long_runs(text)):
             return self._exact_engine().encode(text)
         assert self._encode is not None
-        # A tokenizer of gigatoken's refuses a second thread ("Already borrowed"), and its first call lets one in: it
-        # imports numpy.
+        # gigatoken refuses a second thread ("Already borrowed"). Its first call imports numpy, which lets one in.
         with self._encoding:
             array = self._encode(text)
         tokens: list[int] = array.tolist()
@@ -262,7 +261,7 @@ class FastEngine:
         except OSError:
             if self._encode is None:
                 raise
-            # The folder for temporary files is full or gone: better an old tokenizer than none.
+            # The temporary directory is full or gone: keep the old tokenizer.
 
     def _exact_engine(self) -> ExactEngine:
         if self._exact is None:
@@ -273,7 +272,7 @@ class FastEngine:
 
 
 class AutomaticEngine:
-    """Plain Python for the first short texts, then the best engine there is."""
+    """Plain Python for the first short texts, then the best installed tokenizer."""
 
     def __init__(self, tokens: list[bytes]) -> None:
         self._tokens = tokens
@@ -291,7 +290,7 @@ class AutomaticEngine:
         return self.load().encode(text) if tokens is None else tokens
 
     def load(self) -> Engine:
-        """The engine behind, loaded now if it was not yet."""
+        """The real tokenizer, loaded at the first call."""
         if self._engine is None:
             with self._loading:
                 if self._engine is None:
@@ -301,7 +300,7 @@ class AutomaticEngine:
 
     def _best_engine(self) -> Engine:
         if _fast_is_installed():
-            # Without a folder for temporary files it cannot be loaded; and a broken installation is no reason to fail.
+            # It needs a temporary directory. If that is missing, or the installation is broken, use the exact one.
             with suppress(OSError, ImportError):
                 return FastEngine(self._tokens)
         return ExactEngine(self._tokens)
@@ -332,7 +331,7 @@ def load_engine(name: str, tokens: list[bytes]) -> Engine:
 
 
 def _fast_is_installed() -> bool:
-    """Whether gigatoken is there in the release whose differences from tiktoken are known."""
+    """Whether the gigatoken release with known differences from tiktoken is installed."""
     # Imported here: it takes longer than the whole starter does to load.
     from importlib.metadata import PackageNotFoundError, version
 
