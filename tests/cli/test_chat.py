@@ -249,7 +249,7 @@ def test_a_fault_of_the_model_ends_with_a_word_about_it(state: Path, question: s
 )
 def test_that_a_stream_was_cut_off_is_not_said_to_be_mended(state: Path, options: list[str]) -> None:
     ran = chat(state, *options)
-    assert (bool(ran.stderr), "mended" in ran.stderr) == (True, False)
+    assert (bool(ran.stderr), "repaired" in ran.stderr) == (True, False)
 
 
 @pytest.mark.parametrize("error", [{"error": "EngineError", "code": "engine.died", "message": "gone"}, None])
@@ -258,13 +258,13 @@ def test_a_fault_of_the_model_that_was_mended_is_said(
 ) -> None:
     said = "<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>Half an"
     ran = chat(state, *script(tmp_path / "script", [said], error=error), "Hi")
-    assert (ran.stdout, ran.stderr.count("mended")) == ("Half an\n", 1)
+    assert (ran.stdout, ran.stderr.count("repaired")) == ("Half an\n", 1)
 
 
 def test_nothing_is_said_to_be_mended_where_the_engine_refuses_at_once(state: Path, tmp_path: Path) -> None:
     error = {"error": "EngineError", "code": "engine.refused", "message": "no"}
     ran = chat(state, *script(tmp_path / "script", [], error=error), "Hi")
-    assert (ran.returncode, "mended" in ran.stderr) == (1, False)
+    assert (ran.returncode, "repaired" in ran.stderr) == (1, False)
 
 
 def test_an_engine_that_dies_leaves_what_came(state: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def get_weather(city: str) -> str:
         called.write(city + "\\n")
     return f"rain in {city}"
 '''
-CHOICES = "[w] write the answer:"
+CHOICES = "[w] write the result yourself:"
 COSTS = "tokens/s"
 
 
@@ -105,7 +105,7 @@ def test_without_the_line_editor_plain_lines_do(state: Path, tools: Path, tmp_pa
     with Terminal(["chat", *engine, "-T", str(tools)], state, without="prompt_toolkit") as terminal:
         terminal.until_prompt()
         terminal.type(CTRL_C)
-        terminal.until("Ctrl-D leaves")
+        terminal.until("press Ctrl-D to leave")
         terminal.until_prompt()
         terminal.type("Weather?\n")
         terminal.until(CHOICES)
@@ -206,7 +206,7 @@ def test_ctrl_c_at_the_prompt_leaves_nothing_and_says_what_does(state: Path) -> 
     with Terminal(["chat", "-m", "demo"], state) as terminal:
         terminal.until_prompt()
         terminal.type("half a thought" + CTRL_C)
-        terminal.until("Ctrl-D leaves")
+        terminal.until("press Ctrl-D to leave")
         terminal.ask("whole")
         terminal.until("You said: whole")
 
@@ -228,14 +228,14 @@ def test_a_call_is_run_refused_edited_or_answered_by_hand_as_the_person_says(
         terminal.type("what?" + ENTER)  # is asked again
         terminal.until(CHOICES)
         terminal.type("n" + ENTER)
-        terminal.until("why (may be empty):")
+        terminal.until("reason (optional):")
         terminal.type("too far" + ENTER)
         terminal.until('"city": "Bonn"')
         terminal.until(CHOICES)
         terminal.type("e" + ENTER)
         terminal.until("arguments:")
         terminal.type("\x15" + "no JSON" + ENTER)  # Ctrl-U takes the line away
-        terminal.until("that is not JSON")
+        terminal.until("not valid JSON")
         terminal.until(CHOICES)
         terminal.type("e" + ENTER)
         terminal.until("arguments:")
@@ -244,7 +244,7 @@ def test_a_call_is_run_refused_edited_or_answered_by_hand_as_the_person_says(
         terminal.until("rain in Graz")
         terminal.until(CHOICES)
         terminal.type("w" + ENTER)
-        terminal.until("answer:")
+        terminal.until("result:")
         terminal.type("snow" + ENTER)
         terminal.until("Done.")
         terminal.until_prompt()
@@ -304,7 +304,7 @@ def test_where_the_question_comes_from_a_pipe_the_person_at_the_terminal_is_aske
         terminal.until(CHOICES)
         terminal.type(answer + "\r")
         if answer == "n":
-            terminal.until("why (may be empty):")
+            terminal.until("reason (optional):")
             terminal.type("\r")
         assert terminal.end() == 0
     assert (called(tools), (tmp_path / "out").read_text()) == (runs, "Done.\n")
@@ -315,7 +315,7 @@ def test_a_call_that_was_not_run_is_shown_and_has_no_time(state: Path, tmp_path:
     with Terminal(["chat", *engine, "-T", str(tools), "Weather?"], state) as terminal:
         terminal.until(CHOICES)
         terminal.type("n" + ENTER)
-        terminal.until("why (may be empty):")
+        terminal.until("reason (optional):")
         terminal.type(ENTER)
         terminal.until('→ functions.get_weather {"city": "Oslo"}')
         terminal.until("✗ ")
@@ -343,9 +343,9 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
     note.write_text("remember the milk")
     with Terminal(["chat", "-m", "demo", "-T", str(tools)], state) as terminal:
         terminal.ask("/help")
-        terminal.until("keeps what came")
+        terminal.until("keeps what arrived")
         terminal.ask("/nonsense")
-        terminal.until("is no command")
+        terminal.until("unknown command")
         terminal.ask("/undo")
         terminal.until("there is no question yet")
         terminal.ask("/continue")
@@ -353,13 +353,13 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
         terminal.ask("/save")
         terminal.until("usage: /save PATH")
         terminal.ask("/effort")
-        terminal.until("the effort is as the chat has it")
+        terminal.until("effort: the default")
         terminal.ask("/effort extreme")
         terminal.until("error:")
         terminal.ask("/effort high")
-        terminal.until("the effort is high")
+        terminal.until("effort: high")
         terminal.ask("/reasoning")
-        terminal.until("thoughts are shown")
+        terminal.until("reasoning is shown")
         terminal.ask("/tools")
         terminal.until("functions.get_weather  The weather of a city.")
         terminal.ask("/file nowhere.txt")
@@ -381,9 +381,9 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
         terminal.ask("/save chat.docx")
         terminal.until("names no format")
         terminal.ask("/fork")
-        terminal.until("this is now")
+        terminal.until("this chat is now")
         terminal.ask("/undo")
-        terminal.until("taken back")
+        terminal.until("removed the last question")
         terminal.ask("Another")
         terminal.until(COSTS)
         terminal.ask("/exit")

@@ -27,7 +27,7 @@ def test_it_writes_what_the_library_writes_and_says_what_is_lost() -> None:
     exported = to_chat_body(CONVERSATION)
     assert json.loads(result.stdout) == exported.value
     assert result.stderr.splitlines() == [
-        "took the input for harmony-json",
+        "detected format: harmony-json",
         *(f"note: {loss}" for loss in exported.losses),
     ]
     assert (result.exit_code, len(exported.losses)) == (0, 1)
@@ -96,7 +96,7 @@ def test_lines_are_converted_one_by_one_with_their_number() -> None:
         "<|start|>user<|message|>Hi<|end|>",
         "<|start|>developer<|message|># Instructions\n\n[image]<|end|>",
     ]
-    assert result.stderr.splitlines()[0] == "took the input for chat"
+    assert result.stderr.splitlines()[0] == "detected format: chat"
     assert result.stderr.splitlines()[1].startswith("note: line 3: $.messages[0].content[0]: ")
     assert run("-t", "chat", "-q", stdin=run("-t", "harmony", "-q", stdin=f"{CHAT}\n{CHAT}").stdout).stdout == (
         f"{CHAT}\n{CHAT}\n"

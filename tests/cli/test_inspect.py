@@ -47,25 +47,25 @@ def test_the_whole_view() -> None:
         "\n"
         "#0  assistant  on final\n"
         "    shown · ended by <|end|> · 6 tokens · 3 header, 2 body, 1 stop\n"
-        "    from token 0 on\n"
+        "    starts at token 0\n"
         "    │ Four.\n"
         '    header 200005 <|channel|>  17196 "final"  200008 <|message|>\n'
         '    body   35604 "Four"  13 "."\n'
         "    stop   200007 <|end|>\n"
         "\n"
-        "-   part of no message\n"
+        "-   outside any message\n"
         "    │ <|return|>\n"
         "    ids    200002 <|return|>\n"
         "\n"
         "by channel        messages  tokens  header  body  stop   share\n"
         "final                    1       6       3     2     1   85.7%\n"
         "outside messages         0       1       0     0     0   14.3%\n"
-        "together                 1       7       3     2     1  100.0%\n"
+        "total                    1       7       3     2     1  100.0%\n"
         "\n"
         "1 fault\n"
         "\n"
         "[1] stream.repeated_stop  at token 6, character 39, message 1\n"
-        "    a token that ends a message, where none is open\n"
+        "    a stop token where no message is open\n"
         "    <|channel|>final<|message|>Four.<|end|><|return|>\n"
         "                                           ^~~~~~~~~~\n"
         "    rule: skips it\n"
@@ -98,7 +98,7 @@ def test_flags_are_words() -> None:
 
 
 def test_a_turn_with_nothing_to_show_says_why() -> None:
-    assert "the turn ends with nothing to show: there is only text on analysis" in view(
+    assert "the turn has no visible text: there is only text on analysis" in view(
         stdin="<|channel|>analysis<|message|>Hm.<|end|>"
     )
 
@@ -204,27 +204,27 @@ def test_long_bodies_are_shortened_in_the_middle_and_say_by_how_much() -> None:
     body = "".join(f"line {number}\n" for number in range(1000))
     stdin = f"<|channel|>final<|message|>{body}<|return|>"
     shown = view(stdin=stdin)
-    (left_out,) = (line for line in shown.splitlines() if "left out" in line)
+    (left_out,) = (line for line in shown.splitlines() if "omitted" in line)
     lines = [line for line in shown.splitlines() if line.startswith("    │")]
     assert lines[0] == "    │ line 0" and lines[-2] == "    │ line 999"
     kept = sum(len(line.removeprefix("    │").removeprefix(" ")) + 1 for line in lines) - 1
     assert f"{len(body) - kept:,} characters" in left_out
     assert shown.count("\n") < 40
     full = view("--full", stdin=stdin)
-    assert "left out" not in full and all(f"│ line {number}\n" in full for number in range(1000))
+    assert "omitted" not in full and all(f"│ line {number}\n" in full for number in range(1000))
 
 
 def test_long_lists_of_ids_and_faults_are_shortened() -> None:
     stdin = "<|channel|>final<|message|>" + "a " * 500 + "<|return|>" + "<|end|><|reserved_200013|>" * 25
     shown, full = view("--ids", stdin=stdin), view("--ids", "--full", stdin=stdin)
     assert "⋮ 30 more; --full shows them" in shown and "[50] stream.reserved_token" in full
-    assert "left out" in shown and "left out" not in full
+    assert "omitted" in shown and "omitted" not in full
 
 
 def test_tokens_with_part_of_a_character_are_shown_as_bytes() -> None:
     shown = view("--ids", stdin=tokens_of("<|channel|>final<|message|>🦜<|return|>"))
     assert "4103 bytes f0 9f  99 bytes a6  250 bytes 9c" in shown
-    assert "999999 (no token)" in view("--ids", stdin="[200005, 999999]")
+    assert "999999 (not a token)" in view("--ids", stdin="[200005, 999999]")
 
 
 def test_empty_bodies_and_empty_inputs_are_fine() -> None:
@@ -316,7 +316,7 @@ def test_what_strict_reports_too_is_said() -> None:
 def test_the_same_piece_and_the_same_fault_many_times_are_shown_once() -> None:
     stdin = "<|channel|>final<|message|>Four.<|return|>" + "<|end|>" * 199
     shown = view(stdin=stdin)
-    assert "\n-   part of no message: `<|end|>` × 199\n\n" in shown
+    assert "\n-   outside any message: `<|end|>` × 199\n\n" in shown
     assert "[1–199] stream.repeated_stop  × 199, the first at character 42, message 1\n" in shown
     assert marked(shown.replace("[1–199]", "[1]")) == "<|end|>"
     assert shown.count("stream.repeated_stop") == 1
@@ -325,10 +325,10 @@ def test_the_same_piece_and_the_same_fault_many_times_are_shown_once() -> None:
 
 def test_different_pieces_side_by_side_are_shown_together() -> None:
     shown = view(stdin=TEXT + "<|end|><|reserved_200013|>\n<|end|>")
-    assert "-   part of no message\n    │ <|end|><|reserved_200013|>\n    │ <|end|>\n" in shown
-    assert "-   part of no message: `<|return|>` × 3\n" in view(stdin=STRAY + "<|return|>" * 2)
+    assert "-   outside any message\n    │ <|end|><|reserved_200013|>\n    │ <|end|>\n" in shown
+    assert "-   outside any message: `<|return|>` × 3\n" in view(stdin=STRAY + "<|return|>" * 2)
     many = view(stdin=TEXT + "<|end|><|reserved_200013|>" * 500)
-    assert many.count("part of no message") == 1 and "characters left out" in many
+    assert many.count("outside any message") == 1 and "characters omitted" in many
 
 
 def test_faults_of_a_message_are_listed_together() -> None:
@@ -352,7 +352,7 @@ def test_white_space_between_messages_is_neither_a_message_nor_outside() -> None
     conversation = "<|start|>user<|message|>Hi<|end|>\n\n<|start|>assistant<|channel|>final<|message|>Yo<|end|>\n"
     for stdin in (conversation, tokens_of(conversation)):
         result = run(stdin=stdin)
-        assert "part of no message" not in result.stdout and "outside" not in result.stdout
+        assert "outside any message" not in result.stdout and "outside" not in result.stdout
         value = data(stdin=stdin)
         assert [(each["channel"], each["tokens"]) for each in value["channels"]] == [
             ("no channel (user)", 5),
@@ -364,8 +364,8 @@ def test_white_space_between_messages_is_neither_a_message_nor_outside() -> None
             {"header": 3, "body": 1, "stop": 1},
             {"header": 5, "body": 1, "stop": 1},
         ]
-    assert "from character 35 on" in run(stdin=conversation).stdout
-    assert "from token 6 on" in run(stdin=tokens_of(conversation)).stdout
+    assert "starts at character 35" in run(stdin=conversation).stdout
+    assert "starts at token 6" in run(stdin=tokens_of(conversation)).stdout
 
 
 def test_a_message_without_a_stop_has_no_stop_token() -> None:

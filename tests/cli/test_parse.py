@@ -57,7 +57,7 @@ def sse(*objects: object) -> str:
 )
 def test_token_ids_are_recognised_however_they_are_written(written: str) -> None:
     result = run("--role", "assistant", stdin=written)
-    assert result.stderr == f"took the input for token ids ({len(TOKENS)})\n"
+    assert result.stderr == f"detected input: token ids ({len(TOKENS)})\n"
     value = json.loads(result.stdout)
     assert value["input"] == "tokens"
     assert contents(value) == [("analysis", "Sum: 4"), ("final", "Four.")]
@@ -104,7 +104,7 @@ def test_what_the_input_is_can_be_told(as_: As) -> None:
 def test_what_is_no_list_of_ids_cannot_be_taken_for_one(written: str) -> None:
     result = run("--as", "tokens", stdin=written)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "[parse.invalid_input]" in result.stderr and "hint: --as" in result.stderr
+    assert "[parse.invalid_input]" in result.stderr and "--as text" in result.stderr
 
 
 def test_quiet_says_nothing() -> None:
@@ -112,7 +112,7 @@ def test_quiet_says_nothing() -> None:
 
 
 def test_a_completion_without_its_role_is_told_about_it() -> None:
-    assert "hint: it begins inside a header; --role assistant" in run(stdin=TEXT).stderr
+    assert "hint: the input begins inside a header" in run(stdin=TEXT).stderr
     assert "hint" not in run("--role", "assistant", stdin=TEXT).stderr
 
 
@@ -125,7 +125,7 @@ def test_byte_order_marks_are_no_part_of_the_text() -> None:
 @pytest.mark.parametrize("written", [json.dumps(TEXT), f" {json.dumps(TEXT)}\n"])
 def test_a_json_string_is_the_text_that_it_stands_for(written: str) -> None:
     result = run("--role", "assistant", stdin=written)
-    assert result.stderr == "took the input for the text of a JSON string\n"
+    assert result.stderr == "detected input: the text of a JSON string\n"
     assert json.loads(result.stdout)["diagnostics"] == []
     assert contents(json.loads(result.stdout)) == [("analysis", "Sum: 4"), ("final", "Four.")]
     assert recognise(json.dumps(STRIPPED).encode()).kind == "stripped"
@@ -176,7 +176,7 @@ def test_the_help_says_what_a_stream_is_and_that_a_line_break_counts() -> None:
     for verb in ("parse", "inspect"):
         said = " ".join(CliRunner().invoke(main, [verb, "--help"]).output.split())
         assert "A line break at the end of the input is part of it." in said
-        for name in ("server-sent events or JSON lines", "Responses, llama.cpp or Ollama", "token ids are taken"):
+        for name in ("server-sent events or JSON lines", "Responses, llama.cpp or Ollama", "token ids are used"):
             assert name in said
 
 
@@ -209,7 +209,7 @@ def test_dumps_of_every_dialect_in_every_form(chunks: list[object], form: str) -
         case _:
             pass
     result = run("--role", "assistant", stdin=written)
-    assert result.stderr.startswith("took the input for a saved stream of "), result.stderr
+    assert result.stderr.startswith("detected input: a saved stream of "), result.stderr
     value = json.loads(result.stdout)
     assert (value["input"], value["diagnostics"]) == ("sse", [])
     assert contents(value) == [("final", "Four.")]
@@ -265,7 +265,7 @@ def test_a_dump_says_what_it_left_out() -> None:
     ],
 )
 def test_the_dialect_of_a_dump_is_said(chunk: object, description: str) -> None:
-    assert run(stdin=sse(chunk)).stderr.startswith(f"took the input for a saved stream of {description}\n")
+    assert run(stdin=sse(chunk)).stderr.startswith(f"detected input: a saved stream of {description}\n")
 
 
 def test_who_takes_something_else_for_a_stream_is_told_to_leave_that_out() -> None:

@@ -101,7 +101,7 @@ def test_a_body_of_chat_completions_is_read_with_its_tools(path: Path) -> None:
     tool = ToolDescription("get_weather", parameters=SCHEMA)
     expected = [Message.system(), Message.developer("Be kind.", functions=[tool]), Message.user("Hi")]
     assert (result.exit_code, result.stdout) == (0, ANSWER)
-    assert result.stderr.startswith("took the input for chat\nnote: $: model")
+    assert result.stderr.startswith("detected format: chat\nnote: $: model")
     run = read_capture(path).runs[0]
     assert run.prompt == render(expected).tokens
     assert [each.name for namespace in run.request.tools for each in namespace.tools] == ["get_weather"]
@@ -119,7 +119,7 @@ def test_what_convert_writes_is_read(path: Path, form: str) -> None:
     conversation = Conversation([Message.system(), Message.user("Hi")])
     result = record(path, "-", stdin=format_named(form).write(conversation).text)
     assert (result.exit_code, result.stdout) == (0, ANSWER)
-    assert result.stderr.startswith(f"took the input for {form}\n")
+    assert result.stderr.startswith(f"detected format: {form}\n")
     assert read_capture(path).runs[0].prompt == render(conversation).tokens
 
 

@@ -1,4 +1,4 @@
-"""`harmonia chat`: a conversation in the terminal, or one question; the shell's `harmonia.run`."""
+"""`harmonia chat`: a conversation in the terminal, or one question."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     "--engine",
     envvar="HARMONIA_ENGINE",
     show_envvar=True,
-    show_default="auto, or that of the chat that goes on",
-    help="Who answers: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
+    show_default="auto, or that of the continued chat",
+    help="The engine: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
 )
-@click.option("--model", metavar="NAME", help="The model, where the engine has several.")
+@click.option("--model", metavar="NAME", help="The model, if the engine has several.")
 @click.option(
     "--profile",
     metavar="NAME|auto",
-    help="How the model writes, where it is no gpt-oss: a profile, or auto for the one that fits its name. Its calls "
-    "are read from text, so they are asked about, or run with --approve all.",
+    help="How a model that is not a gpt-oss writes: a profile, or auto to choose one by the model's name. Its calls "
+    "are read from text, so you are asked before they run, unless you pass --approve all.",
 )
 @click.option(
     "--profiles",
     "profiles_file",
     metavar="FILE",
-    help="Your own profiles, in TOML; without it those of ~/.config/harmonia/profiles.toml.",
+    help="Your own profiles, in TOML. Default: ~/.config/harmonia/profiles.toml.",
 )
 @click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's key.")
 @click.option("-s", "--system", "instructions", metavar="TEXT", help="Instructions for the model.")
 @click.option(
-    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="How long it thinks."
+    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="The reasoning effort."
 )
 @click.option(
     "-o",
@@ -70,7 +70,7 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     type=(str, str),
     multiple=True,
     metavar="NAME VALUE",
-    help="A setting of the sampling, such as temperature 0.5, or of the engine, such as delay_s 0.02 of the demo.",
+    help="A sampling setting, such as temperature 0.5, or an engine setting, such as delay_s 0.02 for demo.",
 )
 @click.option(
     "-T",
@@ -78,27 +78,27 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     "functions",
     multiple=True,
     metavar="MODULE:NAME|FILE.py[:NAME]",
-    help="A Python function that the model may call; without :NAME, all that are marked with @tool. It is imported, so "
-    "its code runs.",
+    help="A Python function that the model may call; without :NAME, all functions marked with @tool. The module is "
+    "imported, so its code runs.",
 )
 @click.option(
     "--mcp",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="MCP servers whose tools the model may call: JSON with mcpServers.",
+    help="MCP servers whose tools the model may call: a JSON file with mcpServers.",
 )
 @click.option(
     "--mcp-policy",
     type=click.Choice(get_args(McpPolicy)),
     default="ask",
     show_default=True,
-    help="What becomes of a tool of theirs that is new.",
+    help="What to do with a new tool of an MCP server.",
 )
 @click.option(
     "--approve",
     "approval",
     type=click.Choice(get_args(Approval)),
-    help="Who runs calls: ask me; certain ones run by themselves; all, also those read from text. "
-    "[default: ask, or certain where there is no terminal]",
+    help="When calls run: ask before each; certain runs calls confirmed by token ids; all also runs calls read from "
+    "text. [default: ask, or certain without a terminal]",
 )
 @click.option(
     "-f",
@@ -108,27 +108,27 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A text file to ask about.",
 )
-@click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the last chat.")
-@click.option("--cid", "chat_id", metavar="ID", help="Go on with this chat.")
-@click.option("--fork", "forks", is_flag=True, help="Go on as another chat, and leave that one as it is.")
-@click.option("--list", "lists", is_flag=True, help="List the saved chats, the last one last; with --json, too.")
-@click.option("--save/--no-save", "saves", default=True, help="Keep the chat, to continue it later.  [default: save]")
-@click.option("-R", "--reasoning", is_flag=True, help="Show the model's thoughts, on stderr.")
+@click.option("-c", "--continue", "continues", is_flag=True, help="Continue the last chat.")
+@click.option("--cid", "chat_id", metavar="ID", help="Continue this chat.")
+@click.option("--fork", "forks", is_flag=True, help="Continue as a new chat, and leave the original unchanged.")
+@click.option("--list", "lists", is_flag=True, help="List the saved chats, the newest last; also with --json.")
+@click.option("--save/--no-save", "saves", default=True, help="Save the chat, to continue it later.  [default: save]")
+@click.option("-R", "--reasoning", is_flag=True, help="Show the model's reasoning, on stderr.")
 @click.option(
     "--guessed",
     type=click.Choice(get_args(Guessed)),
     default="hidden",
     envvar="HARMONIA_GUESSED",
     show_default=True,
-    help="Text that a damaged answer leaves without a known channel: hidden, or shown as the answer.",
+    help="Text of a damaged answer that has no known channel: keep it hidden, or show it as the answer.",
 )
-@click.option("-u", "--usage", is_flag=True, help="Say what it cost, on stderr.")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing but the answer, and what went wrong.")
+@click.option("-u", "--usage", is_flag=True, help="Report the cost in tokens, on stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the answer and errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer, its calls and its costs as JSON.")
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write what the engine is asked and samples to this file, for -m replay:FILE.",
+    help="Record the engine's prompts and samples in this file, for -m replay:FILE.",
 )
 @click.option("--time-limit", "time_s", type=click.FloatRange(min=0, min_open=True), help="Stop after these seconds.")
 @click.option(
@@ -147,10 +147,10 @@ def command(
     color: str,
     **options: Any,
 ) -> None:
-    """Talk with a gpt-oss model. With a QUESTION, or with text on standard input, it is asked once.
+    """Talk with a gpt-oss model, or ask it one QUESTION. Text on standard input is a question, too.
 
-    The answer goes to stdout; thoughts, calls and costs go to stderr. Ctrl-C stops an answer and keeps what came. Exit
-    codes: 0 answered, 1 an error, or nothing to read, 4 no engine there, 130 stopped.
+    The answer goes to stdout; reasoning, calls and costs go to stderr. Ctrl-C stops an answer and keeps what arrived.
+    Exit codes: 0 answered, 1 an error or an empty answer, 4 no engine found, 130 stopped.
     """
     is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     context.color = _COLOURS.get(color, False if is_plain else None)  # None leaves it to click: in a terminal
@@ -167,9 +167,9 @@ def command(
     chosen = Options(run=run, engine_options=engine_options, **options)
     asked = _question(question, chosen.files)
     if asked is None and chosen.as_json:
-        raise click.UsageError("--json answers one question; give one")
+        raise click.UsageError("--json needs a question on the command line or on standard input")
     try:
-        # What tools print, now or later in their threads, is no answer.
+        # What tools print, now or later in their threads, must not be mistaken for the answer.
         out = sys.stdout
         with redirect_stdout(sys.stderr):
             code = asyncio.run(_chat(chosen, asked, out))
@@ -276,14 +276,14 @@ async def _converse(session: Session, options: Options, asker: Asker) -> int:
     commands = Commands(session)
     session.screen.can_continue = True
     names = dict.fromkeys((session.model.name, show(session.model.model)))
-    click.echo(f"{', '.join(names)}. /help lists what you can do.", err=True)
+    click.echo(f"{', '.join(names)}. /help lists the commands.", err=True)
     if options.files:
         commands.add_files(options.files)
     while True:
         try:
             typed = (await asker.line("> ")).strip()
         except KeyboardInterrupt:
-            click.secho("Ctrl-D leaves", dim=True, err=True)
+            click.secho("press Ctrl-D to leave", dim=True, err=True)
             continue
         except EOFError:
             return 0
@@ -308,14 +308,14 @@ async def _converse(session: Session, options: Options, asker: Asker) -> int:
 
 
 def _question(words: tuple[str, ...], files: tuple[Path, ...]) -> str | None:
-    """What was asked on the command line, behind what stands on standard input; None for a conversation."""
+    """The question: standard input, then the command line; None for a conversation."""
     asked = "" if words == ("-",) else " ".join(words).strip()
     question = "\n\n".join(part for part in (_read_piped(), asked) if part)
     if question:
         return question
     if not has_terminal():
         about = f" about {', '.join(path.name for path in files)}" if files else ""
-        raise click.UsageError(f"there is nothing to ask: give a question{about}, or text on standard input")
+        raise click.UsageError(f"no question: give one on the command line{about}, or on standard input")
     return None
 
 
@@ -327,7 +327,7 @@ def _read_piped() -> str:
         text = stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            ErrorCode.VOCABULARY_INVALID_UTF8, f"standard input is no text: not UTF-8 at byte {error.start}"
+            ErrorCode.VOCABULARY_INVALID_UTF8, f"standard input is not UTF-8 text: invalid at byte {error.start}"
         ) from error
     return text.strip("\r\n") if text.strip() else ""
 
@@ -340,7 +340,7 @@ def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, Eng
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise click.BadParameter(f"{name!r} is no setting; {hint}", param_hint="--option")
+            raise click.BadParameter(f"unknown setting {name!r}; {hint}", param_hint="--option")
     return tuple(  # pyright: ignore[reportReturnType] -- one of each kind
         kind(**{name: _read_setting(kind, name, values[name]) for name in kind.__struct_fields__ if name in values})
         for kind in kinds
@@ -358,7 +358,7 @@ def _read_setting(kind: type[msgspec.Struct], name: str, written: str) -> Any:
 def _list_chats(*, as_json: bool) -> None:
     chats = SavedChats().list()
     if not chats and not as_json:
-        click.echo("there is no saved chat", err=True)
+        click.echo("no saved chats", err=True)
     for chat in chats:
         if as_json:
             echo_json_line(msgspec.to_builtins(chat))

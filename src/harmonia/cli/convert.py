@@ -1,7 +1,7 @@
 """`harmonia convert`: the shell's `harmonia.interchange`.
 
-One conversation is read whole. JSON lines, a conversation on each, are converted line by line, and nothing of a line is
-kept; a text that is written for such a line is a JSON string, so that it stays on one.
+A single conversation is read whole. JSON lines, one conversation each, are converted one by one in constant memory;
+text output of such a line is written as a JSON string, so that it stays on one line.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ class _Options:
     type=click.Choice(["auto", *_NAMES]),
     default="auto",
     show_default=True,
-    help="What the input is. auto looks at it and says on stderr what it took it for.",
+    help="The format of the input. auto detects it, and reports it on stderr.",
 )
-@click.option("-t", "--to", type=click.Choice(_NAMES), required=True, help="What to write.")
+@click.option("-t", "--to", type=click.Choice(_NAMES), required=True, help="The format of the output.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
 @click.option(
     "--system",
     type=click.Choice(get_args(SystemAs)),
     default="developer",
     show_default=True,
-    help="What a system message of chat or responses is: developer instructions, or a system message of that text.",
+    help="Read a system message of chat or responses as developer instructions, or as a system message.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with 1, and write nothing, if anything would be lost; of JSON lines, nothing from that line on.",
+    help="If anything would be lost, write nothing and exit with 1. With JSON lines, stop at that line.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print an object with the output and the losses.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say on stderr what the input was taken for and what is lost.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report the detected format and the losses on stderr.")
 def command(
     file: BinaryIO,
     from_: str,
@@ -73,16 +73,16 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Convert a conversation from one format to another, saying on stderr what is lost.
+    """Convert a conversation from one format to another, and report on stderr what is lost.
 
-    harmony-json is Harmonia's and openai-harmony's JSON; chat and responses are messages or items, a request body, or
-    an answer; markdown is for people, and is read back; harmony is text with special tokens; tokens are ids.
+    harmony-json is the JSON of Harmonia and openai-harmony; chat and responses are messages or items, a request body,
+    or a response; markdown is readable, and can be converted back; harmony is text with special tokens; tokens are ids.
 
-    Of JSON lines, each is a conversation of its own.
+    With JSON lines, each line is a conversation.
     """
     options = _Options(format_named(to), system, as_json, strict, quiet)
     first = file.readline()
-    if _is_json_line(first) and (lines := _lines_behind(file)) is not None:
+    if _is_json_line(first) and (lines := _lines_after(file)) is not None:
         _refuse_same_file(file, output)
         with _opened(output) as write:
             _convert_lines(itertools.chain([first], lines), from_, options, write)
@@ -90,12 +90,12 @@ def command(
     text = _decode(first + file.read())
     read = _reader(text, from_, options)
     written = _convert(read, text, options)
-    if _tell(written.losses, options, None):
+    if _report(written.losses, options, None):
         if as_json:
             click.echo(encode_json({"output": None, "losses": _describe(written.losses)}))
         sys.exit(_LOST)
     with _opened(output) as write:
-        # In JSON, a text says itself where it ends; Markdown has its line break already.
+        # Markdown ends with a line break already.
         shown = encode_json({"output": written.value, "losses": _describe(written.losses)}) if as_json else written.text
         write(shown if shown.endswith("\n") else f"{shown}\n")
 
@@ -114,7 +114,7 @@ def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write:
             for note in getattr(error, "__notes__", ()):
                 told.add_note(note)
             raise told from error
-        if _tell(written.losses, options, number):
+        if _report(written.losses, options, number):
             sys.exit(_LOST)
         value = {"output": written.value, "losses": _describe(written.losses)} if options.as_json else written.value
         write(f"{encode_json(value)}\n")
@@ -125,7 +125,7 @@ def _reader(text: str, from_: str, options: _Options) -> ConversationFormat:
         return format_named(from_, system=options.system)
     name = recognise(text)
     if not options.quiet:
-        click.echo(f"took the input for {name}", err=True)
+        click.echo(f"detected format: {name}", err=True)
     return format_named(name, system=options.system)
 
 
@@ -135,13 +135,13 @@ def _convert(read: ConversationFormat, text: str, options: _Options) -> Exported
         written = options.to.write(imported.conversation, call_ids=imported.call_ids)
     except InputError as error:
         if error.code is ErrorCode.RENDER_AMBIGUOUS_TEXT:
-            error.add_note("use --to tokens, in which a text cannot be taken for a special token")
+            error.add_note("use --to tokens: token ids tell typed text from special tokens")
         raise
     return Exported(written.value, (*imported.losses, *written.losses))
 
 
-def _tell(losses: tuple[Lossy, ...], options: _Options, line: int | None) -> bool:
-    """Say what is lost. Gives whether that is too much."""
+def _report(losses: tuple[Lossy, ...], options: _Options, line: int | None) -> bool:
+    """Report the losses. True where --strict forbids them."""
     is_too_much = options.strict and bool(losses)
     if not options.quiet or is_too_much:
         where = "" if line is None else f"line {line}: "
@@ -149,7 +149,7 @@ def _tell(losses: tuple[Lossy, ...], options: _Options, line: int | None) -> boo
             click.echo(f"note: {where}{loss}", err=True)
     if is_too_much:
         number = "one thing" if len(losses) == 1 else f"{len(losses)} things"
-        click.echo(f"error: {number} would be lost, and --strict allows none", err=True)
+        click.echo(f"error: {number} would be lost, which --strict forbids", err=True)
     return is_too_much
 
 
@@ -169,8 +169,8 @@ def _is_json_line(line: bytes) -> bool:
         return False
 
 
-def _lines_behind(file: BinaryIO) -> Iterator[bytes] | None:
-    """The other lines; None where there is nothing but blank ones."""
+def _lines_after(file: BinaryIO) -> Iterator[bytes] | None:
+    """The remaining lines; None where all of them are blank."""
     blank: list[bytes] = []
     for line in file:
         blank.append(line)
@@ -180,7 +180,7 @@ def _lines_behind(file: BinaryIO) -> Iterator[bytes] | None:
 
 
 def _decode(data: bytes) -> str:
-    """The text of the input; of one JSON string, the text that it stands for."""
+    """The text of the input. An input that is one JSON string stands for its value."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -199,12 +199,12 @@ def _refuse_same_file(file: BinaryIO, output: str | None) -> None:
     if not output or not isinstance(name, str) or not os.path.exists(output) or not os.path.exists(name):
         return
     if os.path.samefile(name, output):
-        raise click.UsageError("lines are written while they are read, so --output cannot be the input")
+        raise click.UsageError("--output cannot be the input file: lines are written while the input is read")
 
 
 @contextmanager
 def _opened(output: str | None) -> Generator[Callable[[str], object]]:
-    """Where to write: the file, which is not touched before, or stdout."""
+    """What writes to the file, which is opened only now, or to stdout."""
     if output is None or output == "-":
         yield lambda text: click.echo(text, nl=False)
         return

@@ -15,12 +15,11 @@ import click
 import msgspec
 
 from harmonia.cli.display import show, wrap_words
-from harmonia.cli.option_groups import GroupedCommand, GroupedOption
-from harmonia.cli.options import echo_json
+from harmonia.cli.options import GroupedCommand, GroupedOption, echo_json
 from harmonia.cli.server_options import load_from_flags, server_options
 from harmonia.serve.doctor import Finding, examine, examine_server
 
-_GROUP: Final = "The examination"
+_GROUP: Final = "Checks"
 _VERDICT_WIDTH: Final = 4
 _NAME_WIDTH: Final = 18
 _ONE_LINE: Final = 1_000_000
@@ -34,7 +33,7 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
     metavar="URL",
     cls=GroupedOption,
     group=_GROUP,
-    help="Look only at a server that runs there.",
+    help="Check only the running server at this URL.",
 )
 @click.option(
     "--api-key",
@@ -42,7 +41,7 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
     show_envvar=True,
     cls=GroupedOption,
     group=_GROUP,
-    help="A key for that server.",
+    help="An API key for that server.",
 )
 @click.option(
     "--wait",
@@ -53,7 +52,7 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
     metavar="SECONDS",
     cls=GroupedOption,
     group=_GROUP,
-    help="How long an engine or a server may take to answer.",
+    help="How long to wait for an engine or a server to answer.",
 )
 @click.option("--json", "as_json", cls=GroupedOption, group=_GROUP, help="Print one JSON object.", is_flag=True)
 @server_options
@@ -67,13 +66,13 @@ def command(
     config: str | None,
     **options: Any,
 ) -> None:
-    """Say what of a set-up works, what does not, and what to do about it.
+    """Check a setup, and report what works, what does not, and how to fix it.
 
-    Give it the options that you start `harmonia serve` with. Nothing is started and nothing is left changed: where a
-    file is to be made, one is tried beside it and removed. An engine that is there is asked for a few tokens.
+    Pass the options with which you start `harmonia serve`. Nothing is started and nothing is changed: to check that a
+    file can be created, a temporary one is created beside it and removed. A running engine is asked for a few tokens.
 
-    ok: as it should be. warn: it will run, and could be better. fail: it will not run. skip: not looked at. Exit codes:
-    0 nothing failed, 1 something did.
+    ok: fine. warn: works, but could be better. fail: does not work. skip: not checked. Exit codes: 0 no check failed,
+    1 a check failed.
     """
     if url is not None:
         findings = examine_server(url, api_key=api_key, timeout_s=timeout_s)
@@ -91,7 +90,7 @@ def command(
 
 
 async def _collect(findings: AsyncGenerator[Finding], *, as_json: bool) -> list[Finding]:
-    """All of them; printed as they come, because some take their time."""
+    """All findings; printed as they arrive, because some checks are slow."""
     found: list[Finding] = []
     async with aclosing(findings):
         async for finding in findings:
@@ -103,7 +102,7 @@ async def _collect(findings: AsyncGenerator[Finding], *, as_json: bool) -> list[
 
 def _echo(finding: Finding) -> None:
     indent = _VERDICT_WIDTH + 2 + _NAME_WIDTH + 2
-    # What goes into a file or another program has one line for what was found, and one for what to do.
+    # Outside a terminal, one line for the finding and one for the advice.
     width = max(shutil.get_terminal_size().columns - indent, 40) if sys.stdout.isatty() else _ONE_LINE
     verdict = click.style(f"{finding.verdict:<{_VERDICT_WIDTH}}", fg=_COLOURS.get(finding.verdict))
     first, *others = wrap_words(show(finding.seen), width)

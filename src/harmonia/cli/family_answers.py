@@ -1,4 +1,4 @@
-"""What `parse` and `inspect` do with `--model`: the answer of a model that does not speak Harmony."""
+"""`--model` of `parse` and `inspect`: the output of a model that does not use Harmony."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ def model_options(command: Command) -> Command:
             click.option(
                 "--model",
                 metavar="NAME",
-                help="The model that wrote it, where it is no gpt-oss: its profile says how its calls and thoughts are "
-                "read.",
+                help="The model that wrote the input, if it is not a gpt-oss; its profile decides how it is read.",
             ),
             click.option(
                 "--profiles",
                 "profiles_file",
                 metavar="FILE",
-                help="Your own profiles, in TOML; without it those of ~/.config/harmonia/profiles.toml.",
+                help="Your own profiles, in TOML. Default: ~/.config/harmonia/profiles.toml.",
             ),
             click.option(
                 "--thought-opened/--no-thought-opened",
                 default=None,
-                help="With --model: the prompt ended with the opening mark of a thought, or it did not. By default as "
-                "the profile says.",
+                help="With --model: whether the prompt ended with the mark that opens reasoning. Default: from the "
+                "profile.",
             ),
         ]
     ):
@@ -61,10 +60,10 @@ def other_profile(
     if model is None:
         for name, given in (("--profiles", profiles_file), ("--thought-opened", thought_opened)):
             if given is not None:
-                raise click.UsageError(f"{name} goes with --model")
+                raise click.UsageError(f"{name} needs --model")
         return None
     if not model.strip():
-        raise click.UsageError("--model is empty; it takes the name of the model")
+        raise click.UsageError("--model is empty: give the name of the model")
     from harmonia.families.models import profile_of
     from harmonia.families.registry import ToolFormat
     from harmonia.run.families.engine import user_profiles
@@ -72,17 +71,17 @@ def other_profile(
     profile = profile_of(model, user_profiles(profiles_file))
     if profile.format is ToolFormat.HARMONY:
         if thought_opened is not None:
-            raise click.UsageError(f"--thought-opened is not for {model}: it speaks Harmony, which has no such mark")
+            raise click.UsageError(f"--thought-opened does not apply to {model}, which uses Harmony")
         return None
     if not (profile.pattern or profile.name == model or reading.quiet):
-        click.echo(f"note: no profile fits {model}, so it is read by the profile {profile.name}", err=True)
-    what = f"what {model} writes ({profile.format}, by the profile {profile.name})"
+        click.echo(f"note: no profile matches {model}; using the profile {profile.name}", err=True)
+    what = f"the output of {model} ({profile.format}, profile {profile.name})"
     if reading.as_ not in _READABLE:
-        raise click.UsageError(f"--as {reading.as_} is Harmony's; {what} is text")
+        raise click.UsageError(f"--as {reading.as_} is for Harmony; {what} is text")
     if reading.role not in (None, "assistant"):
-        raise click.UsageError(f"--role {reading.role} is Harmony's; {what} is an answer")
+        raise click.UsageError(f"--role {reading.role} is for Harmony; {what} is an assistant's answer")
     if reading.stop_swallowed:
-        raise click.UsageError(f"--stop-swallowed is Harmony's; {what} has no stop tokens")
+        raise click.UsageError(f"--stop-swallowed is for Harmony; {what} has no stop tokens")
     if thought_opened is not None and profile.thinking is not None:
         thinking = msgspec.structs.replace(profile.thinking, opened_by_prompt=thought_opened)
         profile = msgspec.structs.replace(profile, thinking=thinking)
@@ -90,11 +89,11 @@ def other_profile(
 
 
 def take_answer(data: bytes, profile: ModelProfile, reading: Reading | PastedReading) -> Input:
-    """The text, which may be in the dump of a stream; and say what it was taken for."""
+    """The text, which may be inside a saved stream; reports what was detected."""
     taken = _recognise(data, cast("Any", reading.as_))
     if not reading.quiet:
-        how = f"in the format {profile.format}, by the profile {profile.name}"
-        click.echo(f"took the input for {taken.description} {how}", err=True)
+        how = f"in the format {profile.format}, profile {profile.name}"
+        click.echo(f"detected input: {taken.description} {how}", err=True)
         for note in taken.notes:
             click.echo(f"note: {note}", err=True)
     return taken
@@ -128,12 +127,12 @@ def _recognise(data: bytes, as_: Any) -> Input:
         return taken if taken.kind == "sse" else text
     taken = recognise(data, as_)
     if taken.tokens is not None:
-        raise click.UsageError(f"{_FOREIGN_IDS}; give its text")
+        raise click.UsageError(f"{_FOREIGN_IDS}; pass the text instead")
     return taken
 
 
 def _with_note(text: Input, why: str) -> Input:
-    note = f"it looks like a saved stream and is read as text: {why}"
+    note = f"this looks like a saved stream but is read as text: {why}"
     return msgspec.structs.replace(text, notes=[*text.notes, note])
 
 

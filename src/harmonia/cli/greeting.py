@@ -1,4 +1,4 @@
-"""What `harmonia serve` says when it listens: where, what it serves and why, who may use it, and how to try it.
+"""What `harmonia serve` prints when it listens: where, what it serves and why, who may use it, and how to try it.
 
 For people it is lines; for programs that read the log, one line of JSON with the same facts.
 """
@@ -66,7 +66,7 @@ def _place(host: str, port: int) -> str:
 def _notes(loaded: Loaded, chosen: Chosen) -> list[str]:
     notes = [*loaded.notes, *chosen.notes]
     if loaded.settings.host in _ALL_ADDRESSES and not loaded.settings.hosts:
-        notes.append("clients reach it by IP address or as localhost; another name needs --allow-host NAME")
+        notes.append("clients can use its IP address or localhost; allow another host name with --allow-host NAME")
     return notes
 
 
@@ -110,8 +110,8 @@ def python_line(url: str, model: str, *, has_keys: bool) -> str:
 
 def _on_reasoning(settings: Settings) -> str:
     if settings.analysis == "shown":
-        return "shown: it is part of the answers"
-    return "hidden: sealed, so that clients can send it back and not read it (--analysis shown shows it)"
+        return "shown as part of the answers"
+    return "hidden: sealed, so that clients can send it back but not read it; show it with --analysis shown"
 
 
 def _no_page(settings: Settings) -> str:
@@ -120,6 +120,6 @@ def _no_page(settings: Settings) -> str:
 
 def _on_keys(settings: Settings) -> str:
     if settings.api_key_file is not None:
-        return f"those of {settings.api_key_file}"
-    who = "on this machine" if is_loopback(settings.host) else "who reaches this address"
+        return f"from {settings.api_key_file}"
+    who = "on this machine" if is_loopback(settings.host) else "who can reach this address"
     return f"none: everybody {who} may use it"

@@ -1,4 +1,4 @@
-"""`harmonia inspect`: a trace for people, in the terminal."""
+"""`harmonia inspect`: explain a trace in the terminal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MALFORMED = 3
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Which conversation of a file that has several, counted from 0.",
+    help="Which conversation to show, if the file has several; the first is 0.",
 )
 @click.option("--ids", is_flag=True, help="Show the token ids of each message, with their text.")
 @click.option("--full", is_flag=True, help="Show everything: long bodies, all ids, all faults.")
-@click.option("--json", "as_json", is_flag=True, help="Print the same as a JSON object.")
-@click.option("--check", is_flag=True, help="Exit with 3 if there is a fault that `parse --strict` would stop at.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--check", is_flag=True, help="Exit with 3 if there is a fault at which `parse --strict` would stop.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
@@ -42,7 +42,7 @@ _MALFORMED = 3
     show_default=True,
     help="auto: in a terminal, unless NO_COLOR is set.",
 )
-@click.option("--width", type=click.IntRange(min=40), help="The width to fill; the terminal's, or 80, by default.")
+@click.option("--width", type=click.IntRange(min=40), help="The line width; by default that of the terminal, or 80.")
 def command(
     file: BinaryIO,
     as_: AsPasted,
@@ -62,20 +62,20 @@ def command(
     color: Literal["auto", "always", "never"],
     width: int | None,
 ) -> None:
-    """Show what a model sampled: its messages, what each channel cost, and every fault with its place and a hint.
+    """Show what a model sampled: its messages, what each channel cost, and every fault with its position and a hint.
 
-    A conversation, as JSON, JSON lines or Markdown, is shown as a model reads it.
+    A conversation in JSON, JSON lines or Markdown is shown as the model reads it.
 
     A line break at the end of the input is part of it.
     """
     reading = PastedReading(as_, document, role, tools, stop_swallowed, quiet, vocabulary)
     profile = other_profile(model, profiles_file, thought_opened, reading)
     if profile is not None and ids:
-        raise click.UsageError(f"--ids shows the tokens of gpt-oss; {model} has others")
+        raise click.UsageError(f"--ids needs the vocabulary of gpt-oss; {model} has another one")
     pasted = read_pasted(file, reading) if profile is None else Pasted(take_answer(file.read(), profile, reading))
     taken = pasted.input
     if pasted.is_conversation:
-        # It is whole, and begins behind no prompt.
+        # It is complete: there is no prompt before it.
         role, reading = None, msgspec.structs.replace(reading, role=None)
     parsed = run_parser(taken, reading) if profile is None else read_taken(taken, profile, reading)
     traced = trace(taken, parsed, tools, vocabulary)
@@ -90,7 +90,7 @@ def command(
     else:
         columns = width or max(shutil.get_terminal_size().columns, 40)
         view = View(columns, vocabulary, _is_coloured(color), full, ids, profile is None)
-        # In pieces, because a trace may be long, and whoever reads may have seen enough.
+        # Line by line: a trace may be long, and the reader may close the pipe.
         for line in view.lines(traced, hints):
             click.echo(_writable(line), color=view.colour)
     if check and is_malformed(parsed):
@@ -104,6 +104,6 @@ def _is_coloured(color: Literal["auto", "always", "never"]) -> bool:
 
 
 def _writable(line: str) -> str:
-    """The line, with what the terminal's encoding does not have written as an escape."""
+    """The line, with characters that the terminal's encoding lacks written as escapes."""
     encoding = sys.stdout.encoding or "utf-8"
     return line.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,4 +1,4 @@
-"""`harmonia keys`: the API keys that a server lets in, and the keys that it seals reasoning with."""
+"""`harmonia keys`: a server's API keys, and the keys with which it seals reasoning."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _seal_file_option = click.option(
     type=click.Path(path_type=Path),
     envvar="HARMONIA_SEAL_KEY_FILE",
     show_envvar=True,
-    help="The file of sealing keys; otherwise the one in the state folder, as for serve.",
+    help="The file of sealing keys; by default the one in the state folder, as for serve.",
 )
 
 
 @click.group("keys")
 def command() -> None:
-    """Make, list and remove the keys of a server.
+    """Create, list and remove the keys of a server.
 
-    API keys say who may use it: new, list, remove. Sealing keys make the reasoning that clients carry unreadable to
-    them: seals, rotate, retire. A server that runs notices every change within seconds.
+    API keys decide who may use the server: new, list, remove. Sealing keys encrypt the reasoning that clients send
+    back, so that they cannot read it: seals, rotate, retire. A running server notices every change within seconds.
     """
 
 
@@ -48,17 +48,17 @@ def command() -> None:
 @_api_file_option
 @_json_option
 def new(name: str, file: Path, as_json: bool) -> None:
-    """Make an API key for NAME and print it, this once.
+    """Create an API key for NAME and print it, once.
 
-    The file gets only its digest, and is made if it is not there. What is stored and sealed on the server belongs to
-    NAME, so a new key for the same NAME finds it again.
+    The file stores only its digest, and is created if it does not exist. What the server stores and seals belongs to
+    NAME, so a new key for the same NAME has access to it.
     """
     key = new_api_key(file, name)
     if as_json:
         echo_json({"name": name, "key": key, "file": str(file)})
         return
     click.echo(key)
-    click.echo(f"the key of {name}, whose digest is in {file}; it cannot be shown again", err=True)
+    click.echo(f"This is the key of {name}. Its digest is in {file}; the key cannot be shown again.", err=True)
 
 
 @command.command("list")
@@ -71,9 +71,9 @@ def list_names(file: Path, as_json: bool) -> None:
         echo_json({"keys": [{"name": key.name, "line": key.line, "is_hashed": key.is_hashed} for key in keys]})
         return
     for key in keys:
-        click.echo(key.name if key.is_hashed else f"{key.name}  (the key itself is in the file)")
+        click.echo(key.name if key.is_hashed else f"{key.name}  (stored as plain text)")
     if not keys:
-        click.echo(f"there is no key in {file}", err=True)
+        click.echo(f"no keys in {file}", err=True)
 
 
 @command.command("remove")
@@ -96,7 +96,7 @@ def remove(name: str, file: Path, as_json: bool) -> None:
 @_seal_file_option
 @_json_option
 def seals(file: Path | None, as_json: bool) -> None:
-    """List the sealing keys, the newest last. That one seals, and all of them open."""
+    """List the sealing keys, the newest last. The newest seals; all of them open."""
     keys = read_seal_keys(file or default_path())
     if as_json:
         echo_json({"keys": [_describe(key, seals=key is keys[-1]) for key in keys]})
@@ -109,13 +109,13 @@ def seals(file: Path | None, as_json: bool) -> None:
 @_seal_file_option
 @_json_option
 def rotate_key(file: Path | None, as_json: bool) -> None:
-    """Add a sealing key, which seals from now on. What the others sealed is still opened."""
+    """Add a sealing key, which seals from now on. The others still open what they sealed."""
     key = rotate(file or default_path())
     if as_json:
         echo_json(_describe(key, seals=True))
         return
     click.echo(key.id)
-    click.echo("it seals from now on; the others open what they sealed, until they are retired", err=True)
+    click.echo("This key seals from now on. The others still open what they sealed, until you retire them.", err=True)
 
 
 @command.command("retire")
@@ -123,15 +123,15 @@ def rotate_key(file: Path | None, as_json: bool) -> None:
 @_seal_file_option
 @_json_option
 def retire_key(key_id: str, file: Path | None, as_json: bool) -> None:
-    """Remove the sealing key ID. What it sealed cannot be opened any more.
+    """Remove the sealing key ID. What it sealed can no longer be opened.
 
-    Wait until all that it sealed has expired, unless others may know it. `harmonia keys seals` lists the ids.
+    Wait until everything it sealed has expired, unless the key may have leaked. `harmonia keys seals` lists the ids.
     """
     key = retire(file or default_path(), key_id)
     if as_json:
         echo_json({"id": key.id, "created": key.created})
     else:
-        click.echo(f"retired {key.id}, made {key.created}; what it sealed cannot be opened any more", err=True)
+        click.echo(f"retired {key.id}, created {key.created}; what it sealed can no longer be opened", err=True)
 
 
 def _describe(key: SealKey, *, seals: bool) -> dict[str, Any]:

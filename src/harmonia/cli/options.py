@@ -1,4 +1,4 @@
-"""What several verbs have in common."""
+"""Options, input and output that several verbs share."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ vocabulary_option = click.option(
     type=click.Path(exists=True, dir_okay=False),
     envvar="HARMONIA_VOCABULARY",
     callback=_load_vocabulary,
-    help="An o200k_base.tiktoken to use instead of the one inside the package.",
+    help="Use this o200k_base.tiktoken instead of the one in the package.",
 )
 
 
 def read_text(file: BinaryIO, given: str | None = None, option: str = "") -> str:
-    """The text of an input file, or `given`, which stands in its place where an option brought it."""
+    """The text of the input file, or `given`, where an option gave the text itself."""
     if given is not None:
         if getattr(file, "name", "<stdin>") not in ("<stdin>", "-"):
             raise click.UsageError(f"give a file or {option}, not both")
@@ -47,3 +47,24 @@ def read_text(file: BinaryIO, given: str | None = None, option: str = "") -> str
 def echo_json(value: Any) -> None:
     """A value as JSON, on one line."""
     click.echo(msgspec.json.encode(value).decode())
+
+
+class GroupedOption(click.Option):
+    """An option that stands under a heading of its verb's help."""
+
+    def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A verb whose help has its options under their headings, in the order in which they were declared."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                groups.setdefault(getattr(parameter, "group", "Help"), []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)

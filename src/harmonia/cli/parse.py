@@ -40,16 +40,16 @@ _MALFORMED = 3
     type=click.Choice(["messages", "normalized", "normalised", "parts", "events"]),
     default="messages",
     show_default=True,
-    help="messages and diagnostics; messages in the normalized form; parts for a user interface; events, one a line.",
+    help="messages: with diagnostics. normalized: normal form. parts: for a user interface. events: one per line.",
 )
 @click.option(
     "--guessed",
     type=click.Choice(get_args(Guessed)),
     default="hidden",
     show_default=True,
-    help="Text without a known channel, such as bare text or JSON: hidden, or shown as the answer, on final.",
+    help="Text without a known channel, such as bare text or JSON: keep it hidden, or show it as the answer, on final.",
 )
-@click.option("--check", is_flag=True, help="Exit with 3 if there is a fault that --strict would stop at.")
+@click.option("--check", is_flag=True, help="Exit with 3 if there is a fault at which --strict would stop.")
 def command(
     file: BinaryIO,
     as_: As,
@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Parse what a model sampled: text, token ids, text without its special tokens, or a saved stream. Prints JSON.
 
-    With --model, what a model of another family wrote, which gives the same messages, parts and events.
+    With --model, parse the output of a model of another family into the same messages, parts and events.
 
     A line break at the end of the input is part of it.
     """
@@ -134,6 +134,6 @@ def _echo_error(error: StreamError, output: str, file: BinaryIO) -> None:
 
 
 def _case_of(file: BinaryIO) -> str | None:
-    """The file's name without its ending; None for standard input."""
+    """The file's name without its extension; None for standard input."""
     name = getattr(file, "name", None)
     return None if not isinstance(name, str) or name in ("<stdin>", "-") else Path(name).stem

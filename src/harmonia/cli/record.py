@@ -1,4 +1,4 @@
-"""`harmonia record`: one run of a model, captured; the shell's `RecordingEngine`."""
+"""`harmonia record`: record one run of a model."""
 
 from __future__ import annotations
 
@@ -56,21 +56,28 @@ class Summary(msgspec.Struct, frozen=True):
 
 @click.command("record")
 @click.argument("prompt", metavar="[PROMPT|FILE|-]", default="-")
-@click.option("-o", "--output", "path", required=True, metavar="FILE", help="Where the capture goes; written over.")
-@click.option("-m", "--engine", "engine_name", default="auto", show_default=True, help="The engine: a name or a URL.")
-@click.option("--model", metavar="NAME", help="The model, where the engine has several.")
 @click.option(
-    "--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's key; never part of the capture."
+    "-o",
+    "--output",
+    "path",
+    required=True,
+    metavar="FILE",
+    help="The recording; overwritten.",
+)
+@click.option("-m", "--engine", "engine_name", default="auto", show_default=True, help="The engine: a name or a URL.")
+@click.option("--model", metavar="NAME", help="The model, if the engine has several.")
+@click.option(
+    "--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's API key; never part of the recording."
 )
 @click.option(
     "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
 )
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Stop after this many tokens.")
-@click.option("--temperature", type=click.FloatRange(min=0), help="How much is left to chance.")
-@click.option("--seed", type=int, help="Which chance.")
-@click.option("--logprobs", type=click.IntRange(min=0), help="Capture log-probabilities, with this many alternatives.")
+@click.option("--temperature", type=click.FloatRange(min=0), help="The sampling temperature.")
+@click.option("--seed", type=int, help="The sampling seed.")
+@click.option("--logprobs", type=click.IntRange(min=0), help="Record log-probabilities, with this many alternatives.")
 @click.option("--tool-choice", default="auto", show_default=True, help="auto, none, required, or the name of a tool.")
-@click.option("--raw", is_flag=True, help="Print all that was sampled, special tokens spelled out.")
+@click.option("--raw", is_flag=True, help="Print everything that was sampled, including special tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, and nothing else.")
 def command(
     prompt: str,
@@ -87,16 +94,16 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Capture one run of a model: what it was asked, and what it sampled, with its timing.
+    """Record one run of a model: the prompt, what was sampled, and the timing.
 
-    PROMPT is what the user says. If it is the name of a file, or - for standard input, that is read: a conversation
-    in any format that `harmonia convert` reads, with its tools, or a text. Tools are offered to the model and not run.
-    The answer is printed on stdout, a summary on stderr. What was sampled before an error, or before Ctrl-C, is kept.
+    PROMPT is the user's message, the name of a file, or - for standard input. A file holds text, or a conversation with
+    its tools in any format that `harmonia convert` reads. Tools are offered to the model but not run. The answer goes
+    to stdout, a summary to stderr. What was sampled before an error or Ctrl-C is kept.
 
-    `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the capture.
+    `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the recording.
     """
     if path == "-":
-        raise click.UsageError("a capture is a file: stdout has the answer")
+        raise click.UsageError("--output must be a file: stdout has the answer")
     if raw and as_json:
         raise click.UsageError("--raw and --json both write to stdout; choose one")
     conversation, said = _read_conversation(prompt, effort)
@@ -185,7 +192,7 @@ def _import(text: str, name: str) -> Conversation:
     if name == _HARMONY:  # a prompt ends where the answer begins
         text = text.rstrip().removesuffix("<|start|>assistant")
     imported = format_named(name).read(text)
-    click.echo(f"took the input for {name}", err=True)
+    click.echo(f"detected format: {name}", err=True)
     for loss in imported.losses:
         click.echo(f"note: {show(str(loss))}", err=True)
     return imported.conversation

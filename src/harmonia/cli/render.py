@@ -21,7 +21,7 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
     try:
         return Date.fromisoformat(written).isoformat()
     except ValueError as error:
-        raise click.BadParameter(f"{written!r} is no date of the form YYYY-MM-DD") from error
+        raise click.BadParameter(f"{written!r} is not a date of the form YYYY-MM-DD") from error
 
 
 @click.command("render")
@@ -49,7 +49,7 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
     type=click.Choice([*(role.value for role in Role), "none"]),
     default="assistant",
     show_default=True,
-    help="Whose message the prompt asks for; none for a stored history.",
+    help="The role of the message that follows the prompt; none for a stored history.",
 )
 @click.option("--training", is_flag=True, help="Render for training: the last answer ends with <|return|>.")
 @click.option(
@@ -57,7 +57,7 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
     type=click.Choice(get_args(RecipientSection)),
     default="role",
     show_default=True,
-    help="Where to=… is written: behind the role, or behind the channel as the models mostly do.",
+    help="Where to=… is written: after the role, or after the channel, as the models mostly do.",
 )
 @click.option(
     "--call-stop",
@@ -66,8 +66,8 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
     show_default=True,
     help="What ends a tool call in history.",
 )
-@click.option("--exact-reference", is_flag=True, help="Give openai-harmony's tokens, its mistakes included.")
-@click.option("--escape", is_flag=True, help="In text, show special tokens that somebody typed as <\\|end|>.")
+@click.option("--exact-reference", is_flag=True, help="Render as openai-harmony does, mistakes included.")
+@click.option("--escape", is_flag=True, help="In text output, write typed special tokens as <\\|end|>.")
 @vocabulary_option
 def command(
     file: BinaryIO,

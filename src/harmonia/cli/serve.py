@@ -12,8 +12,7 @@ import click
 import msgspec
 
 from harmonia.cli.display import readable
-from harmonia.cli.option_groups import GroupedCommand, GroupedOption
-from harmonia.cli.options import echo_json
+from harmonia.cli.options import GroupedCommand, GroupedOption, echo_json
 from harmonia.cli.server_options import SETTINGS, load_from_flags, server_options
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.dump import describe, to_toml

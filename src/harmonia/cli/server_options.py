@@ -13,7 +13,7 @@ import click
 import msgspec
 from msgspec import inspect
 
-from harmonia.cli.option_groups import GroupedOption
+from harmonia.cli.options import GroupedOption
 from harmonia.serve.config.setting_types import FILES
 from harmonia.serve.config.setting_types import SETTINGS as _SETTINGS
 from harmonia.serve.config.settings import Limits

@@ -1,4 +1,4 @@
-"""What `parse` and `inspect` share: the options that say what the input is, and the parser that reads it."""
+"""Input for `parse` and `inspect`: the options that describe it, and the parser that reads it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary, find_spelli
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# What opens a call or a thought of the models that docs/guides/model-families.md tells of.
+# What opens a call or a thought in the families of docs/guides/model-families.md.
 _OTHER_FAMILIES: Final = re.compile(
     r"<think>|</think>|<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|?tool_call\|?>|<start_function_call>|```tool_code"
 )
@@ -30,7 +30,7 @@ _DECLARED: Final = f"{__name__}.declared_tools"
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """How the input is to be read: the options of the command line, together."""
+    """How to read the input, as the options say."""
 
     as_: As
     role: str | None
@@ -41,7 +41,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class PastedReading(msgspec.Struct, frozen=True):
-    """The same for a file that may also be a conversation, or several, of which `document` is wanted."""
+    """The same for a file that may also hold conversations; `document` chooses one."""
 
     as_: AsPasted
     document: int
@@ -53,7 +53,7 @@ class PastedReading(msgspec.Struct, frozen=True):
 
 
 def reading_options(command: Command) -> Command:
-    """The file, and the options about what it is: the fields of a Reading."""
+    """The file and the options that become a Reading."""
     return _with_options(command, get_args(As), "")
 
 
@@ -62,8 +62,8 @@ def pasting_options(command: Command) -> Command:
     return _with_options(
         command,
         get_args(AsPasted),
-        " harmony-json, chat, responses and markdown are conversations, which are rendered; several of them may stand "
-        "in JSON lines.",
+        " harmony-json, chat, responses and markdown are conversations, which are rendered; JSON lines may hold "
+        "several.",
     )
 
 
@@ -77,27 +77,27 @@ def _with_options(command: Command, kinds: tuple[str, ...], more: str) -> Comman
                 type=click.Choice(kinds),
                 default="auto",
                 show_default=True,
-                help="What the input is. auto looks at it and says on stderr what it took it for. sse is a saved "
-                "stream: server-sent events or JSON lines of Chat Completions, Completions, Responses, llama.cpp "
-                f"or Ollama; token ids are taken where it has them.{more}",
+                help="What the input is. auto detects it, and reports it on stderr. sse is a saved stream: "
+                "server-sent events or JSON lines of Chat Completions, Completions, Responses, llama.cpp or Ollama; "
+                f"its token ids are used if it has them.{more}",
             ),
             click.option(
                 "--role",
                 type=click.Choice([role.value for role in Role]),
-                help="The input is a completion: it goes on behind <|start|>ROLE.",
+                help="The input is a completion that continues after <|start|>ROLE.",
             ),
             click.option(
                 "--tools",
                 metavar="FILE|NAMES",
                 callback=_load_tools,
-                help="The declared tools: names with commas between them, or a JSON file of names or definitions.",
+                help="The declared tools: names separated by commas, or a JSON file with names or definitions.",
             ),
             click.option(
                 "--stop-swallowed",
                 is_flag=True,
-                help="The engine keeps the last stop token to itself: it may be missing.",
+                help="The engine removes the last stop token, so it may be missing.",
             ),
-            click.option("-q", "--quiet", is_flag=True, help="Do not say on stderr what the input was taken for."),
+            click.option("-q", "--quiet", is_flag=True, help="Do not report on stderr what the input was detected as."),
             vocabulary_option,
         ]
     ):
@@ -106,41 +106,42 @@ def _with_options(command: Command, kinds: tuple[str, ...], more: str) -> Comman
 
 
 def read_input(file: BinaryIO, reading: Reading) -> Input:
-    """Read and recognise the input, and say what it was taken for."""
+    """Read the input, detect its kind, and report that."""
     taken = recognise(file.read(), reading.as_)
-    _say_what_it_is(taken, reading)
+    _report_detection(taken, reading)
     return taken
 
 
 def read_pasted(file: BinaryIO, reading: PastedReading) -> Pasted:
-    """The same for what may be a conversation; what had no place in it is told, too."""
+    """The same for an input that may be a conversation; what could not be read is reported, too."""
     pasted = recognise_pasted(file.read(), reading.as_, reading.document)
-    _say_what_it_is(pasted.input, reading)
+    _report_detection(pasted.input, reading)
     if not reading.quiet:
         if pasted.count > 1:
-            click.echo(f"note: this is document {pasted.at} of 0 to {pasted.count - 1}; --document N", err=True)
+            click.echo(
+                f"note: showing document {pasted.at} of 0 to {pasted.count - 1}; choose another with --document N",
+                err=True,
+            )
         for loss in pasted.losses:
             click.echo(f"note: {loss}", err=True)
     return pasted
 
 
-def _say_what_it_is(taken: Input, reading: Reading | PastedReading) -> None:
+def _report_detection(taken: Input, reading: Reading | PastedReading) -> None:
     if reading.quiet:
         return
     if reading.as_ == "auto":
-        click.echo(f"took the input for {taken.description}", err=True)
+        click.echo(f"detected input: {taken.description}", err=True)
     for note in taken.notes:
         click.echo(f"note: {note}", err=True)
     if reading.role is None and _begins_in_a_header(taken):
-        click.echo("hint: it begins inside a header; --role assistant reads it as a completion", err=True)
+        click.echo("hint: the input begins inside a header; read it as a completion with --role assistant", err=True)
     if _is_of_another_family(taken):
-        click.echo(
-            "hint: another model than gpt-oss may have written it; --model NAME reads it as that one does", err=True
-        )
+        click.echo("hint: this looks like the output of another model; read it with --model NAME", err=True)
 
 
 def run_parser(taken: Input, reading: Reading | PastedReading, mode: Mode = "tolerant") -> Parsed:
-    """Feed the parser as the input was chunked. A StreamError has all the events before it."""
+    """Feed the parser in the chunks of the input. A StreamError carries all events before it."""
     return parse_input(
         taken,
         reading.role,
@@ -152,7 +153,7 @@ def run_parser(taken: Input, reading: Reading | PastedReading, mode: Mode = "tol
 
 
 def echo_json_line(value: Any) -> None:
-    """A value as JSON on one line, whatever a model wrote: numbers of any size, halves of surrogate pairs."""
+    """A value as JSON on one line, including numbers of any size and lone surrogates."""
     click.echo(encode_any(value))
 
 
@@ -171,7 +172,7 @@ def _is_of_another_family(taken: Input) -> bool:
 
 
 def declared_tools() -> Sequence[DeclaredTool]:
-    """The tools that `--tools` declared, with all that is known of them."""
+    """The tools that `--tools` declared."""
     return click.get_current_context().meta.get(_DECLARED, ())
 
 

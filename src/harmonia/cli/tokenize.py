@@ -13,7 +13,7 @@ from harmonia.vocabulary import Vocabulary
 
 @click.command("tokenize")
 @file_argument
-@click.option("-t", "--text", help="Take this text instead of a file.")
+@click.option("-t", "--text", help="Encode this text instead of a file.")
 @click.option("--special", is_flag=True, help="Read spellings such as <|end|> as special tokens, not as text.")
 @click.option("--count", is_flag=True, help="Print the number of tokens only.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with the id, bytes and text of each token.")
@@ -21,9 +21,9 @@ from harmonia.vocabulary import Vocabulary
 def command(
     file: BinaryIO, text: str | None, special: bool, count: bool, as_json: bool, vocabulary: Vocabulary
 ) -> None:
-    """Print the tokens of a text, separated by spaces. A line break at the end of the input is part of the text."""
+    """Print the token ids of a text, separated by spaces. A line break at the end of the input is part of the text."""
     if count and as_json:
-        raise click.UsageError("--count and --json are two different answers")
+        raise click.UsageError("use --count or --json, not both")
     tokens = vocabulary.encode(read_text(file, text, "--text"), special="all" if special else ())
     if count:
         click.echo(len(tokens))

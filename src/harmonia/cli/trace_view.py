@@ -1,4 +1,4 @@
-"""A trace for somebody who stares at one that is broken: messages in order, what they cost, and what is wrong.
+"""A trace in the terminal: its messages in order, what they cost, and what is wrong.
 
 Colours repeat what the words say. Everything fits into the width, and nothing is cut without saying how much.
 """
@@ -72,7 +72,7 @@ class View(msgspec.Struct, frozen=True):
                     yield from self._outside(item)
                 case TracedTurn() if item.hidden_because:
                     yield ""
-                    said = f"the turn ends with nothing to show: {show(item.hidden_because)}"
+                    said = f"the turn has no visible text: {show(item.hidden_because)}"
                     yield from (self._paint(line, fg="yellow") for line in self._wrapped("", said, ""))
                 case TracedTurn():
                     pass
@@ -104,7 +104,7 @@ class View(msgspec.Struct, frozen=True):
 
     def _ending(self, stop: Stop | None) -> str:
         if not self.is_harmony:
-            return "has its end" if stop else "ended with the input"
+            return "complete" if stop else "ended with the input"
         return f"ended by <|{stop}|>" if stop else "not ended by a token"
 
     def _message(self, traced: TracedMessage, trace: Trace) -> Iterator[str]:
@@ -121,12 +121,12 @@ class View(msgspec.Struct, frozen=True):
             self._ending(stop),
             f"{_about(trace)}{count(traced.tokens, 'token')}",
             ", ".join(f"{len(ids):,} {name}" for name, ids in (parts if is_stopped else parts[:2])),
-            f"from {_place(traced, trace)} on",
+            f"starts at {_place(traced, trace)}",
         ]
         yield from self._joined(self._flags(traced.flags), facts)
         yield from (self._paint(line, fg="red") for line in self._fault_list(traced, trace.diagnostics))
         for skipped, times in _runs(traced.skipped):
-            said = self._repeated("skipped inside it: ", skipped, times, _INDENT)
+            said = self._repeated("skipped inside this message: ", skipped, times, _INDENT)
             yield self._paint(said, fg="yellow")
         yield from self._body(message.text, colour)
         if self.ids:
@@ -189,7 +189,7 @@ class View(msgspec.Struct, frozen=True):
         for line in first:
             yield self._body_line(line, colour)
         if left_out:
-            said = f"{count(left_out, 'character')} left out; --full shows them"
+            said = f"{count(left_out, 'character')} omitted; --full shows them"
             yield from (self._paint(line, dim=True) for line in self._wrapped("⋮ ", said, _INDENT))
         for line in last:
             yield self._body_line(line, colour)
@@ -209,7 +209,7 @@ class View(msgspec.Struct, frozen=True):
         return f"{_INDENT}{self._paint('┆' if line.goes_on else '│', fg=colour)} {line.shown}".rstrip()
 
     def _outside(self, item: TracedText) -> Iterator[str]:
-        piece, title = item.repeated, "-   part of no message"
+        piece, title = item.repeated, "-   outside any message"
         if piece is not None:
             yield self._paint(self._repeated(f"{title}: ", piece, len(item.pieces)), fg="yellow", bold=True)
         else:
@@ -227,8 +227,8 @@ class View(msgspec.Struct, frozen=True):
         left_out = 0 if self.full else max(len(listed) - _FIRST_IDS - _LAST_IDS, 0)
         words = [shorten(self._token(token), room) for token in (listed[:_FIRST_IDS] if left_out else listed)]
         if left_out:
-            said = f"⋮ {left_out:,} left out; --full shows them ⋮"
-            words.append(said if cells(said) <= room else f"⋮ {left_out:,} left out ⋮")
+            said = f"⋮ {left_out:,} omitted; --full shows them ⋮"
+            words.append(said if cells(said) <= room else f"⋮ {left_out:,} omitted ⋮")
             words += [shorten(self._token(token), room) for token in listed[-_LAST_IDS:]]
         line = ""
         for word in words:
@@ -242,7 +242,7 @@ class View(msgspec.Struct, frozen=True):
         if token in SPELLING_BY_ID:
             return f"{token} {SPELLING_BY_ID[token]}"
         if not 0 <= token < len(self.vocabulary.token_bytes):
-            return f"{token} (no token)"
+            return f"{token} (not a token)"
         data = self.vocabulary.token_bytes[token]
         try:
             return f'{token} "{show(data.decode())}"'
@@ -255,7 +255,7 @@ class View(msgspec.Struct, frozen=True):
         counts = trace.channels
         if len(counts) > 1:
             header, body, stop = (sum(getattr(each, name) for each in counts) for name in ("header", "body", "stop"))
-            counts = [*counts, ChannelCount("together", len(trace.messages), trace.tokens, header, body, stop, 1.0)]
+            counts = [*counts, ChannelCount("total", len(trace.messages), trace.tokens, header, body, stop, 1.0)]
         columns = {
             "messages": [f"{each.messages:,}" for each in counts],
             f"{_about(trace)}tokens": [f"{each.tokens:,}" for each in counts],

@@ -1,8 +1,8 @@
-"""Asking the person at the terminal: for the next question, and whether a call may run.
+"""Ask the person at the terminal: for the next question, and whether a call may run.
 
-prompt_toolkit makes lines editable, keeps what was asked, and takes pasted lines as one question; without it, plain
-lines do. Either way the prompt is written to the terminal, never to stdout, which is for answers: by stdin and stderr
-where they are the terminal, and by /dev/tty where one of them is a pipe or a file.
+With prompt_toolkit lines can be edited, have a history, and pasted lines are one question; without it, plain lines are
+read. The prompt goes to the terminal, never to stdout, which is for answers: through stdin and stderr if they are the
+terminal, and through /dev/tty if one of them is a pipe or a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harmonia.run.tool_calls import Answer, Approve, Decision, Edit, Refuse
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-_CHOICES = "[y] run  [a] always  [n] refuse  [e] edit the arguments  [w] write the answer"
+_CHOICES = "[y] run  [a] always run  [n] refuse  [e] edit the arguments  [w] write the result yourself"
 _LOOK_UP_S = 0.5
 
 
@@ -65,19 +65,19 @@ class Asker:
         self._session = _new_session(console, history)
 
     def say(self, line: str, *, bold: bool = False) -> None:
-        """What has to be read before an answer can be given; so it stands where the question does."""
+        """Print what the person must read before answering, in the place where the question is asked."""
         click.secho(line, bold=bold or None, file=self._console.screen)
 
     async def line(self, prompt: str, default: str = "") -> str:
         """One answer. EOFError at the end of input, KeyboardInterrupt for Ctrl-C."""
         if self._session is None:
             return _read_plainly(prompt, self._console)
-        # Its own handling of signals would take away ours for good. In its raw mode Ctrl-C is a key like others.
+        # Its signal handling would replace ours for good. In its raw mode Ctrl-C is a key like any other.
         return await self._session.prompt_async(prompt, default=default, handle_sigint=False)
 
 
 class Approvals:
-    """Asks about each call, and remembers the tools that were allowed for good. Ctrl-C calls `stop`."""
+    """Asks about each call, and remembers the tools that may always run. Ctrl-C calls `stop`."""
 
     def __init__(self, asker: Asker, stop: Callable[[], None]) -> None:
         self._asker = asker
@@ -86,14 +86,14 @@ class Approvals:
 
     async def __call__(self, pending: PendingCall) -> Decision:
         call = pending.call
-        # For good means calls that were certainly made; of others a person has to see each one.
+        # "Always" covers certain calls only; a person decides about each of the others.
         if call.recipient in self._always and call.status == "certain":
             return Approve()
         say = self._asker.say
         say(f"the model wants to call {show(call.recipient)}", bold=True)
         say("  " + "\n  ".join(map(show, _pretty(call.value, call.text).split("\n"))))
         if call.status != "certain":
-            say(f"  careful: nobody can say that the model meant this as a call ({call.status})")
+            say(f"  careful: it is not certain that the model meant this as a call ({call.status})")
         try:
             return await self._ask(call)
         except EOFError:
@@ -114,7 +114,7 @@ class Approvals:
                     self._always.add(call.recipient)
                     return Approve()
                 case "n" | "no":
-                    reason = await self._asker.line("why (may be empty): ")
+                    reason = await self._asker.line("reason (optional): ")
                     return Refuse(reason.strip() or None)
                 case "e" | "edit":
                     edited = await self._asker.line("arguments: ", edited)
@@ -123,9 +123,9 @@ class Approvals:
                     try:
                         return Edit(json.loads(edited))
                     except (ValueError, RecursionError) as error:
-                        self._asker.say(f"that is not JSON: {error}; [e] goes on with it")
+                        self._asker.say(f"not valid JSON: {error}; press e to edit it again")
                 case "w" | "write":
-                    return Answer(await self._asker.line("answer: "))
+                    return Answer(await self._asker.line("result: "))
                 case _:
                     pass
 
@@ -135,7 +135,7 @@ def _pretty(value: Any, text: str) -> str:
 
 
 def _read_plainly(prompt: str, console: Console) -> str:
-    """A line without an editor. It holds up the event loop: in a thread, nothing could break into it."""
+    """A line without an editor. It blocks the event loop: a read in a thread could not be interrupted."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         click.echo(prompt, nl=False, file=console.screen)
@@ -151,8 +151,8 @@ def _read_plainly(prompt: str, console: Console) -> str:
 
 
 def _wait_for_line(keys: TextIO) -> None:
-    """Until a line was typed. A Ctrl-C that comes just before a read begins is noticed only when it ends, so this looks
-    up now and then. What a pipe has may wait in a buffer already, where nobody can see it from here."""
+    """Wait until a line was typed. A Ctrl-C just before a blocking read is noticed only when the read ends, so this
+    polls. It does not poll a pipe, whose data may already be in a buffer."""
     while sys.platform != "win32" and keys.isatty() and not select.select([keys], [], [], _LOOK_UP_S)[0]:
         pass
 

@@ -1,4 +1,4 @@
-"""What can be typed at the prompt of a chat beside a question: `/help` and its friends."""
+"""The commands of a terminal chat: `/help` lists them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from harmonia.messages import ReasoningEffort, Role
 from harmonia.run.events import RunEnded
 
 HELP = """\
-/effort low|medium|high   how long the model thinks from now on
-/reasoning                show its thoughts, or hide them again
+/effort low|medium|high   set the reasoning effort
+/reasoning                show or hide the reasoning
 /file PATH …              add text files to the next question
-/tools                    what the model may call
-/continue                 go on with an answer that was cut off
+/tools                    list the tools that the model may call
+/continue                 continue an answer that was cut off
 /retry                    ask the last question again
-/undo                     take back the last question and its answer
-/fork                     go on as another chat; this one stays as it is
-/budget                   what the conversation costs in tokens, by part
-/save PATH                write it: .json, .md, .harmony, .tokens
-/exit                     leave (Ctrl-D does, too)
-//…                       a question that begins with a /
-Alt-Enter begins a new line; Ctrl-C stops an answer and keeps what came."""
+/undo                     remove the last question and its answer
+/fork                     continue as a new chat; this one stays unchanged
+/budget                   show what each part of the conversation costs in tokens
+/save PATH                save the conversation as .json, .md, .harmony or .tokens
+/exit                     leave (or press Ctrl-D)
+//…                       ask a question that begins with a /
+Alt-Enter starts a new line; Ctrl-C stops an answer and keeps what arrived."""
 
 _BY_SUFFIX = {".json": "harmony-json", ".md": "markdown", ".harmony": "harmony", ".txt": "harmony", ".tokens": "tokens"}
 
 
 class Leave(Exception):
-    """Whoever typed it has had enough."""
+    """The person wants to leave."""
 
 
 class Commands:
@@ -53,7 +53,7 @@ class Commands:
         return with_files(typed, files)
 
     def add_files(self, paths: Sequence[Path]) -> None:
-        """Add files to the next question. What cannot be read is said now."""
+        """Add files to the next question. A file that cannot be read is an error now."""
         with_files("", paths)
         self._files += paths
         click.echo(f"with the next question: {', '.join(show(str(path)) for path in self._files)}", err=True)
@@ -69,11 +69,11 @@ class Commands:
             case "/effort":
                 if rest:
                     session.change(effort=_effort(rest))
-                now = session.options.effort or "as the chat has it; /effort low|medium|high sets it"
-                click.echo(f"the effort is {now}", err=True)
+                now = session.options.effort or "the default; change it with /effort low|medium|high"
+                click.echo(f"effort: {now}", err=True)
             case "/reasoning":
                 session.screen.reasoning = not session.screen.reasoning
-                click.echo(f"thoughts are {'shown' if session.screen.reasoning else 'hidden'}", err=True)
+                click.echo(f"reasoning is {'shown' if session.screen.reasoning else 'hidden'}", err=True)
             case "/file" if rest:
                 self.add_files([Path(word).expanduser() for word in _words(rest)])
             case "/tools":
@@ -81,16 +81,16 @@ class Commands:
                     said = (tool.description or "").partition("\n")[0]
                     click.echo(f"{show(session.tools.recipient_of(tool))}  {show(said)}", err=True)
                 if not len(session.tools):
-                    click.echo("there are no tools; -T and --mcp bring some", err=True)
+                    click.echo("no tools; add some with -T or --mcp", err=True)
             case "/continue":
                 return await session.resume()
             case "/retry":
                 return await session.retry()
             case "/undo":
                 session.undo()
-                click.echo("the last question is taken back", err=True)
+                click.echo("removed the last question", err=True)
             case "/fork":
-                click.echo(f"this is now {session.fork()}", err=True)
+                click.echo(f"this chat is now {session.fork()}", err=True)
             case "/budget":
                 _show_budget(session)
             case "/save" if rest:
@@ -102,7 +102,7 @@ class Commands:
                 raise Leave
             case _:
                 click.echo(
-                    f"{show(name)} is no command; /help lists them, and // asks what begins with /",
+                    f"unknown command {show(name)}; /help lists the commands; // asks what begins with /",
                     err=True,
                 )
         return None
@@ -113,7 +113,7 @@ def _words(written: str) -> list[str]:
     try:
         return shlex.split(written)
     except ValueError as error:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"{written!r} cannot be read: {error}") from error
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot read {written!r}: {error}") from error
 
 
 def _effort(written: str) -> str:
@@ -121,7 +121,7 @@ def _effort(written: str) -> str:
         return ReasoningEffort(written).value
     except ValueError as error:
         raise InputError(
-            ErrorCode.RUN_INVALID_OPTION, f"{written!r} is no effort; there are low, medium and high"
+            ErrorCode.RUN_INVALID_OPTION, f"unknown effort {written!r}: use low, medium or high"
         ) from error
 
 

@@ -13,13 +13,13 @@ _FIRST_LINE: Final = re.compile(r"--- (.+) ---\n")
 
 
 def with_files(question: str, paths: Sequence[Path]) -> str:
-    """The question behind the texts of the files, each between lines with its name."""
+    """The texts of the files, each between lines with its name, and then the question."""
     parts = [f"--- {path.name} ---\n{_read(path)}\n--- end of {path.name} ---" for path in paths]
     return "\n\n".join([*parts, question] if question else parts)
 
 
 def without_files(question: str) -> str:
-    """What was asked about the files; their names, where nothing was."""
+    """The question without its files; their names, if there was no question."""
     names: list[str] = []
     rest = question
     while (found := _FIRST_LINE.match(rest)) is not None:
@@ -41,6 +41,6 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             ErrorCode.VOCABULARY_INVALID_UTF8,
-            f"{path} is no text: not UTF-8 at byte {error.start}",
+            f"{path} is not UTF-8 text: invalid at byte {error.start}",
             Position(path=str(path)),
         ) from error

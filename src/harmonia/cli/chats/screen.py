@@ -1,7 +1,7 @@
-"""What a chat prints: the answer on stdout, everything else on stderr.
+"""Prints a chat: the answer on stdout, everything else on stderr.
 
-In a terminal nothing that a model, a tool or a server wrote can move the cursor, set colours or turn the direction of
-writing; what languages and emoji need is left alone. A file gets the very text.
+In a terminal, text of a model, a tool or a server cannot move the cursor, set colours or change the direction of
+writing; what languages and emoji need is kept. A file gets the exact text.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from harmonia.run.events import (
 _RESULT_WIDTH: Final = 100
 _WAITING: Final = "thinking …"
 _CLEAR_LINE: Final = "\r\x1b[K"
-# Faults of which nothing is made.
-_NOT_MENDED: Final = {ErrorCode.BODY_ARGUMENTS_NOT_JSON: "the arguments of a call are not JSON,"}
+# Faults that are reported and not repaired.
+_NOT_REPAIRED: Final = {ErrorCode.BODY_ARGUMENTS_NOT_JSON: "the arguments of a call are not JSON,"}
 
 
 class Screen:
-    """Prints the events of a run, and counts what they cost. Answers go to `out`: what tools print is no answer."""
+    """Prints the events of a run, and counts what they cost. Answers go to `out`, apart from what tools print."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Screen:
         self._quiet = quiet
         self._silent = silent  # nothing of the answer, because it is printed as JSON in the end
         self._context_tokens = context_tokens
-        self._says_that_it_waits = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shows_waiting = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self.begin()
 
     def begin(self) -> None:
@@ -81,7 +81,7 @@ class Screen:
         self.channel_tokens: Counter[str] = Counter()
         self.ran: set[str] = set()  # the ids of the calls that were run, not only asked about
         self._headless_tokens = 0  # of the message whose channel is not known yet
-        self._unsaid: list[Diagnostic] = []  # faults that may be those of a stream that was cut off
+        self._unreported: list[Diagnostic] = []  # faults that may be those of a stream that was cut off
         self._samplings = 0
         self._printing: str | None = None  # the channel whose text is in the middle of a line
         self._is_waiting = False
@@ -94,19 +94,19 @@ class Screen:
         self._sampled = 0
         self._context_used = 0
 
-    def take(self, event: TurnEvent) -> None:
+    def show(self, event: TurnEvent) -> None:
         if isinstance(event, SpannedEvent):
             self._count(event)
-            if self._unsaid and not isinstance(event, MessageEnded | Skipped):
-                self._say_faults()  # the model went on, so it was not the end of the stream that is to blame
+            if self._unreported and not isinstance(event, MessageEnded | Skipped):
+                self._report_faults()  # the model went on, so it was not the end of the stream that is to blame
         match event:
             case TextDelta():
                 self._text(event.header, event.text)
             case SamplingStarted():
                 self._speaks_since = None
-                self._unsaid = []
+                self._unreported = []
                 self._samplings += 1
-                self._say_that_it_waits()
+                self._show_waiting()
             case HeaderCompleted():
                 self._speaks_since = self._speaks_since or time.monotonic()
                 self._first = self._first or self._speaks_since
@@ -115,7 +115,7 @@ class Screen:
             case SamplingEnded():
                 self.finish()
                 if event.reason == "stop" or _has_its_end(event.messages):
-                    self._say_faults()
+                    self._report_faults()
                 self._context_used = event.usage.prompt_tokens + event.usage.completion_tokens
                 self._sampling_s += time.monotonic() - (self._speaks_since or time.monotonic())
                 self._sampled += event.usage.completion_tokens
@@ -126,11 +126,11 @@ class Screen:
                     self.say(f"note: left out of the conversation: {_describe(message)}")
             case SamplingGivenUp():
                 self._sampled += event.usage.completion_tokens
-                self.say(f"note: {event.unmet.message}; it is asked again")
+                self.say(f"note: {event.unmet.message}; asking again")
             case Repaired():
                 self.diagnostics.append(event.diagnostic)
                 if ALL_FAULTS[event.diagnostic.code].strict == "raises":
-                    self._unsaid.append(event.diagnostic)
+                    self._unreported.append(event.diagnostic)
             case CallStarted():
                 self.ran.add(event.id)
                 self._say_call(event.call, event.arguments)
@@ -171,22 +171,22 @@ class Screen:
             self.channel_tokens[channel or "none"] += tokens + self._headless_tokens
             self._headless_tokens = 0
 
-    def _say_faults(self) -> None:
-        unsaid, self._unsaid = self._unsaid, []
-        for fault in unsaid:
-            what = _NOT_MENDED.get(fault.code) or f"mended {fault.code}"
+    def _report_faults(self) -> None:
+        unreported, self._unreported = self._unreported, []
+        for fault in unreported:
+            what = _NOT_REPAIRED.get(fault.code) or f"repaired {fault.code}"
             self.say(f"note: {what} at {fault.at}")
 
     def _say_call(self, call: Call, arguments: object) -> None:
         self.say(f"→ {show(call.recipient)} {shorten(_brief(arguments), _RESULT_WIDTH)}")
 
     def finish(self) -> None:
-        """Nothing more comes of this sampling: the line ends, if one was begun."""
+        """End the line, if one was begun: nothing more follows in this sampling."""
         self._stop_waiting()
         self._end_line()
 
     def say(self, line: str) -> None:
-        """Talk, on stderr, dimmed."""
+        """Print a line on stderr, dimmed."""
         self.finish()
         if not self._quiet:
             click.secho(readable(line), dim=True, err=True)
@@ -219,15 +219,15 @@ class Screen:
             click.echo("", file=self.out if self._printing == "final" else sys.stderr)
             self._printing = None
 
-    def _say_that_it_waits(self) -> None:
-        if self._says_that_it_waits:
+    def _show_waiting(self) -> None:
+        if self._shows_waiting:
             self._end_line()
             click.secho(_WAITING, nl=False, dim=True, err=True)
             self._is_waiting = True
 
     def _stop_waiting(self) -> None:
         if self._is_waiting:
-            # Not by click, which takes escapes out where there are to be no colours.
+            # Not with click, which removes escapes where colours are off.
             sys.stderr.write(_CLEAR_LINE)
             sys.stderr.flush()
             self._is_waiting = False
@@ -239,21 +239,21 @@ class Screen:
             case "unmet":
                 self._warn("" if ended.unmet is None else ended.unmet.message)
             case "silent":
-                self._warn(f"the model said nothing to you: {ended.hidden_because}")
+                self._warn(f"the answer has no visible text: {ended.hidden_because}")
                 if self.silence_hint is not None:
                     self._warn(self.silence_hint)
             case "cut_off":
-                self._warn("the answer is cut off, and the engine does not say why (/continue goes on)")
+                self._warn("the answer was cut off, and the engine did not report why; /continue continues it")
             case "length":
-                hint = " (/continue goes on)" if self.can_continue else ""
-                self._warn(f"the answer is cut off: the tokens are used up{hint}")
+                hint = "; /continue continues it" if self.can_continue else ""
+                self._warn(f"the answer was cut off at the token limit{hint}")
             case "limit":
-                self._warn(f"stopped: the limit of {ended.limit} is reached")
+                self._warn(f"stopped: reached the limit of {ended.limit}")
             case "stopped":
-                self._warn("stopped; what came is kept")
+                self._warn("stopped; what arrived is kept")
 
     def _give_approval_hint(self) -> None:
-        """Once for a question: the model may make such calls again and again."""
+        """Once per question: the model may repeat such calls."""
         if self.approval_hint is not None and not self._gave_approval_hint:
             self._gave_approval_hint = True
             self.finish()

@@ -93,7 +93,7 @@ class Session:
             with _on_interrupt(run.stop):
                 async with run:
                     async for event in run:
-                        self.screen.take(event)
+                        self.screen.show(event)
         finally:
             # What came is kept, whatever ended it.
             self._running = None
