@@ -23,7 +23,7 @@ from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.server import serve
 from harmonia.serve.security.identity import Caller
-from harmonia.serve.wire import custom_formats
+from harmonia.serve.wire import request_tools
 from harmonia.serve.wire.schema_limits import SchemaBudget
 from tests.support.engines.masked import MaskedEngine
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
@@ -367,7 +367,7 @@ def test_forms_are_compiled_where_nobody_waits(tmp_path: Path, monkeypatch: pyte
     def watch(form: TextForm, name: str) -> None:
         is_main.append(threading.current_thread() is threading.main_thread())
 
-    monkeypatch.setattr(custom_formats, "find_fault", watch)
+    monkeypatch.setattr(request_tools, "find_fault", watch)
     answered(tmp_path, ScriptedEngine(final("x")), tools=[DIGITS])
     custom = {"name": "x", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a"}}}
     chat_service.ask(FakeService(ScriptedEngine(final("x"))), body(tools=[{"type": "custom", "custom": custom}]))

@@ -10,7 +10,7 @@ from harmonia import ErrorCode, InputError
 from harmonia.serve.wire.validation import read_struct
 from harmonia.tool_definitions import Choice, NamedTool, read_tool_choice
 from harmonia.tool_definitions.reader import Spelling
-from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE, RESPONSES_CHOICE
+from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE, RESPONSES_CHOICE, FlatTool
 
 NESTED: Any = {"type": "function", "function": {"name": "f"}}
 NONE_ALLOWED: Any = {"type": "allowed_tools", "tools": [], "mode": "required"}
@@ -32,9 +32,9 @@ def test_words_are_modes(word: Any, spelling: Spelling | None) -> None:
         (NESTED, CHAT_CHOICE, NamedTool("f", "function", path="$.function.name")),
         (FLAT, None, NamedTool("f", "function")),
         ({**FLAT, "namespace": "n"}, RESPONSES_CHOICE, NamedTool("f", "function", "n")),
-        ({"name": "f"}, LEGACY_CHOICE, NamedTool("f", "function")),
+        ({"name": "f"}, LEGACY_CHOICE, NamedTool("f", "function", path="$.name")),
         ({"type": "mcp", "server_label": "s"}, RESPONSES_CHOICE, NamedTool(None, "mcp", server="s")),
-        ({"type": "shell"}, RESPONSES_CHOICE, NamedTool(None, "shell")),
+        ({"type": "shell"}, {"shell": FlatTool}, NamedTool(None, "shell")),
     ],
 )
 def test_one_tool_is_named(given: Any, spelling: Spelling | None, named: NamedTool) -> None:

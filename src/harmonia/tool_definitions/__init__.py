@@ -1,6 +1,6 @@
 """Reads tool definitions, tool choices and response formats, whoever sends them. Pure: no I/O."""
 
-from harmonia.tool_definitions.definition import FUNCTIONS, BuiltIn, Takes, TextForm, ToolDefinition
+from harmonia.tool_definitions.definition import FUNCTIONS, Takes, TextForm, ToolDefinition
 from harmonia.tool_definitions.reader import convert_tools_for_harmony, read_definition, read_namespace, unwrap
 from harmonia.tool_definitions.response_format import JSON_OBJECT, read_response_format
 from harmonia.tool_definitions.tool_choice import Choice, NamedTool, read_tool_choice
@@ -8,7 +8,6 @@ from harmonia.tool_definitions.tool_choice import Choice, NamedTool, read_tool_c
 __all__ = [
     "FUNCTIONS",
     "JSON_OBJECT",
-    "BuiltIn",
     "Choice",
     "NamedTool",
     "Takes",

@@ -15,8 +15,6 @@ Takes = Literal["json", "text"]
 # lark   a grammar in Lark's notation, whose first rule is `start`
 # regex  a regular expression for the whole text
 Syntax = Literal["lark", "regex"]
-# Tools that OpenAI's API defines by their type alone. The client runs them; to the model they are functions.
-BuiltIn = Literal["shell", "local_shell", "apply_patch"]
 
 FUNCTIONS: Final = "functions"
 # Between the label of an MCP server and the name of its tool, in the name that the model reads.
@@ -36,7 +34,8 @@ class ToolDefinition:
 
     A tool without a `namespace` is called by its own name alone, like python. A `strict` tool's arguments have to fit
     `parameters`, as its text has to fit `text_form`. The model is not told of a tool with `defer_loading`. `server` is
-    the label of the MCP server that has the tool. `path` is where a request defines it.
+    the label of the MCP server that has the tool; `built_in` the type of a tool that an API defines by its type alone,
+    such as shell. `path` is where a request defines it.
     """
 
     name: str
@@ -47,7 +46,7 @@ class ToolDefinition:
     strict: bool = field(default=False, kw_only=True)
     text_form: TextForm | None = field(default=None, kw_only=True)
     defer_loading: bool = field(default=False, kw_only=True)
-    built_in: BuiltIn | None = field(default=None, kw_only=True)
+    built_in: str | None = field(default=None, kw_only=True)
     server: str | None = field(default=None, kw_only=True)
     path: str | None = field(default=None, kw_only=True, compare=False)
 

@@ -30,7 +30,7 @@ ALLOWED: Final = "allowed_tools"
 
 
 class NamedTool(msgspec.Struct, frozen=True):
-    """A tool as a choice names it. `path` is that of its name, or of the object where that is flat."""
+    """A tool as a choice names it. `path` is that of its name, or of the object if that has a type beside it."""
 
     name: str | None
     kind: str | None = None
@@ -80,7 +80,7 @@ class _FlatAllowed(_Exact, frozen=True, kw_only=True):
     mode: Literal["auto", "required", "none"] = "auto"
 
 
-class _Flat(_Exact, frozen=True, kw_only=True):
+class FlatTool(_Exact, frozen=True, kw_only=True):
     type: str
     name: str | None = None
     namespace: str | None = None
@@ -89,8 +89,9 @@ class _Flat(_Exact, frozen=True, kw_only=True):
 
 CHAT_CHOICE: Final[Spelling] = {"function": _NestedFunction, "custom": _NestedCustom, ALLOWED: _NestedAllowed}
 LEGACY_CHOICE: Final[Spelling] = {"function": _Name}
+# An API adds the types of its built-in tools.
 RESPONSES_CHOICE: Final[Spelling] = {
-    **dict.fromkeys(("function", "custom", "mcp", "shell", "local_shell", "apply_patch"), _Flat),
+    **dict.fromkeys(("function", "custom", "mcp"), FlatTool),
     ALLOWED: _FlatAllowed,
 }
 
@@ -137,7 +138,7 @@ class _Reader:
         name: Any = fields.get("name")
         if kind in ("function", "custom") and not isinstance(name, str):
             self.refuse("a tool is named by its name", f"{where}.name")
-        if where != path:
+        if where != path or "type" not in outer:
             path = f"{where}.name"
         return NamedTool(name, kind, fields.get("namespace"), fields.get("server_label"), path)
 

@@ -17,13 +17,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harmonia.serve.chat_completions import request as chat_request
-from harmonia.serve.chat_completions import tools as chat_tools
 from harmonia.serve.http.app import Application
 from harmonia.serve.inspector import request as harmony
 from harmonia.serve.responses import request as response_request
-from harmonia.serve.responses import tool_choice as response_choice
 from harmonia.serve.responses import tools as response_tools
 from harmonia.serve.responses.items import ITEMS
+from harmonia.tool_definitions import reader, response_format, tool_choice
 from harmonia.vocabulary import SPELLING_BY_ID
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.oracle_cases import compared
@@ -379,9 +378,10 @@ def _text_fields() -> list[tuple[str, str]]:
     modules: Sequence[types.ModuleType] = (
         response_request,
         response_tools,
-        response_choice,
         chat_request,
-        chat_tools,
+        reader,
+        response_format,
+        tool_choice,
     )
     members = ((module.__name__, each) for module in modules for _, each in inspect.getmembers(module, inspect.isclass))
     structs = [each for name, each in members if issubclass(each, msgspec.Struct) and each.__module__ == name]

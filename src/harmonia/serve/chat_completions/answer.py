@@ -27,11 +27,12 @@ from harmonia.parts.visibility import is_call_without_recipient
 from harmonia.provenance import Trust
 from harmonia.run.engines.base import TokenLogprob, Usage
 from harmonia.run.events import CallStarted, RunEnded, SamplingEnded, TurnEvent
-from harmonia.run.tools import ToolSet
+from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.chat_completions.stops import Place, Stops
-from harmonia.serve.chat_completions.tools import CallKind, Offer
+from harmonia.serve.chat_completions.tools import CallKind
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
+from harmonia.serve.wire.request_tools import client_names
 from harmonia.serve.wire.token_usage import TokenUsage
 from harmonia.vocabulary import decode_bytes
 
@@ -81,7 +82,6 @@ class Sink(Protocol):
 class Terms:
     """What holds for all choices of a request. `toolset` knows which tools may be called."""
 
-    offer: Offer
     toolset: ToolSet
     demanded: frozenset[str] = frozenset()
     shows_reasoning: bool = False
@@ -92,6 +92,11 @@ class Terms:
     has_format: bool = False
     demands_format: bool = False  # an answer in another format is an error
     warnings: tuple[str, ...] = ()  # about the request
+
+    def client_tool(self, recipient: str) -> Tool | None:
+        """The client's tool that the model meant; None if no client defined it."""
+        tool = self.toolset.find(recipient)
+        return None if tool is None or tool.path is None else tool
 
 
 class Choice:
@@ -182,15 +187,16 @@ class Choice:
 
     def _begin_call(self, header: Header) -> None:
         terms, recipient = self._terms, header.recipient or ""
-        client = terms.offer.find(recipient)
-        if client is None or header.trust is not Trust.CERTAIN or not terms.toolset.is_allowed(client.tool):
+        tool = terms.client_tool(recipient)
+        if tool is None or header.trust is not Trust.CERTAIN or not terms.toolset.is_allowed(tool):
             return  # the run reports to the model what is wrong with it
         if not terms.calls_are_certain:
             return
-        self._sink.begin_call(self._calls, self._new_call_id(), client.kind, client.name)
+        kind: CallKind = "custom" if tool.takes == "text" else "function"
+        self._sink.begin_call(self._calls, self._new_call_id(), kind, tool.name)
         self._calls += 1
         self._kind = "call"
-        self._is_whole_only = client.kind == "custom"
+        self._is_whole_only = kind == "custom"
 
     def _say(self, event: TextDelta) -> None:
         text = self._content.feed(event.text)
@@ -245,7 +251,7 @@ class Choice:
             self._think(thought)
 
     def _end_sampling(self, event: SamplingEnded) -> None:
-        names = self._terms.offer.names
+        names = client_names(self._terms.toolset)
         self._warnings |= dict.fromkeys(in_clients_words(each, names) for each in event.unverified_constraints)
         if self._open is not None:
             if event.reason not in _CUT_SHORT:
@@ -299,8 +305,8 @@ class Choice:
             raise _no_call()
         if ended.unmet is not None and ended.unmet.kind != "call":
             if ended.unmet.kind == "arguments":
-                client = self._terms.offer.find(ended.unmet.about or "")
-                raise call_not_met(ended.unmet, client and client.name, client and client.path)
+                tool = self._terms.client_tool(ended.unmet.about or "")
+                raise call_not_met(ended.unmet, tool and tool.name, tool and tool.path)
             if self._terms.demands_format:
                 raise answer_not_met(ended.unmet, "$.response_format")
             self._warnings["the answer does not match response_format; set strict to make that an error"] = None

@@ -16,6 +16,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import read_chat
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
 from harmonia.run.prompt import with_head
+from harmonia.run.tools import ToolSet
 from harmonia.serve.chat_completions.request import (
     AssistantMessage,
     ChatMessage,
@@ -24,9 +25,9 @@ from harmonia.serve.chat_completions.request import (
     ToolMessage,
     read_call,
 )
-from harmonia.serve.chat_completions.tools import Offer
 from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.serve.wire.attachments import describe_part
+from harmonia.serve.wire.request_tools import recipient_for
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.validation import invalid
 
@@ -40,7 +41,7 @@ _BETWEEN_PARTS: Final = "\n"
 
 def read_conversation(
     messages: Sequence[ChatMessage],
-    offer: Offer,
+    tools: ToolSet,
     *,
     date: str | None = None,
     instruction: str | None = None,
@@ -50,7 +51,7 @@ def read_conversation(
     """The conversation, with the server's system message at its head; see `with_head`. Unknown keys of parts and calls
     go to `warnings`."""
     warnings = warnings or RequestWarnings()
-    reader = _Reader(offer, warnings)
+    reader = _Reader(tools, warnings)
     written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
     imported = read_chat({"messages": written})
     for loss in imported.losses:
@@ -69,10 +70,10 @@ def read_conversation(
 class _Reader:
     """Writes messages as the mapping reads them. `customs` are the full names of tools whose input is text."""
 
-    def __init__(self, offer: Offer, warnings: RequestWarnings) -> None:
+    def __init__(self, tools: ToolSet, warnings: RequestWarnings) -> None:
         self.customs: set[str] = set()
         self._warnings = warnings
-        self._offer = offer
+        self._tools = tools
 
     def write(self, message: ChatMessage, path: str) -> Json:
         written: Json = {"role": type(message).__struct_config__.tag}
@@ -85,9 +86,9 @@ class _Reader:
             case ToolMessage():
                 written["tool_call_id"] = message.tool_call_id
                 if message.name is not None:
-                    written["name"] = self._offer.recipient_of(message.name)
+                    written["name"] = recipient_for(self._tools, message.name)
             case FunctionMessage():
-                written["name"] = self._offer.recipient_of(message.name)
+                written["name"] = recipient_for(self._tools, message.name)
             case _:
                 written["name"] = message.name
         return written
@@ -116,7 +117,7 @@ class _Reader:
             invalid("a message cannot have function_call and tool_calls; send tool_calls", f"{path}.function_call")
         if message.function_call is not None:
             called = message.function_call
-            recipient = self._offer.recipient_of(called.name)
+            recipient = recipient_for(self._tools, called.name)
             written["function_call"] = {"name": recipient, "arguments": called.arguments}
         written["tool_calls"] = [
             self._write_call(each, f"{path}.tool_calls[{at}]") for at, each in enumerate(message.tool_calls or ())
@@ -125,10 +126,10 @@ class _Reader:
     def _write_call(self, given: Json, path: str) -> Json:
         call = read_call(given, path, self._warnings)
         if isinstance(call, CustomCall):
-            recipient, text = self._offer.recipient_of(call.custom.name), call.custom.input
+            recipient, text = recipient_for(self._tools, call.custom.name), call.custom.input
             self.customs.add(recipient)
         else:
-            recipient, text = self._offer.recipient_of(call.function.name), call.function.arguments
+            recipient, text = recipient_for(self._tools, call.function.name), call.function.arguments
         return {"id": call.id, "type": "function", "function": {"name": recipient, "arguments": text}}
 
 

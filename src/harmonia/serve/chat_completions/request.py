@@ -24,6 +24,7 @@ from harmonia.run.engines.base import Sampling
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+from harmonia.tool_definitions.response_format import Format, is_required, response_format_of
 
 MAX_STOPS: Final = 4
 
@@ -33,7 +34,6 @@ _Label = Annotated[str, msgspec.Meta(max_length=512)]
 _Key = Annotated[str, msgspec.Meta(max_length=64)]
 _Metadata = dict[_Key, _Label]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^(?!to=)[^\s<>|\x00-\x1f\x7f]+$(?!\n)")]
-_FormatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$(?!\n)")]
 _Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Stop = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 
@@ -132,18 +132,6 @@ _ROLES: Final[dict[str, type[ChatMessage]]] = {
 # ── the body ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class JsonSchema(_Body, frozen=True):
-    name: _FormatName
-    schema: Json | bool | None = None
-    description: str | None = None
-    strict: bool | None = None
-
-
-class Format(_Body, frozen=True):
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchema | None = None
-
-
 class StreamOptions(_Body, frozen=True):
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
@@ -230,21 +218,12 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
     @property
     def form(self) -> ResponseFormat | None:
         """The form that the answer is to have, as the model is told of it."""
-        given = self.response_format
-        if given is None or given.type == "text":
-            return None
-        if given.json_schema is None:
-            return ResponseFormat("json_object", {"type": "object"}, "Any JSON object.")
-        schema = given.json_schema.schema
-        return ResponseFormat(given.json_schema.name, {} if schema is None else schema, given.json_schema.description)
+        return response_format_of(self.response_format)
 
     @property
     def demands_form(self) -> bool:
         """Whether an answer of another form is an error."""
-        given = self.response_format
-        if given is None or given.type == "text":
-            return False
-        return given.json_schema is None or given.json_schema.strict is True
+        return is_required(self.response_format)
 
     def sampling(self, choice: int) -> Sampling:
         """How to sample one of the choices. They have a seed each, so that they are not the same answer."""

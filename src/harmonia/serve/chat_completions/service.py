@@ -25,23 +25,23 @@ from harmonia.run.events import RunEnded, SamplingEnded, SamplingGivenUp, Sampli
 from harmonia.run.loop import Run
 from harmonia.run.options import RunLimits, RunOptions
 from harmonia.run.prompt import Prompt
+from harmonia.run.tools import ToolSet
 from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.chat_completions.answer import Choice, Finished, Sink, Terms
 from harmonia.serve.chat_completions.conversation import read_conversation
 from harmonia.serve.chat_completions.request import CreateCompletion, read_messages, read_request
-from harmonia.serve.chat_completions.tools import Offer, check_form, read_choice, read_tools
+from harmonia.serve.chat_completions.tools import read_choice, read_tools
 from harmonia.serve.chat_completions.writer import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.cached_tokens import cache_salt
 from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller, new_id
-from harmonia.serve.wire.custom_formats import check_forms
 from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
+from harmonia.serve.wire.request_tools import check_text_forms, client_schemas, has_text_forms
 from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.schema_errors import locate
-from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.schema_limits import SchemaBudget, locate
 from harmonia.serve.wire.validation import invalid, unsupported
 
 # Chunks of all choices that wait for a client that reads slowly.
@@ -71,17 +71,19 @@ class ChatCompletions:
         self.served.find(request.model)
         SHARE.set(caller.owner)
         has_schemas = bool(request.tools or request.functions or request.form)
-        read = partial(self._read_offer, request)
-        offer = await in_worker(read) if has_schemas else read()
-        started = StartedCompletion(self, request, caller, offer)
+        read = partial(self._read_tools, request)
+        tools = await in_worker(read) if has_schemas else read()
+        started = StartedCompletion(self, request, caller, tools)
         await started.begin()
         return started
 
-    def _read_offer(self, request: CreateCompletion) -> Offer:
+    def _read_tools(self, request: CreateCompletion) -> ToolSet:
         """The tools of a request; and its format is checked: all that contains schemas of the client."""
         limits = self.settings.limits
         schemas = SchemaBudget(limits)
-        check_form(request, schemas)
+        if request.form is not None:
+            path = "$.response_format.json_schema.schema"
+            schemas.admit_format(request.form, path, is_demanded=request.demands_form)
         return read_tools(request, self.hosted, limits, schemas)
 
 
@@ -97,7 +99,7 @@ class _Running:
 class StartedCompletion:
     """An answer that has started; see serve/http/protocols.py."""
 
-    def __init__(self, service: ChatCompletions, request: CreateCompletion, caller: Caller, offer: Offer) -> None:
+    def __init__(self, service: ChatCompletions, request: CreateCompletion, caller: Caller, tools: ToolSet) -> None:
         settings, served = service.settings, service.served
         limits = settings.limits
         self._request = request
@@ -110,8 +112,8 @@ class StartedCompletion:
             invalid(f"at most {limits.choices} choices can be generated at once", "$.n")
         if request.logprobs and not served.gives_logprobs:
             unsupported("the engine of this server gives no log-probabilities of tokens; leave this out", "$.logprobs")
-        self._offer = offer
-        self._chosen = read_choice(request, self._offer)
+        self._tools = tools
+        self._tool_choice, self._allowed_tools, demanded = read_choice(request, tools)
         now = service.clock()
         self._envelope = Envelope(
             id=new_id("chatcmpl").replace("_", "-", 1),  # like OpenAI's
@@ -121,22 +123,21 @@ class StartedCompletion:
             metadata=request.metadata,
             has_usage=request.wants_usage,
             has_logprobs=bool(request.logprobs),
-            uses_functions=self._offer.is_older,
+            uses_functions=request.functions is not None,
         )
         warnings = RequestWarnings()
         conversation = read_conversation(
             read_messages(request.messages, limits.items, warnings),
-            self._offer,
+            tools,
             date=datetime.fromtimestamp(now, UTC).date().isoformat(),
             instruction=request.instruction,
-            has_declarations=len(self._offer.toolset) > 0 or request.form is not None,
+            has_declarations=len(tools) > 0 or request.form is not None,
             warnings=warnings,
         )
         trusts_text = settings.calls == "unverified"
         self._terms = Terms(
-            self._offer,
-            self._chosen.toolset,
-            self._chosen.demanded,
+            self._allowed_tools,
+            demanded,
             shows_reasoning=settings.analysis == "shown",
             trusts_text=trusts_text,
             calls_are_certain=served.calls_are_certain,
@@ -161,15 +162,15 @@ class StartedCompletion:
             return served.sent_prompts.explain(self._owner, prompt, prefix, sampled, written)
 
         options = RunOptions(
-            tools=self._chosen.toolset,
+            tools=self._allowed_tools,
             sampling=request.sampling(choice),
-            tool_choice=self._chosen.choice,
+            tool_choice=self._tool_choice,
             response_format=request.form,
             effort=request.effort,
             limits=limits,
             allow_unverified=settings.calls == "unverified",
             # The older API has room for one call.
-            parallel_calls=request.parallel_tool_calls is not False and not self._offer.is_older,
+            parallel_calls=request.parallel_tool_calls is not False and request.functions is None,
             check_format=False,  # the request reader has checked it, within limits
             grammar=settings.grammar,
             retry_malformed=settings.retry_malformed,
@@ -184,8 +185,8 @@ class StartedCompletion:
     async def begin(self) -> None:
         """Raise whatever is wrong with the request and, if it is streamed, whatever the engine refuses at once."""
         running = self._running[0]
-        if self._offer.forms:
-            await in_worker(partial(check_forms, self._offer.forms))
+        if has_text_forms(self._tools):
+            await in_worker(partial(check_text_forms, self._tools))
         try:
             await self._pull_first(running, (SamplingStarted, RunEnded))
             if self.wants_stream:
@@ -220,8 +221,7 @@ class StartedCompletion:
 
     def _schemas(self) -> Iterator[tuple[Json | bool | None, str]]:
         """The schemas that the client sent, with their paths."""
-        for client in self._offer.clients:
-            yield client.tool.parameters, f"{client.path}.parameters"
+        yield from client_schemas(self._tools)
         if self._request.form is not None:
             yield self._request.form.schema, "$.response_format.json_schema.schema"
 

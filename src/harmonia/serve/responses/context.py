@@ -18,13 +18,12 @@ from typing import Final
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
-from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.history import DOCUMENTED, fit
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
 from harmonia.run.families.engine import ProfiledEngine
 from harmonia.run.prompt import build, compose, with_head
-from harmonia.run.tools import ToolResult
+from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.served_model import ServedModel
@@ -50,13 +49,12 @@ from harmonia.serve.responses.items import (
 )
 from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.request import CreateResponse
-from harmonia.serve.responses.tool_choice import Chosen, read_choice
-from harmonia.serve.responses.tools import Offer, read_tools, remote_servers
+from harmonia.serve.responses.tools import named_servers, read_choice, read_tools, remote_servers
 from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.security.trusted_messages import read_messages, write_messages
 from harmonia.serve.store import Store, StoredItem
-from harmonia.serve.wire.custom_formats import check_forms
+from harmonia.serve.wire.request_tools import check_text_forms, has_text_forms, tools_of_server
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.schema_limits import SchemaBudget
 from harmonia.serve.wire.validation import invalid, unsupported
@@ -104,29 +102,31 @@ class PreparedRequest:
         caller: Caller,
         past: list[Entry],
         fresh: list[Entry],
-        offer: Offer,
+        tools: ToolSet,
         hosted: Sequence[ServerTool],
+        servers: Sequence[str],
         warnings: RequestWarnings,
     ) -> None:
         self.request = request
         self.caller = caller
         self.model = backend.served.find(request.model)
-        self.offer = offer
+        self.tools = tools
         self.hosted = hosted
-        self.chosen: Chosen = read_choice(request.tool_choice, offer)
+        self.tool_choice, self.allowed_tools, _ = read_choice(request.tool_choice, tools)
         self.decided: list[DecidedCall] = []
         self.written: Mapping[int, Message] = {}  # by identity, the messages that the client wrote itself
         self.inputs: list[StoredItem] = []
         self.conversation = Conversation()
         self.prefix: Message | None = None  # the message at the end that the model is to continue
         self.prefix_tokens = 0  # of it, after `<|start|>assistant`
+        self._servers = servers  # the MCP servers that the request names, by their labels
         self._served = backend.served
         self._today = datetime.fromtimestamp(backend.clock(), UTC).date().isoformat()
         self._seals = backend.seals_of(caller)
         self._instructions = _instructions(request, warnings)
         self._entries = [*past, *fresh]
         reader = self.converse({})
-        self.warnings = [*offer.warnings, *warnings.texts, *reader.warnings.texts]
+        self.warnings = [*warnings.texts, *reader.warnings.texts]
         # Seals expire, so items are kept opened.
         self.fresh = [
             (item, msgspec.structs.replace(source, messages=reader.unsealed.get(source.path, source.messages)))
@@ -144,7 +144,8 @@ class PreparedRequest:
         schemas = SchemaBudget(limits)
         SHARE.set(caller.owner)
         if request.response_format is not None:
-            await in_worker(partial(_check_format, request, schemas))
+            form, path = request.response_format, "$.text.format.schema"
+            await in_worker(partial(schemas.admit_format, form, path, is_demanded=request.demands_form))
         if request.harmonia_continue and (served.traits is None or isinstance(served.model, ProfiledEngine)):
             unsupported(
                 "harmonia_continue needs an engine with a gpt-oss model: no other continues within a message",
@@ -160,17 +161,20 @@ class PreparedRequest:
         warnings = RequestWarnings()
         fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, caller, backend.store)
         past = await _chain(request.previous_response_id, caller, backend.store)
-        tools = request.tools or []
-        remote = await connect_servers(remote_servers(tools), backend.settings, stack)
+        definitions = request.tools or []
+        remote = await connect_servers(remote_servers(definitions), backend.settings, stack)
         for each in remote:
             await in_worker(partial(schemas.admit, each.tool.parameters, "$.tools"))
         hosted = (*backend.tools, *remote)
-        lists = [*additional_tools(past), ("$.tools", tools), *additional_tools(fresh)]
-        read = partial(read_tools, lists, hosted, limits, schemas)
-        offer = await in_worker(read) if any(given for _, given in lists) else read()
-        if offer.forms:
-            await in_worker(partial(check_forms, offer.forms))
-        prepared = cls(backend, request, caller, past, fresh, offer, hosted, warnings)
+        lists = [*additional_tools(past), ("$.tools", definitions), *additional_tools(fresh)]
+        left_out: list[str] = []
+        read = partial(read_tools, lists, hosted, limits, schemas, left_out)
+        tools = await in_worker(read) if any(given for _, given in lists) else read()
+        if has_text_forms(tools):
+            await in_worker(partial(check_text_forms, tools))
+        servers = named_servers(lists)
+        prepared = cls(backend, request, caller, past, fresh, tools, hosted, servers, warnings)
+        prepared.warnings[:0] = left_out
         prepared.inputs = _stored_inputs(given, prepared.fresh)
         if prepared.prefix is not None:
             prepared.prefix_tokens = await asyncio.to_thread(prepared._count_prefix, prepared.prefix)  # it may be long
@@ -202,8 +206,9 @@ class PreparedRequest:
                 listed.setdefault(item.server_label, set()).update(str(tool.get("name")) for tool in item.tools)
         return [
             server
-            for server in self.offer.servers
-            if server not in listed or any(tool.name not in listed[server] for tool in self.offer.of_server(server))
+            for server in self._servers
+            if server not in listed
+            or any(tool.own_name not in listed[server] for tool in tools_of_server(self.tools, server))
         ]
 
     def replay(self, output: Sequence[Entry]) -> ReplayedTurn:
@@ -237,13 +242,13 @@ class PreparedRequest:
         return reader.unfinished
 
     def _read(self, entries: Sequence[Entry], approved: Mapping[str, ToolResult]) -> ConversationReader:
-        reader = ConversationReader(self.offer, self._seals, approved)
+        reader = ConversationReader(self.tools, self._seals, approved)
         reader.read(entries)
         return reader
 
     def _compose(self, conversation: Conversation) -> None:
         """Set the conversation as the run gets it: with its head, and without the message to continue."""
-        request, tools = self.request, self.chosen.toolset
+        request, tools = self.request, self.allowed_tools
         whole = with_head(
             conversation if self.prefix is None else conversation[:-1],
             date=self._today,
@@ -360,14 +365,6 @@ def _with_parts(item: Json) -> Json:
     if item.get("role") == "assistant":
         part = {"type": "output_text", "text": content, "annotations": []}
     return {**item, "content": [part]}
-
-
-def _check_format(request: CreateResponse, schemas: SchemaBudget) -> None:
-    form, path = request.response_format, "$.text.format.schema"
-    if form is not None:
-        schemas.admit(form.schema, path, is_demanded=request.demands_form)
-        if not request.demands_form and fits_nothing(form.schema):
-            invalid("no value can match this schema", path)
 
 
 def _instructions(request: CreateResponse, warnings: RequestWarnings) -> list[str]:

@@ -25,7 +25,7 @@ from harmonia.interchange.documents import Report
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
 from harmonia.parts import call_of, is_visible
 from harmonia.run.events import AsSampled
-from harmonia.run.tools import ToolResult
+from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
 from harmonia.serve.responses.items import (
     AdditionalTools,
@@ -43,9 +43,9 @@ from harmonia.serve.responses.items import (
     read_item,
     texts_of,
 )
-from harmonia.serve.responses.tools import Offer
 from harmonia.serve.security.sealed_content import UNBOUND, Seals, expires_at, is_unbound
 from harmonia.serve.security.trusted_messages import call_as_sampled
+from harmonia.serve.wire.request_tools import recipient_for
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.validation import invalid
 
@@ -143,7 +143,7 @@ class ConversationReader:
     `warnings`      unknown keys of contents that came with this request
     """
 
-    def __init__(self, offer: Offer, seals: CallerSeals, approved: Mapping[str, ToolResult] | None = None) -> None:
+    def __init__(self, tools: ToolSet, seals: CallerSeals, approved: Mapping[str, ToolResult] | None = None) -> None:
         self.decided: list[DecidedCall] = []
         self.unsealed: dict[str, tuple[Message, ...]] = {}
         self.delivered: dict[int, Message] = {}
@@ -152,7 +152,7 @@ class ConversationReader:
         self.unfinished: Message | None = None
         self.warnings = RequestWarnings()
         self._joined = 0
-        self._offer = offer
+        self._tools = tools
         self._seals = seals
         self._approved = approved or {}
         self._read = ImportedMessages(Report())
@@ -409,17 +409,17 @@ class ConversationReader:
         call = call_of(message)
         if call is None or not isinstance(call.value, dict):
             invalid("the arguments of a call must be one JSON object, as a string", path)
-        if self._offer.find(call.recipient) is None:
+        if self._tools.find(call.recipient) is None:
             return
         try:
-            self._offer.toolset.check(call)
+            self._tools.check(call)
         except ToolError as error:
             invalid(error.message, path)
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _written_call(self, called: CalledTool) -> Message:
-        recipient = self._offer.recipient_of(called.name, called.namespace, called.server)
+        recipient = recipient_for(self._tools, called.name, called.namespace, called.server)
         return call_as_sampled(recipient, called.text, is_json=called.is_json)
 
     def _add_call(self, message: Message, id_: str, source: Source) -> None:

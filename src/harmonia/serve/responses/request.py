@@ -18,6 +18,7 @@ import msgspec
 
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+from harmonia.tool_definitions.response_format import TextFormat, is_required, response_format_of
 
 _Metadata = dict[str, Annotated[str, msgspec.Meta(max_length=512)]]
 _Label = Annotated[str, msgspec.Meta(max_length=512)]
@@ -48,14 +49,6 @@ class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     context: Literal["auto", "current_turn", "all_turns"] | None = None
     encrypted_content: None = None
-
-
-class TextFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    type: Literal["text", "json_object", "json_schema"] = "text"
-    name: str | None = None
-    schema: Json | bool | None = None
-    description: str | None = None
-    strict: bool | None = None
 
 
 class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,19 +120,12 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def response_format(self) -> ResponseFormat | None:
         """The form that the answer is to have, as the model is told of it."""
-        given = None if self.text is None else self.text.format
-        if given is None or given.type == "text":
-            return None
-        if given.type == "json_object":
-            return ResponseFormat("json_object", {"type": "object"}, "Any JSON object.")
-        schema = {} if given.schema is None else given.schema
-        return ResponseFormat(given.name or "response", schema, given.description)
+        return response_format_of(None if self.text is None else self.text.format)
 
     @property
     def demands_form(self) -> bool:
         """Whether an answer of another form is an error."""
-        given = None if self.text is None else self.text.format
-        return given is not None and (given.type == "json_object" or given.strict is True)
+        return is_required(None if self.text is None else self.text.format)
 
 
 def read_request(value: object) -> CreateResponse:

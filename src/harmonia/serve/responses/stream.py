@@ -37,7 +37,8 @@ from harmonia.serve.security.identity import new_id
 from harmonia.serve.security.trusted_messages import write_messages
 from harmonia.serve.store import Decision, StoredItem, StoredResponse
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.schema_errors import locate
+from harmonia.serve.wire.request_tools import client_schemas
+from harmonia.serve.wire.schema_limits import locate
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import unsupported
 
@@ -80,8 +81,8 @@ class StartedResponse:
                 dialect=caller.dialect,
                 warnings=prepared.warnings,
             ),
-            prepared.offer,
-            prepared.chosen,
+            prepared.allowed_tools,
+            prepared.tool_choice,
             WriterOptions(
                 dialect=caller.dialect,
                 is_streamed=self.wants_stream,
@@ -258,7 +259,7 @@ class StartedResponse:
         request, limits = prepared.request, settings.limits
         most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
         options = RunOptions(
-            tools=prepared.chosen.toolset,
+            tools=prepared.allowed_tools,
             sampling=Sampling(
                 temperature=DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
                 top_p=DEFAULT_TOP_P if request.top_p is None else request.top_p,
@@ -266,7 +267,7 @@ class StartedResponse:
                 frequency_penalty=request.frequency_penalty,
                 logprobs=(request.top_logprobs or 0) if request.wants_logprobs else None,
             ),
-            tool_choice=prepared.chosen.choice,
+            tool_choice=prepared.tool_choice,
             response_format=request.response_format,
             effort=request.effort,
             limits=RunLimits(
@@ -296,7 +297,7 @@ class StartedResponse:
         except InputError as error:
             form = request.response_format
             schema = None if form is None else form.schema
-            raise locate(error, [*prepared.offer.schemas, (schema, "$.text.format.schema")]) from error
+            raise locate(error, [*client_schemas(prepared.tools), (schema, "$.text.format.schema")]) from error
         return run, self._first, self._pulled
 
     async def _list_servers(self) -> Sequence[StreamEvent]:
@@ -313,22 +314,20 @@ class StartedResponse:
         results: dict[str, ToolResult] = {}
         # As they were offered, under the same names, but with what runs them.
         running = {(tool.tool.namespace, tool.tool.name): tool.tool for tool in prepared.hosted}
-        tools = ToolSet(running.get((tool.namespace, tool.name), tool) for tool in prepared.offer.toolset)
+        tools = ToolSet(running.get((tool.namespace, tool.name), tool) for tool in prepared.tools)
         for decided in approved:
             if self._is_cancelled:
                 break
-            offered = prepared.offer.find(decided.message.recipient or "")
-            is_here = offered is not None and offered.server is not None
+            tool = prepared.tools.find(decided.message.recipient or "")
+            is_here = tool is not None and tool.server is not None
             result = decided.by_hand
             if result is None:
                 allows = self._backend.settings.calls == "unverified"
                 result = await _run_one(decided, tools if is_here else ToolSet(), allow_unverified=allows)
             results[decided.request_id] = result
-            if offered is not None and is_here:
+            if tool is not None and is_here:
                 by_hand = decided.by_hand is not None
-                events += self._writer.add_approved(
-                    offered, decided.request_id, decided.message, result, by_hand=by_hand
-                )
+                events += self._writer.add_approved(tool, decided.request_id, decided.message, result, by_hand=by_hand)
         if results:
             prepared.converse(results)
         return await self._save_before(events)

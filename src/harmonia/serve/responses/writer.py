@@ -26,13 +26,12 @@ from harmonia.messages import Json, Message
 from harmonia.parts import call_of, is_visible
 from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
-from harmonia.run.engines.base import Usage
+from harmonia.run.engines.base import ToolChoice, Usage
 from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent, Unmet
-from harmonia.run.tools import ToolResult
+from harmonia.run.tools import Tool, ToolResult, ToolSet
 from harmonia.run.tools.results import result_message
 from harmonia.serve.responses.conversation import CallerSeals
 from harmonia.serve.responses.items import (
-    CALLS,
     SLUG,
     CallItem,
     ClientCall,
@@ -43,18 +42,18 @@ from harmonia.serve.responses.items import (
     ReasoningItem,
     SealedItem,
     ServerCall,
+    call_item,
     listed_tool,
     read_item,
     write_error,
 )
 from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
 from harmonia.serve.responses.resource import usage_of
-from harmonia.serve.responses.tool_choice import Chosen
-from harmonia.serve.responses.tools import Offer, OfferedTool
 from harmonia.serve.security.identity import Dialect, new_id
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
+from harmonia.serve.wire.request_tools import client_names, tools_of_server
 from harmonia.serve.wire.token_usage import TokenUsage, write_logprob
 
 # Why a response that did not fail is not complete.
@@ -129,8 +128,8 @@ class ResponseWriter:
     def __init__(
         self,
         resource: Json,
-        offer: Offer,
-        chosen: Chosen,
+        tools: ToolSet,
+        tool_choice: ToolChoice,
         options: WriterOptions,
         seals: CallerSeals,
         *,
@@ -144,9 +143,8 @@ class ResponseWriter:
         self.is_over = False
         self.failure: Exception | None = None
         self._options = options
-        self._offer = offer
-        self._toolset = chosen.toolset
-        self._demands_call = chosen.choice not in ("auto", "none")
+        self._tools = tools
+        self._demands_call = tool_choice not in ("auto", "none")
         self._token_usage = TokenUsage(options.prefix_tokens)
         self._clock = clock
         self._seals = seals
@@ -179,7 +177,7 @@ class ResponseWriter:
         for server in servers:
             item = self._new_item(McpListTools, {"server_label": server, "tools": []})
             events.append(self._added(item))
-            item.wire["tools"] = [listed_tool(each.name, each.tool) for each in self._offer.of_server(server)]
+            item.wire["tools"] = [listed_tool(each) for each in tools_of_server(self._tools, server)]
             if not self._is_open_responses:
                 events.append(self._item_event(item, "response.mcp_list_tools.in_progress", {}))
                 events.append(self._item_event(item, "response.mcp_list_tools.completed", {}))
@@ -256,10 +254,10 @@ class ResponseWriter:
         return self._end("cancelled", "response.incomplete")
 
     def add_approved(
-        self, offered: OfferedTool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
+        self, tool: Tool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
     ) -> list[StreamEvent]:
         """An approved call has run, or a person answered it by hand, before the model is asked again."""
-        item = self._new_item(McpCall, McpCall.begin(offered))
+        item = self._new_item(McpCall, McpCall.begin(tool))
         wire = item.wire
         wire["approval_request_id"] = request_id
         if by_hand:
@@ -323,14 +321,14 @@ class ResponseWriter:
         return [self._added(item), self._part_event(item, "added", {"type": "reasoning_text", "text": ""})]
 
     def _open_call(self, header: Header) -> Sequence[StreamEvent]:
-        offered = self._offer.find(header.recipient or "")
+        tool = self._tools.find(header.recipient or "")
         is_certain = header.trust is Trust.CERTAIN and self._options.calls_are_certain
-        if offered is None or not is_certain or not self._toolset.is_allowed(offered.tool):
+        if tool is None or not is_certain or not self._tools.is_allowed(tool):
             return ()
-        kind = CALLS[offered.item]
+        kind = call_item(tool)
         if not kind.is_streamed:
             return ()  # it is sent when it is complete
-        item = self._open = self._new_item(kind, kind.begin(offered))
+        item = self._open = self._new_item(kind, kind.begin(tool))
         events = [self._added(item)]
         if self._has_input_events(kind):
             if kind is McpCall:
@@ -420,7 +418,7 @@ class ResponseWriter:
             self.resource["warnings"] = [*known, *new][:_MOST_WARNINGS]
 
     def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
-        self._warn([in_clients_words(each, self._offer.names) for each in event.unverified_constraints])
+        self._warn([in_clients_words(each, client_names(self._tools)) for each in event.unverified_constraints])
         first = self._count_messages() - len(event.messages)
         for at, message in enumerate(event.messages, first):
             if call_of(message) is not None:
@@ -457,8 +455,8 @@ class ResponseWriter:
         ]
 
     def _result_message(self, call: Message, result: ToolResult) -> Message:
-        tool = self._offer.toolset.find(call.recipient or "")
-        name = (call.recipient or "") if tool is None else self._offer.toolset.recipient_of(tool)
+        tool = self._tools.find(call.recipient or "")
+        name = (call.recipient or "") if tool is None else self._tools.recipient_of(tool)
         return result_message(name, result, call.channel)
 
     def _mcp_ended(self, item: OutputItem, result: ToolResult) -> list[StreamEvent]:
@@ -474,11 +472,11 @@ class ResponseWriter:
         known = self._by_call.pop(pending.id, None)
         if isinstance(known, OutputItem):
             return ()
-        offered = self._offer.find(pending.call.recipient)
-        if offered is None:
+        tool = self._tools.find(pending.call.recipient)
+        if tool is None:
             return ()
-        kind = CALLS[offered.item]
-        item = self._new_item(kind, kind.begin(offered))
+        kind = call_item(tool)
+        item = self._new_item(kind, kind.begin(tool))
         item.messages = (pending.message,)
         fields = kind.written(pending.call)
         if issubclass(kind, ClientCall):
@@ -547,8 +545,8 @@ class ResponseWriter:
             return self._end("completed", "response.completed")
         if unmet.kind == "format":
             return self.fail(answer_not_met(unmet, "$.text.format"))
-        tool = self._offer.find(unmet.about or "")
-        return self.fail(call_not_met(unmet, tool and tool.name, tool and tool.path))
+        tool = self._tools.find(unmet.about or "")
+        return self.fail(call_not_met(unmet, tool and tool.own_name, tool and tool.path))
 
     @property
     def _made_call(self) -> bool:

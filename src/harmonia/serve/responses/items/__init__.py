@@ -31,7 +31,7 @@ from harmonia.serve.responses.items.messages import (
     visible_item,
     without_reasoning_text,
 )
-from harmonia.serve.responses.items.table import BUILT_IN, BY_TYPE, CALLS, ITEMS, item_type, read_item
+from harmonia.serve.responses.items.table import BUILT_IN, BY_TYPE, CALLS, ITEMS, call_item, item_type, read_item
 
 __all__ = [
     "BUILT_IN",
@@ -59,6 +59,7 @@ __all__ = [
     "ReasoningItem",
     "SealedItem",
     "ServerCall",
+    "call_item",
     "is_reasoning",
     "item_type",
     "listed_tool",

@@ -15,7 +15,7 @@ document follow from that list.
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -82,17 +82,6 @@ class CalledTool(NamedTuple):
     is_json: bool = True
 
 
-class OfferedTool(Protocol):
-    """A tool of a request, under the client's names."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def namespace(self) -> str | None: ...
-    @property
-    def server(self) -> str | None: ...
-
-
 class CallItem(SealedItem, frozen=True, kw_only=True):
     """A call that the model made."""
 
@@ -108,7 +97,7 @@ class CallItem(SealedItem, frozen=True, kw_only=True):
         raise NotImplementedError
 
     @classmethod
-    def begin(cls, tool: OfferedTool) -> Json:
+    def begin(cls, tool: Tool) -> Json:
         """The fields of the item before the model has written anything: all of them, empty."""
         raise NotImplementedError
 
@@ -127,7 +116,7 @@ class ClientCall(CallItem, frozen=True, kw_only=True):
     call_id: str
 
     @classmethod
-    def begin(cls, tool: OfferedTool) -> Json:
+    def begin(cls, tool: Tool) -> Json:
         return {"call_id": new_id("call"), **cls.empty}
 
     @classmethod
@@ -149,8 +138,8 @@ class ServerCall(CallItem, frozen=True, kw_only=True):
         return CalledTool(self.name, self.arguments, server=self.server_label)
 
     @classmethod
-    def begin(cls, tool: OfferedTool) -> Json:
-        return {"server_label": tool.server, "name": tool.name, "arguments": ""}
+    def begin(cls, tool: Tool) -> Json:
+        return {"server_label": tool.server, "name": tool.own_name, "arguments": ""}
 
 
 class CallAnswer(Item, frozen=True, kw_only=True):

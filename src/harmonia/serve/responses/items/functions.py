@@ -8,8 +8,10 @@ import msgspec
 
 from harmonia.messages import Json
 from harmonia.parts import Call
+from harmonia.run.tools import Tool
 from harmonia.run.tools.arguments import unwrap_input
-from harmonia.serve.responses.items.base import CalledTool, ClientCall, ContentOutput, Item, OfferedTool
+from harmonia.serve.responses.items.base import CalledTool, ClientCall, ContentOutput, Item
+from harmonia.tool_definitions import FUNCTIONS
 
 
 class _DefinedCall(ClientCall, frozen=True, kw_only=True):
@@ -18,9 +20,9 @@ class _DefinedCall(ClientCall, frozen=True, kw_only=True):
     is_async: bool | None = msgspec.field(default=None, name="async")
 
     @classmethod
-    def begin(cls, tool: OfferedTool) -> Json:
+    def begin(cls, tool: Tool) -> Json:
         named: Json = {"name": tool.name}
-        if tool.namespace is not None:
+        if tool.namespace != FUNCTIONS:
             named["namespace"] = tool.namespace
         return {**super().begin(tool), **named}
 

@@ -89,7 +89,12 @@ class McpListTools(Item, frozen=True, tag="mcp_list_tools", kw_only=True):
     error: str | Json | None = None
 
 
-def listed_tool(name: str, tool: Tool) -> Json:
+def listed_tool(tool: Tool) -> Json:
     """A tool as the list of its server has it."""
     schema: object = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
-    return {"name": name, "description": tool.description, "input_schema": schema, "annotations": tool.annotations}
+    return {
+        "name": tool.own_name,
+        "description": tool.description,
+        "input_schema": schema,
+        "annotations": tool.annotations,
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from harmonia.messages import Json
+from harmonia.run.tools import Tool
 from harmonia.serve.responses.items import apply_patch, functions, mcp, messages, shell
 from harmonia.serve.responses.items.base import SLUG, CallItem, ClientCall, Item, ItemReference
 from harmonia.serve.wire.request_warnings import RequestWarnings
@@ -37,6 +38,16 @@ CALLS: Final[dict[str, type[CallItem]]] = {name: each for name, each in BY_TYPE.
 BUILT_IN: Final[dict[str, type[ClientCall]]] = {
     each.tool_type: each for each in CALLS.values() if issubclass(each, ClientCall) and each.declaration is not None
 }
+
+
+_CALL_OF_TOOL: Final = {each.tool_type: each for each in CALLS.values()}
+
+
+def call_item(tool: Tool) -> type[CallItem]:
+    """The type of the item that a call to the tool becomes."""
+    if tool.server is not None:
+        return mcp.McpApprovalRequest if tool.invoke is None else mcp.McpCall
+    return _CALL_OF_TOOL[tool.kind]
 
 
 def item_type(item: Json) -> type[Item] | None:

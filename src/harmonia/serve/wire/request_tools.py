@@ -1,0 +1,170 @@
+"""The tools of a request, and which of them the model may or must call. What both APIs have in common.
+
+function     declared in the namespace `functions`, under a legal name; the client knows it by its own
+custom       the same, with a text as its argument. The model reads its grammar in its description, because a grammar
+             cannot be declared, and an engine that takes grammars is held to it
+server tools     run here
+
+A tool that the client defines has the `path` of its definition; one of an MCP server has the label of that `server`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import Json
+from harmonia.run.constraints.validation import find_fault
+from harmonia.run.engines.base import ToolChoice
+from harmonia.run.tools import Tool, ToolSet
+from harmonia.run.tools.names import legal_names
+from harmonia.serve.config.settings import Limits
+from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.tool_definitions import FUNCTIONS, Choice, NamedTool, TextForm, read_definition, read_tool_choice
+from harmonia.tool_definitions.definition import SERVER_SEPARATOR
+from harmonia.tool_definitions.reader import Spelling, text_form_path
+
+# The tool choice for the run, the tools (all are declared, the allowed ones run), and the full names of those of which
+# one has to be called.
+Chosen = tuple[ToolChoice, ToolSet, frozenset[str]]
+
+_INVALID: Final = ErrorCode.SERVE_INVALID_FIELD
+
+
+# ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_client_tool(given: Json, path: str, spelling: Spelling, limits: Limits, schemas: SchemaBudget) -> Tool:
+    """A tool that the client runs, whose definition is exactly in the API's spelling."""
+    tool = read_definition(given, path, make=Tool, code=_INVALID, spelling=spelling, check=read_struct)
+    description, form = tool.description or None, tool.text_form
+    if tool.takes == "json":
+        schemas.admit(tool.parameters, f"{tool.path}.parameters", is_demanded=tool.strict)
+    if form is not None:
+        size = len(form.definition.encode())
+        if size > limits.schema_bytes:
+            refuse_size(
+                f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", text_form_path(tool)
+            )
+        description = "\n\n".join(filter(None, (description, _describe_form(form))))
+    return replace(tool, description=description, checks_arguments=False, untrusted=True)
+
+
+def refuse_size(message: str, path: str) -> NoReturn:
+    raise InputError(ErrorCode.SERVE_TOO_LARGE, message, Position(path=path))
+
+
+def refuse_repeated(name: str, path: str | None) -> NoReturn:
+    raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"two tools are called {name!r}; rename one", Position(path=path))
+
+
+def _describe_form(form: TextForm) -> str:
+    kind = "Lark grammar" if form.syntax == "lark" else "regular expression"
+    return f"The input is plain text, not JSON, and follows this {kind}:\n{form.definition}"
+
+
+def has_text_forms(tools: ToolSet) -> bool:
+    return any(tool.text_form is not None for tool in tools)
+
+
+def check_text_forms(tools: ToolSet) -> None:
+    """Raises the client's error for the first grammar of a custom tool that is not one. It may take seconds.
+
+    What cannot be checked here, without llguidance, is only shown to the model; an engine that takes grammars reports
+    what is wrong with it.
+    """
+    for tool in tools:
+        fault = None if tool.text_form is None else find_fault(tool.text_form, tool.name)
+        if tool.text_form is not None and fault is not None:
+            at = fault.at.character
+            place = "" if at is None else f" (at {_place(tool.text_form.definition, at)})"
+            raise InputError(fault.code, f"{fault.message}{place}", Position(path=text_form_path(tool)))
+
+
+def _place(definition: str, character: int) -> str:
+    if "\n" not in definition.strip():
+        return f"character {character}"
+    before = definition[:character]
+    line = before.count("\n") + 1
+    return f"line {line}, character {len(before.rpartition(chr(10))[2])}"
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def client_names(tools: ToolSet) -> list[tuple[str, str]]:
+    """What the model calls each tool, and what the client does."""
+    return [(tools.recipient_of(tool), tool.own_name) for tool in tools]
+
+
+def client_schemas(tools: ToolSet) -> list[tuple[Json | bool | None, str]]:
+    """The schemas that the client sent, with their paths."""
+    return [(tool.parameters, f"{tool.path}.parameters") for tool in tools if tool.path is not None]
+
+
+def recipient_for(tools: ToolSet, name: str, namespace: str | None = None, server: str | None = None) -> str:
+    """The full name of a tool that a client names, whether it is offered now or was in an older request."""
+    if server is not None:
+        name = f"{server}{SERVER_SEPARATOR}{name}"
+    found = tools.named(name, namespace or FUNCTIONS)
+    if found is not None:
+        return tools.recipient_of(found)
+    space = legal_names([namespace])[namespace] if namespace else FUNCTIONS
+    return f"{space}.{legal_names([name])[name]}"
+
+
+def tools_of_server(tools: ToolSet, server: str | None, name: str | None = None) -> list[Tool]:
+    return [tool for tool in tools if tool.server and tool.server == server and name in (None, tool.own_name)]
+
+
+# ── the choice ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_choice(given: object, path: str, spelling: Spelling, unknown_type: ErrorCode = _INVALID) -> Choice:
+    """A tool choice that is exactly in the API's spelling."""
+    return read_tool_choice(given, path, code=_INVALID, unknown_type=unknown_type, spelling=spelling, check=read_struct)
+
+
+def choose(choice: Choice, tools: ToolSet, path: str) -> Chosen:
+    """What a tool choice means for these tools."""
+    if choice.tools is None:
+        if choice.mode == "required" and not len(tools):
+            invalid("a call is required, but there are no tools; define one, or say auto", path)
+        demanded = frozenset(map(tools.recipient_of, tools)) if choice.mode == "required" else frozenset[str]()
+        # The model may call all the same; then the call is not delivered.
+        return choice.mode, tools.allow([]) if choice.mode == "none" else tools, demanded
+    found = [tools.recipient_of(tool) for named in choice.tools for tool in _find_named(tools, named)]
+    if choice.mode == "one" and len(found) == 1:
+        return found[0], tools, frozenset(found)
+    if choice.mode in ("one", "required"):  # a whole MCP server: some call, and only to it
+        return "required", tools.allow(found), frozenset(found)
+    return choice.mode, tools.allow(found), frozenset()
+
+
+def _find_named(tools: ToolSet, named: NamedTool) -> list[Tool]:
+    if named.kind == "mcp":
+        found = tools_of_server(tools, named.server, named.name)
+    elif named.kind in ("function", "custom"):
+        found = _client_tools(tools, named.name or "", named.namespace)
+        if found and (found[0].takes == "text") is not (named.kind == "custom"):
+            # Where the name is nested, the type is said twice, and the name is what leads astray.
+            where = named.path if named.path.endswith(".name") else f"{named.path}.type"
+            invalid(f"{named.name} is not a tool of type {named.kind} in this request", where)
+    else:
+        found = [tool for tool in tools if tool.built_in == named.kind]
+    if not found:
+        what = named.name or named.server or named.kind
+        invalid(f"this request has no tool {what!r} of type {named.kind}; name one of its tools", named.path)
+    return found
+
+
+def _client_tools(tools: ToolSet, name: str, namespace: str | None) -> list[Tool]:
+    """The tool of a name; in any namespace, if the choice names none and only one has it."""
+    # A client of Chat Completions does not know the tools that run here.
+    known = [tool for tool in tools if tool.invoke is None or tool.server]
+    here = (name, namespace or FUNCTIONS)
+    exact = [tool for tool in known if (tool.name, tool.namespace) == here and not tool.server]
+    same = [] if namespace else [tool for tool in known if tool.own_name == name]
+    return exact or (same if len(same) == 1 else [])
