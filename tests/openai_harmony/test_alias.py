@@ -99,7 +99,7 @@ def test_the_original_alone_is_said() -> None:
 def test_both_are_detected_and_explained(shim: Path) -> None:
     done = run("-c", PROGRAM, path=(shim,))
     assert done.stdout == "harmonia.openai_harmony 5\n"
-    assert "RuntimeWarning: Both openai-harmony 0.0.8 and harmonia-openai-harmony 0.1.0 are installed." in done.stderr
+    assert "RuntimeWarning: Both openai-harmony 0.0.8 and harmonia-openai-harmony 0.2.0 are installed." in done.stderr
     said = run("-m", "harmonia.openai_harmony", path=(shim,))
     assert "gives Harmonia's drop-in.\nBoth openai-harmony 0.0.8 and" in said.stdout
     assert "pip uninstall -y openai-harmony harmonia-openai-harmony" in said.stdout
