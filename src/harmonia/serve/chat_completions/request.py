@@ -4,12 +4,12 @@
                   reasoning_effort, max_tokens, max_completion_tokens, temperature, top_p, presence_penalty,
                   frequency_penalty, seed, stop, n, stream, stream_options, logprobs, top_logprobs, verbosity,
                   metadata; of engines: top_k, min_p, repetition_penalty
-    without effect, by their nature      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
-                                         prompt_cache_options: labels for a provider's books and caches
-    refused       audio, prediction, web_search_options, moderation, and every field that is not known
-    refused, unless they say nothing     logit_bias, modalities, store, service_tier
+    without effect      user, safety_identifier, prompt_cache_key, prompt_cache_retention, prompt_cache_options: labels
+                        for a provider's accounts and caches
+    refused       audio, prediction, web_search_options, moderation, and every unknown field
+    refused, unless they have their default      logit_bias, modalities, store, service_tier
 
-A field that is null says nothing, also one that is not known.
+A null field counts as left out, even an unknown one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^(?!t
 _Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Stop = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 
-# Efforts that Harmony has no word for, and the nearest that it has.
+# Efforts that Harmony does not have, and the nearest that it has.
 _EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
-# A model has no setting for it, so it is told.
+# The model has no setting for it, so it gets an instruction.
 _VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
 
 
@@ -93,7 +93,7 @@ class UserMessage(_Message, frozen=True, tag="user", kw_only=True):
 
 
 class AssistantMessage(_Message, frozen=True, tag="assistant", kw_only=True):
-    """`annotations` are what a provider said about its own text; nothing of them is part of it."""
+    """`annotations` are a provider's notes about the text, not a part of it."""
 
     content: str | list[Any] | None = None
     refusal: str | None = None
@@ -103,7 +103,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant", kw_only=True):
     function_call: CalledFunction | None = None
     annotations: list[Any] | None = None
     audio: Any = None
-    provider_specific_fields: Any = None  # litellm's own, which it sends back with every message it got
+    provider_specific_fields: Any = None  # litellm sends this back with every message
 
 
 class ToolMessage(_Body, frozen=True, tag_field="role", tag="tool", kw_only=True):
@@ -176,7 +176,7 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
     modalities: list[str] | None = None
     logit_bias: Json | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
-    # Known, and not here. They are read so that they can be refused by name.
+    # Not supported. They are read so that they can be refused by name.
     audio: Any = None
     prediction: Any = None
     web_search_options: Any = None
@@ -184,13 +184,13 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 
     @property
     def effort(self) -> ReasoningEffort | None:
-        """The effort in Harmony's words; see `_EFFORTS`."""
+        """The effort that Harmony has for it; see `_EFFORTS`."""
         given = self.reasoning_effort
         return None if given is None else ReasoningEffort(_EFFORTS.get(given, given))
 
     @property
     def instruction(self) -> str | None:
-        """What the request says to the model beside its messages."""
+        """An instruction to the model besides the messages."""
         return None if self.verbosity is None else _VERBOSITY.get(self.verbosity)
 
     @property
@@ -211,7 +211,7 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def most_tokens(self, limit: int | None) -> int | None:
-        """How many tokens may be sampled: the least of what is asked for and of the server's limit."""
+        """The most tokens to sample: the least of the request's limits and the server's."""
         known = [each for each in (self.max_tokens, self.max_completion_tokens, limit) if each is not None]
         return min(known) if known else None
 
@@ -226,7 +226,7 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
         return is_required(self.response_format)
 
     def sampling(self, choice: int) -> Sampling:
-        """How to sample one of the choices. They have a seed each, so that they are not the same answer."""
+        """How to sample one of the choices. Each has its own seed, so that the answers differ."""
         seed = self.seed
         if seed is not None:
             seed = (seed + choice + 2**63) % 2**64 - 2**63
@@ -244,28 +244,28 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 
 
 def read_request(value: object) -> CreateCompletion:
-    """The body, if everything in it can be honoured."""
+    """The body, if everything in it is supported."""
     request = read_struct(_without_nulls(value, "$"), CreateCompletion, hints=_OF_RESPONSES)
     for name, why in _NOT_HERE.items():
         if getattr(request, name) is not None:
             unsupported(f"{name} is not supported: {why}", f"$.{name}")
     if request.store:
-        unsupported("completions are not stored here; responses are, see POST /v1/responses", "$.store")
+        unsupported("chat completions are not stored; use POST /v1/responses to store answers", "$.store")
     if request.logit_bias:
-        unsupported("the engines behind this server take no logit_bias", "$.logit_bias")
+        unsupported("this server does not support logit_bias", "$.logit_bias")
     if request.modalities is not None and request.modalities != ["text"]:
-        unsupported("answers are text only", "$.modalities")
+        unsupported('answers are text only; leave modalities out, or send ["text"]', "$.modalities")
     if request.service_tier not in (None, "auto", "default"):
-        unsupported("there is one service tier here: leave it out, or say auto or default", "$.service_tier")
+        unsupported("this server has one service tier; leave this out, or use auto or default", "$.service_tier")
     if request.stream_options is not None and not request.stream:
-        invalid("stream_options may stand only where stream is true", "$.stream_options")
+        invalid("stream_options needs stream to be true", "$.stream_options")
     if request.top_logprobs is not None and not request.logprobs:
         invalid("top_logprobs needs logprobs to be true", "$.top_logprobs")
     given = request.response_format
     if given is not None and given.type == "json_schema" and given.json_schema is None:
-        invalid("json_schema is missing: a format of type json_schema needs it", "$.response_format.json_schema")
+        invalid("json_schema is missing: a format of this type needs it", "$.response_format.json_schema")
     if given is not None and given.type != "json_schema" and given.json_schema is not None:
-        invalid(f"a format of type {given.type} has no json_schema", "$.response_format.json_schema")
+        invalid(f"a format of type {given.type} cannot have json_schema", "$.response_format.json_schema")
     return request
 
 
@@ -274,7 +274,7 @@ def read_messages(values: list[Any], most: int, warnings: RequestWarnings | None
     if len(values) > most:
         raise InputError(
             ErrorCode.SERVE_TOO_LARGE,
-            f"there are {len(values)} messages; at most {most} are taken",
+            f"there are {len(values)} messages; at most {most} are allowed",
             Position(path="$.messages"),
         )
     warnings = warnings or RequestWarnings()
@@ -289,7 +289,7 @@ def _read_message(value: object, path: str, warnings: RequestWarnings) -> ChatMe
         invalid(f"expected one of {', '.join(_ROLES)}", f"{path}.role")
     message = read_struct(warnings.drop_unknown_fields(fields, kind, path), kind, path)
     if isinstance(message, AssistantMessage) and message.audio is not None:
-        unsupported("the model reads text only; there is no audio to refer to", f"{path}.audio")
+        unsupported("the model reads text only; leave audio out", f"{path}.audio")
     return message
 
 
@@ -302,20 +302,20 @@ def read_call(value: Json, path: str, warnings: RequestWarnings) -> FunctionCall
     return read_struct(warnings.drop_unknown_fields(value, struct, path), struct, path)
 
 
-# What Responses call what is here, too.
+# What Responses call fields that Chat Completions have, too.
 _OF_RESPONSES: Final = {
     "input": "Chat Completions take messages; input is for Responses, POST /v1/responses",
-    "instructions": "Chat Completions take a message of the role system or developer",
+    "instructions": "Chat Completions take a message with the role system or developer",
     "max_output_tokens": "Chat Completions take max_completion_tokens",
-    "previous_response_id": "nothing is kept of Chat Completions; Responses are, see POST /v1/responses",
+    "previous_response_id": "Chat Completions are not stored; Responses are, see POST /v1/responses",
     "reasoning": "Chat Completions take reasoning_effort",
     "text": "Chat Completions take response_format and verbosity",
 }
 _NOT_HERE: Final = {
     "audio": "answers are text only",
-    "prediction": "the engine continues what it reads, not what is foreseen",
-    "web_search_options": "nothing here searches the web; declare a tool",
-    "moderation": "nothing here judges content",
+    "prediction": "the engine cannot use a predicted output",
+    "web_search_options": "this server does not search the web; define a tool",
+    "moderation": "this server does not moderate content",
 }
 
 

@@ -1,13 +1,11 @@
 """The body of a request to create a response. Every field is honoured, or refused with its name.
 
-    honoured      model, input, instructions, previous_response_id, tools, tool_choice, parallel_tool_calls, reasoning,
-                  text, max_output_tokens, max_tool_calls, temperature, top_p, presence_penalty, frequency_penalty,
-                  top_logprobs, include, truncation, store, stream, metadata, harmonia_continue, harmonia_identity
-    kept, and said again in the response      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
-                                              prompt_cache_options, client_metadata
-    refused       background, conversation, prompt, context_management, moderation, and every field that is not known
-
-What is kept has no effect here, by its nature: these are labels for a provider's books and caches.
+honoured      model, input, instructions, previous_response_id, tools, tool_choice, parallel_tool_calls, reasoning,
+              text, max_output_tokens, max_tool_calls, temperature, top_p, presence_penalty, frequency_penalty,
+              top_logprobs, include, truncation, store, stream, metadata, harmonia_continue, harmonia_identity
+echoed, without effect      user, safety_identifier, prompt_cache_key, prompt_cache_retention,
+                            prompt_cache_options, client_metadata: labels for a provider's accounts and caches
+refused       background, conversation, prompt, context_management, moderation, and every unknown field
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 LOGPROBS: Final = "message.output_text.logprobs"
 SEALED_REASONING: Final = "reasoning.encrypted_content"
 SEALED_ITEMS: Final = "harmonia.encrypted_content"
-# What may be asked for although nothing of it can come: there are no such items here.
+# These may be requested, although this server has no such items.
 _NEVER_THERE: Final = (
     "file_search_call.results",
     "web_search_call.results",
@@ -39,7 +37,7 @@ _NEVER_THERE: Final = (
 )
 INCLUDABLE: Final = (LOGPROBS, SEALED_REASONING, SEALED_ITEMS, *_NEVER_THERE)
 
-# Efforts that Harmony has no word for, and the nearest that it has.
+# Efforts that Harmony does not have, and the nearest that it has.
 _EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
 
 
@@ -95,7 +93,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     background: bool | None = None
     harmonia_continue: bool | None = None
     harmonia_identity: str | None = None
-    # Known, and not here. They are read so that they can be refused by name, and null is fine.
+    # Not supported. They are read so that they can be refused by name; null is fine.
     conversation: Any = None
     prompt: Any = None
     context_management: Any = None
@@ -105,7 +103,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def effort(self) -> ReasoningEffort | None:
-        """The effort in Harmony's words; see `_EFFORTS`."""
+        """The effort that Harmony has for it; see `_EFFORTS`."""
         given = None if self.reasoning is None else self.reasoning.effort
         return None if given is None else ReasoningEffort(_EFFORTS.get(given, given))
 
@@ -129,7 +127,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_request(value: object) -> CreateResponse:
-    """The body, if everything in it can be honoured."""
+    """The body, if everything in it is supported."""
     if not isinstance(value, dict):
         invalid("the body must be a JSON object", "$")
     request = read_struct(cast("Json", value), CreateResponse, hints=_OF_CHAT)
@@ -139,17 +137,17 @@ def read_request(value: object) -> CreateResponse:
             unsupported(f"{name} is not supported: {why}", f"$.{name}")
     for at, name in enumerate(request.include or ()):
         if name not in INCLUDABLE:
-            invalid(f"unknown value {name!r}; known are {', '.join(INCLUDABLE)}", f"$.include[{at}]")
-    # An empty list says as little as none; an empty text is something that somebody said.
+            invalid(f"unknown value {name!r}; expected one of {', '.join(INCLUDABLE)}", f"$.include[{at}]")
+    # An empty list is no input; an empty string is a message.
     if request.input in (None, []) and request.previous_response_id is None and request.instructions is None:
-        invalid("there is nothing to answer: give input", "$.input")
+        invalid("there is nothing to answer: send input", "$.input")
     _check_format(request)
     if request.service_tier in ("flex", "priority"):
-        unsupported("there is one service tier here: leave it out, or say auto or default", "$.service_tier")
+        unsupported("this server has one service tier; leave this out, or use auto or default", "$.service_tier")
     return request
 
 
-# What Chat Completions call what is here, too.
+# What Chat Completions call fields that Responses have, too.
 _OF_CHAT: Final = {
     "messages": "Responses take input; messages are for Chat Completions, POST /v1/chat/completions",
     "max_tokens": "Responses take max_output_tokens",
@@ -159,12 +157,12 @@ _OF_CHAT: Final = {
     "verbosity": "Responses take text.verbosity",
 }
 _NOT_HERE: Final = {
-    "background": "responses are made while the client waits",
+    "background": "responses are generated while the client waits",
     "conversation": "continue with previous_response_id",
-    "prompt": "there are no stored prompts; send instructions and input",
-    "context_management": 'say truncation "auto", or send less',
-    "moderation": "nothing here judges content",
-    "access_programs": "it is a provider's own",
+    "prompt": "this server has no stored prompts; send instructions and input",
+    "context_management": 'use truncation "auto", or send less',
+    "moderation": "this server does not moderate content",
+    "access_programs": "only OpenAI has it",
     "image": "the model reads text only",
 }
 
@@ -179,4 +177,4 @@ def _check_format(request: CreateResponse) -> None:
         if given.schema is None:
             invalid("a format of type json_schema needs a schema", "$.text.format.schema")
     elif given.schema is not None or given.strict is not None or given.name is not None:
-        invalid(f"a format of type {given.type} has no schema", "$.text.format")
+        invalid(f"a format of type {given.type} cannot have a schema, a name or strict", "$.text.format")
