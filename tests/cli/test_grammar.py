@@ -166,7 +166,7 @@ def test_a_tool_choice_that_is_no_tool_is_told_which_there_are(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("schema", "code"),
     [
-        ("false", "no value fits the schema of response_format (at path $) [grammar.invalid_option]"),
+        ("false", "no value matches the schema of response_format (at path $) [grammar.invalid_option]"),
         ('{"enum": []}', "grammar.invalid_option"),
         ('{"type": "string", "minLength": 5, "maxLength": 2}', "grammar.invalid_option"),
         ('{"type": "strng"}', "no JSON Schema"),

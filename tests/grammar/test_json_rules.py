@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.json_schema.json_rules import MAX_COMPARED, MAX_COUNT, json_rules
-from harmonia.grammar.rules import Grammar, Node
+from harmonia.grammar.rules import Grammar, Loss, Node
 from harmonia.grammar.simplification import pruned
-from harmonia.grammar.written import Loss
 from tests.grammar.rule_reader import Generator, admits
 from tests.support.strategies.schemas import any_schemas
 

@@ -2,8 +2,8 @@
 
 from harmonia.grammar.completion_rules import Begun
 from harmonia.grammar.demand import CallableTool, Demand, callable_tools
+from harmonia.grammar.rules import GRAMMAR_KINDS, GrammarKind, Loss, WrittenGrammar
 from harmonia.grammar.writer import grammar_for
-from harmonia.grammar.written import GRAMMAR_KINDS, GrammarKind, Loss, WrittenGrammar
 from harmonia.tool_definitions import TextForm
 
 __all__ = [

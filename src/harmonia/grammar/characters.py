@@ -1,6 +1,6 @@
-"""Sets of characters as ranges of code points, both ends included, in order and without overlap.
+"""Sets of characters as ordered, disjoint ranges of code points, both ends included.
 
-Half of a surrogate pair is no character: no set has one, the complement of a set neither.
+No set contains surrogates, and neither does its complement.
 """
 
 from __future__ import annotations

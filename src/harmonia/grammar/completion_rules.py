@@ -1,4 +1,4 @@
-"""The rules of a completion: what a model may sample behind `<|start|>assistant` under a demand.
+"""The rules of a completion: what a model may sample after `<|start|>assistant` under a demand.
 
     completion = (analysis | preamble)*  (call | final)       and with a response format
                  (analysis | preamble)* call | analysis* final
@@ -8,14 +8,14 @@
     call       <|channel|>commentary to=functions.x <|constrain|>json<|message|> arguments <|call|>
     final      <|channel|>final<|message|> text, or JSON of the response format <|return|>
 
-1. Everything that the rules admit is read by a strict parser without a word; every fault of the parser's table is out.
-2. Reasoning is always admitted, and never demanded. A tool choice decides which of the two ends there are. An answer in
-   a response format is all that there is to see, so nothing is said before it.
-3. The recipient may stand before or behind the channel, and the content type may be left out: models do both, and
-   what a model does not like to write costs it its sense. Functions are called on commentary, as their declaration
-   says; built-in tools on analysis too, where the model was trained to call them.
-4. Text never spells a control token: behind `<|` no lower-case letter. On an engine that gives text, such a spelling
-   could not be told from the token.
+1. A strict parser reads everything that the rules admit without a fault.
+2. Reasoning is always admitted and never required. The tool choice decides which of the two ends are possible. With a
+   response format, the answer is all that is visible, so there is no preamble.
+3. The recipient may come before or after the channel, and the content type may be missing: models do both, and forcing
+   an unfamiliar form degrades output. Functions are called on commentary, as their declaration says; built-in tools on
+   analysis too, where the model was trained to call them.
+4. Text never spells a control token: no lower-case letter follows `<|`. On an engine that returns text, such a spelling
+   could not be distinguished from the token.
 """
 
 from __future__ import annotations
@@ -118,17 +118,21 @@ def _rest(begun: Begun, demand: Demand, tools: tuple[CallableTool, ...], again: 
     if begun.recipient is not None:
         tool = next((tool for tool in tools if tool.name == begun.recipient), None)
         if tool is None:
-            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"{begun.recipient} may not be called under this demand")
+            raise InputError(
+                ErrorCode.GRAMMAR_INVALID_OPTION,
+                f"this demand does not allow the call to {begun.recipient}",
+            )
         body, end = _arguments(tool), sequence(Special(CALL))
     elif begun.channel == "final":
         if demand.tool_choice not in ("auto", "none"):
-            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "an answer was begun, and a call is demanded")
+            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "an answer has begun, but a call is required")
         body, end = _answer(demand), sequence(Special(RETURN))
     else:
         body, end = Name("plain"), sequence(again, Name("completion"))
     if begun.has_text and body != Name("plain"):
         raise InputError(
-            ErrorCode.GRAMMAR_INVALID_OPTION, "only plain text can be gone on with under a grammar; begin it anew"
+            ErrorCode.GRAMMAR_INVALID_OPTION,
+            "only plain text can be continued; start the message again",
         )
     return sequence(body, end)
 
@@ -175,4 +179,4 @@ def _refuse_unreadable_name(name: str) -> None:
     except StreamError:
         is_read = False
     if not is_read or _NOT_WRITTEN.search(name):
-        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the name {name!r} cannot stand in the header of a call")
+        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the tool name {name!r} cannot be written in a header")

@@ -21,7 +21,7 @@ _SHOWN_NAMES: Final = 20
 class Demand(msgspec.Struct, frozen=True):
     """What a completion has to be.
 
-    `tool_choice` is auto, none, required, or the whole name of a tool (`functions.get_weather`). `allowed` are the
+    `tool_choice` is auto, none, required, or the full name of a tool (`functions.get_weather`). `allowed` are the
     whole names that may be called in this turn, of all that are declared; None allows all. `texts` has the tools that
     take text instead of JSON, by whole name, with its form where they have one.
     """
@@ -48,14 +48,14 @@ def _misfit(tools: object, choice: object, allowed: object, form: object, texts:
     if not _are_all(tools, ToolNamespace):
         return "tools are ToolNamespaces, such as (ToolNamespace('functions', None, (description,)),)"
     if not isinstance(choice, str):
-        return f"tool_choice is {choice!r}; expected auto, none, required, or the whole name of a tool"
+        return f"tool_choice is {choice!r}; expected auto, none, required, or the full name of a tool"
     if allowed is not None and not _are_all(allowed, str):
-        return f"allowed is {allowed!r}; expected the whole names of tools"
+        return f"allowed is {allowed!r}; expected the full names of tools"
     if form is not None and not isinstance(form, ResponseFormat):
         return f"response_format is {form!r}; expected a ResponseFormat(name, schema)"
     values = list(cast("Mapping[str, object]", texts).values()) if isinstance(texts, Mapping) else None
     if values is None or not _are_all([value for value in values if value is not None], TextForm):
-        return "texts has a TextForm or None for the whole name of each tool that takes text"
+        return "texts must have a TextForm or None for the full name of each tool that takes text"
     return None
 
 
@@ -87,17 +87,15 @@ def callable_tools(demand: Demand) -> tuple[CallableTool, ...]:
         return ()
     wanted = allowed if choice in ("auto", "required") else tuple(name for name in allowed if name == choice)
     if not wanted and choice != "auto":
-        raise InputError(
-            ErrorCode.GRAMMAR_INVALID_OPTION, f"the tool choice is {choice}, and no such tool may be called"
-        )
+        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the tool choice is {choice}, but no tool may be called")
     return tuple(declared[name] for name in declared if name in wanted)
 
 
 def _undeclared(name: str, declared: Mapping[str, CallableTool]) -> InputError:
     names = list(declared)
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-    those = f"those are {', '.join(names[:_SHOWN_NAMES])}{more}" if names else "there is none"
-    return InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"{name} is no tool that is declared; {those}")
+    those = f"declared: {', '.join(names[:_SHOWN_NAMES])}{more}" if names else "no tool is declared"
+    return InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the tool {name} is not declared; {those}")
 
 
 def _declared(demand: Demand) -> Iterator[CallableTool]:

@@ -1,11 +1,10 @@
-"""Put rules in the place of what writers may leave to their engine: JSON of a schema, and text of a client's form."""
+"""Expands JSON values and text forms into rules, for engines that do not support them directly."""
 
 from __future__ import annotations
 
 from harmonia.grammar.json_schema.json_rules import MAX_COUNT, json_rules
 from harmonia.grammar.lark_rules import text_rules
-from harmonia.grammar.rules import Choice, Grammar, JsonValue, Node, Repeat, Sequence, Text
-from harmonia.grammar.written import Loss
+from harmonia.grammar.rules import Choice, Grammar, JsonValue, Loss, Node, Repeat, Sequence, Text
 
 
 def expanded(

@@ -3,7 +3,7 @@
 What llama.cpp does, and what follows from it:
 
 1. Special tokens stand by their numbers, `<[200005]>`; but wherever a character is admitted, a special token counts as
-   the characters that spell it. So the text is kept from spelling one: see unspelled.py.
+   the characters that spell it. So the text is kept from spelling one: see spelling_exclusion.py.
 2. Tokens that end the generation are never matched: one is sampled behind the end of the grammar, whichever the
    model likes. So the rules end where `<|call|>` or `<|return|>` would stand, and the run puts the right one there.
 3. A repetition is written out as so many rules. One of 2,000 or more is refused, and one whose upper bound is beyond
@@ -25,11 +25,20 @@ from typing import Final
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar.characters import common, ranges_of
 from harmonia.grammar.expansion import expanded
-from harmonia.grammar.repetitions import without_empty_repetitions
-from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Name, Node, Repeat, Sequence, Special
-from harmonia.grammar.simplification import NOTHING
-from harmonia.grammar.spelling_exclusion import unspelled
-from harmonia.grammar.written import WrittenGrammar
+from harmonia.grammar.rules import (
+    Chars,
+    Choice,
+    Grammar,
+    Literal,
+    Name,
+    Node,
+    Repeat,
+    Sequence,
+    Special,
+    WrittenGrammar,
+)
+from harmonia.grammar.simplification import NOTHING, without_empty_repetitions
+from harmonia.grammar.spelling_exclusion import without_control_spellings
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 _ROOT: Final = "root"
@@ -46,9 +55,9 @@ def write_gbnf(grammar: Grammar) -> WrittenGrammar:
     """The grammar for llama.cpp, without the token that ends a completion."""
     rules = {name: _without_ends(node) for name, node in grammar.rules.items()}
     plain, losses = expanded(Grammar(_without_ends(grammar.start), rules), is_closed=True)
-    safe = unspelled(without_empty_repetitions(plain))
+    safe = without_control_spellings(without_empty_repetitions(plain))
     if safe is None:
-        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "every text of the grammar spells a control token")
+        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "every text that the grammar admits spells a control token")
     return WrittenGrammar("gbnf", _Writer(safe).write(), losses, ends_by_engine=True)
 
 

@@ -20,10 +20,9 @@ from typing import Final, NoReturn
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_node
-from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Name, Node, Repeat, Sequence, choice, sequence
+from harmonia.grammar.rules import Chars, Choice, Grammar, Literal, Loss, Name, Node, Repeat, Sequence, choice, sequence
 from harmonia.grammar.simplification import may_be_empty, names_in, pruned
 from harmonia.grammar.text_forms import checked_form
-from harmonia.grammar.written import Loss
 from harmonia.tool_definitions import TextForm
 
 _TOKEN: Final = re.compile(
@@ -91,9 +90,9 @@ def text_rules(form: TextForm, about: str, prefix: str) -> tuple[Node, dict[str,
             start, rules = reader.read()
             made = pruned(Grammar(start, rules))
         except RecursionError as error:
-            raise BeyondRulesError(ErrorCode.GRAMMAR_TOO_LARGE, f"the grammar of {about} nests too deep") from error
+            raise BeyondRulesError(ErrorCode.GRAMMAR_TOO_LARGE, f"the form of {about} is nested too deeply") from error
     if made is None:
-        raise BeyondRulesError(ErrorCode.GRAMMAR_INVALID_TEXT_FORM, f"no text fits the form of {about}")
+        raise BeyondRulesError(ErrorCode.GRAMMAR_INVALID_TEXT_FORM, f"no text matches the form of {about}")
     return made.start, dict(made.rules), tuple(losses)
 
 
@@ -103,7 +102,7 @@ def _regex(expression: str, at: int, about: str, flags: str = "") -> Node:
     except UnreadableRegexError as error:
         raise (InputError if error.is_certain else BeyondRulesError)(
             ErrorCode.GRAMMAR_INVALID_TEXT_FORM,
-            f"the expression of {about} cannot be read: {error}",
+            f"the regular expression of {about} is invalid: {error}",
             Position(character=at + error.at),
         ) from error
 
@@ -143,7 +142,7 @@ class _Reader:
             if name not in self._rules:
                 self._fail(f"{name} is not defined", at)
         if "start" not in self._rules:
-            self._fail("there is no rule `start`", 0)
+            self._fail("the rule `start` is missing", 0)
         rules = {self._named(name): node for name, node in self._rules.items()}
         if self._ignored:
             rules[self._ignored_name] = Repeat(choice(*self._ignored))
@@ -159,10 +158,10 @@ class _Reader:
             self._in_terminal = True
             self._ignored.append(self._alternatives())
             self._in_terminal = False
-            message = "what is ignored may stand behind any terminal, or be missing where a lexer would need it"
+            message = "ignored text is admitted after every terminal, even where a lexer would require or forbid it"
             self.losses.append(Loss(self._about, f"character {token.at}", "%ignore", message))
         else:
-            self._leave(f"{token.text} is not understood", token.at)
+            self._leave(f"{token.text} is not supported", token.at)
         self._end_line()
 
     def _import(self, at: int) -> None:
@@ -175,14 +174,14 @@ class _Reader:
             while self._take("sign", ","):
                 self._define_common(path, self._expect("name").text, None, at)
             if not self._take("sign", ")"):
-                self._fail("a list that does not end", at)
+                self._fail("the list is not closed", at)
             return
         library, _, name = path.rpartition(".")
         self._define_common(library, name, self._expect("name").text if self._take("arrow") else None, at)
 
     def _define_common(self, library: str, name: str, alias: str | None, at: int) -> None:
         if library != "common" or name not in _COMMON:
-            self._leave(f"{library}.{name} is not in the library", at)
+            self._leave(f"{library}.{name} is not in the library of terminals", at)
         self._define(alias or name, _regex(_COMMON[name], at, self._about), at)
 
     def _rule(self) -> None:
@@ -191,9 +190,9 @@ class _Reader:
         if self._take("sign", "."):
             self._expect("number")  # a priority: it chooses between readings, not between texts
         if self._token.text == "{":
-            self._leave("templates are not understood", self._token.at)
+            self._leave("templates are not supported", self._token.at)
         if not self._take("sign", ":"):
-            self._fail(f"a colon was expected behind {name}", self._token.at)
+            self._fail(f"expected a colon after {name}", self._token.at)
         self._in_terminal = name.lstrip("_").isupper()
         self._define(name, self._alternatives(), token.at)
         self._end_line()
@@ -250,7 +249,7 @@ class _Reader:
         least = int(token.text)
         most = int(self._expect("number").text) if self._take("dots") else least
         if least > most:
-            self._fail("bounds that cannot be", token.at)
+            self._fail("impossible bounds of a repetition", token.at)
         return least, most
 
     def _bounds_in_braces(self) -> tuple[int, int | None]:
@@ -260,7 +259,7 @@ class _Reader:
         if self._take("sign", ","):
             most = int(self._next().text) if self._token.kind == "number" else None
         if not self._take("sign", "}") or (most is not None and least > most):
-            self._fail("bounds that cannot be", token.at)
+            self._fail("impossible bounds of a repetition", token.at)
         return least, most
 
     def _item(self) -> Node:
@@ -275,11 +274,11 @@ class _Reader:
             end = token.text.rindex("/")
             flags = token.text[end + 1 :]
             if set(flags) - set("is"):
-                self._leave(f"the flags {flags} are not understood", token.at)
+                self._leave(f"the flags {flags} are not supported", token.at)
             return self._terminal(_regex(token.text[1:end].replace("\\/", "/"), token.at + 1, self._about, flags))
         node = self._alternatives()
         if not self._take("sign", ")" if token.text == "(" else "]"):
-            self._fail("a group that does not end", token.at)
+            self._fail("the group is not closed", token.at)
         return node if token.text == "(" else Repeat(node, 0, 1)
 
     @property
@@ -297,7 +296,7 @@ class _Reader:
         if self._take("dots"):
             end = self._text_of(self._expect("string"))
             if len(text) != 1 or len(end) != 1 or end < text:
-                self._fail("a range that cannot be", token.at)
+                self._fail("impossible range of characters", token.at)
             return Chars(((ord(text), ord(end)),))
         if token.text.endswith("i"):
             return _regex(re.escape(text), token.at, self._about, "i")
@@ -314,7 +313,7 @@ class _Reader:
             return chr(int(escape[1:], 16))
         plain = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "\\": "\\", '"': '"', "/": "/", "'": "'"}
         if escape not in plain:
-            self._leave(f"the escape \\{escape} is not understood", token.at)
+            self._leave(f"the escape \\{escape} is not supported", token.at)
         return plain[escape]
 
     def _named(self, name: str) -> str:
@@ -352,7 +351,7 @@ class _Reader:
     def _expect(self, kind: str) -> _Token:
         if self._token.kind != kind:
             found = repr(self._token.text) if self._token.text else "the end"
-            self._fail(f"a {kind} was expected, and {found} found", self._token.at)
+            self._fail(f"expected a {kind}, found {found}", self._token.at)
         return self._next()
 
     def _fail(self, message: str, at: int) -> NoReturn:
@@ -364,7 +363,7 @@ class _Reader:
         raise self._error(BeyondRulesError, message, at)
 
     def _error(self, kind: type[InputError], message: str, at: int) -> InputError:
-        said = f"the grammar of {self._about} cannot be read: {message}"
+        said = f"the grammar of {self._about} is invalid: {message}"
         return kind(ErrorCode.GRAMMAR_INVALID_TEXT_FORM, said, Position(character=at))
 
 
@@ -386,7 +385,7 @@ def _refuse_circles(name: str, begins: dict[str, set[str]], done: set[str], path
     if name in path:
         raise BeyondRulesError(
             ErrorCode.GRAMMAR_INVALID_TEXT_FORM,
-            f"the grammar of {about} has rules that begin with themselves by way of others: "
+            f"the grammar of {about} has rules that are left-recursive through other rules: "
             + ", ".join(each.partition("-")[2].partition("-")[2] for each in path[path.index(name) :]),
         )
     if name not in done:

@@ -1,12 +1,11 @@
-"""JSON Schemas as llguidance takes them, and what of them it does not hold a model to.
+"""Prepares JSON Schemas for llguidance, and reports what it does not enforce.
 
-llguidance refuses a schema that has a keyword it does not know how to hold, and passes over some silently. Here every
-keyword is looked at: what it holds stays, what only describes is left out, and what it does not hold is left out and
-reported. Nothing is made narrower, with two exceptions (see docs/concepts/grammars.md): properties come in the order in
-which they are declared, and a number with a bound is written without an exponent.
+llguidance refuses a schema with a keyword that it cannot enforce, and silently ignores some keywords. Here every
+keyword is checked: those that it enforces stay, annotations are removed, and those that it does not enforce are removed
+and reported. Nothing becomes narrower, with two exceptions (docs/concepts/grammars.md): properties come in the order
+of their declaration, and a number with a bound has no exponent.
 
-References lead to definitions at the top of the schema, wherever they pointed to. What is made here compiles, unless
-no value fits the schema.
+References are redirected to definitions at the top of the schema. The result compiles, unless no value matches it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.json_schema.keywords import says_nothing
-from harmonia.grammar.written import Loss
+from harmonia.grammar.json_schema.conditions import says_nothing
+from harmonia.grammar.rules import Loss
 from harmonia.messages import Json
 from harmonia.schema.document import Place, path_text
 
@@ -42,25 +41,25 @@ _FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 )
 _NOT_HELD: Final = {
-    "not": "values that do not fit it are admitted, and others too",
-    "if": "conditions are not held to",
-    "then": "conditions are not held to",
-    "else": "conditions are not held to",
-    "contains": "that some item fits it is not held to",
-    "minContains": "how many items fit `contains` is not held to",
-    "maxContains": "how many items fit `contains` is not held to",
-    "uniqueItems": "items may be equal",
-    "dependentRequired": "which property needs which is not held to",
-    "dependentSchemas": "which property needs what is not held to",
-    "dependencies": "which property needs what is not held to",
-    "propertyNames": "the names of further properties are not held to it",
-    "unevaluatedProperties": "further properties are admitted",
-    "unevaluatedItems": "further items are admitted",
-    "$dynamicRef": "anything is admitted in its place",
-    "$recursiveRef": "anything is admitted in its place",
-    "divisibleBy": "a keyword of draft 3; `multipleOf` is held to",
-    "extends": "a keyword of draft 3; `allOf` is held to",
-    "disallow": "a keyword of draft 3",
+    "not": "not enforced: values that match it are admitted too",
+    "if": "conditions are not enforced",
+    "then": "conditions are not enforced",
+    "else": "conditions are not enforced",
+    "contains": "not enforced: an array without a matching item is admitted",
+    "minContains": "the number of items that match `contains` is not enforced",
+    "maxContains": "the number of items that match `contains` is not enforced",
+    "uniqueItems": "not enforced: equal items are admitted",
+    "dependentRequired": "dependencies between properties are not enforced",
+    "dependentSchemas": "dependencies between properties are not enforced",
+    "dependencies": "dependencies between properties are not enforced",
+    "propertyNames": "not enforced for the names of additional properties",
+    "unevaluatedProperties": "not enforced: additional properties are admitted",
+    "unevaluatedItems": "not enforced: additional items are admitted",
+    "$dynamicRef": "not followed: any value is admitted",
+    "$recursiveRef": "not followed: any value is admitted",
+    "divisibleBy": "a keyword of draft 3; use `multipleOf`",
+    "extends": "a keyword of draft 3; use `allOf`",
+    "disallow": "a keyword of draft 3, not enforced",
 }
 
 # The part of regular expressions that means the same to JSON Schema, to Rust and to Python: no looking around, no
@@ -129,7 +128,7 @@ class _Reader:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
-            self._lose(place, "schema", "it is no schema, so anything is admitted")
+            self._lose(place, "schema", "not a schema, so any value is admitted")
             return True
         fields = cast("Json", schema)
         held: Json = {}
@@ -143,7 +142,7 @@ class _Reader:
             else:
                 self._take(held, keyword, value, here, depth, met)
         if len(held) > 1 and held.get("$ref", "").rpartition("/")[2] in self._being_read:
-            self._lose((place, "$ref"), "$ref", "beside a reference to what it is part of, nothing is held to")
+            self._lose((place, "$ref"), "$ref", "keywords beside a recursive reference are not enforced")
             return {"$ref": held["$ref"]}
         self._settle_names(held, fields, place)
         return held
@@ -190,15 +189,19 @@ class _Reader:
         if is_number and 0 <= value <= LARGEST_BOUND and value == int(value):
             held[keyword] = int(value)
         else:
-            self._lose(place, keyword, "its value is no number of things")
+            self._lose(place, keyword, "its value is not a count")
 
     def _keep_bound(self, held: Json, keyword: str, value: Any, place: Place) -> None:
         if isinstance(value, bool) and keyword.startswith("exclusive"):
             held[keyword] = value  # draft 4, where it is said of minimum or maximum
         elif not isinstance(value, int | float) or isinstance(value, bool):
-            self._lose(place, keyword, "its value is no number")
+            self._lose(place, keyword, "its value is not a number")
         elif abs(value) > LARGEST_BOUND or round(value, BOUND_DIGITS) != value:
-            self._lose(place, keyword, f"a bound beyond {LARGEST_BOUND:.0e}, or of more than {BOUND_DIGITS} digits")
+            self._lose(
+                place,
+                keyword,
+                f"bounds beyond {LARGEST_BOUND:.0e} or with more than {BOUND_DIGITS} digits are not enforced",
+            )
         else:
             held[keyword] = value
 
@@ -207,30 +210,30 @@ class _Reader:
         if is_step and round(value, 6) == value:
             held[keyword] = value
         else:
-            self._lose(place, keyword, "only steps of at most six digits are held to")
+            self._lose(place, keyword, "only steps of at most six digits are enforced")
 
     def _keep_type(self, held: Json, keyword: str, value: Any, place: Place) -> None:
         named: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
         if named and all(isinstance(name, str) and name in _TYPES for name in named):
             held[keyword] = value
         else:
-            self._lose(place, keyword, "a type that JSON Schema does not have admits anything")
+            self._lose(place, keyword, "unknown type: any value is admitted")
 
     def _keep_required(self, held: Json, keyword: str, value: Any, place: Place) -> None:
         if isinstance(value, list) and all(isinstance(name, str) for name in cast("list[Any]", value)):
             held[keyword] = value
         else:
-            self._lose(place, keyword, "its value is no list of names")
+            self._lose(place, keyword, "its value is not a list of names")
 
     def _keep_values(self, held: Json, keyword: str, value: Any, place: Place) -> None:
         if keyword == "const" or isinstance(value, list):
             held[keyword] = value
         else:
-            self._lose(place, keyword, "its value is no list")
+            self._lose(place, keyword, "its value is not a list")
 
     def _keep_pattern(self, held: Json, keyword: str, value: Any, place: Place) -> None:
         if not _is_plain(value):
-            self._lose(place, keyword, "a regular expression that llguidance does not have")
+            self._lose(place, keyword, "llguidance does not support this regular expression")
             return
         held[keyword] = value
         if any(
@@ -239,13 +242,13 @@ class _Reader:
             if found[-1] == "]"
             for sign in _ESCAPED_SIGNS
         ):
-            self._lose(place, keyword, "quotation marks and backslashes are admitted where it excludes them")
+            self._lose(place, keyword, "quotation marks and backslashes are admitted although it excludes them")
 
     def _keep_format(self, held: Json, keyword: str, value: Any, place: Place) -> None:
         if isinstance(value, str) and value in _FORMATS:
             held[keyword] = value
         else:
-            self._lose(place, keyword, "a format that llguidance does not have")
+            self._lose(place, keyword, "llguidance does not support this format")
 
     # Schemas inside of schemas
 
@@ -262,7 +265,7 @@ class _Reader:
             schemas = cast("list[Any]", value)
             held[keyword] = [self.read(schema, (place, index), depth + 1, met) for index, schema in enumerate(schemas)]
         else:
-            self._lose(place, keyword, "its value is no list of schemas")
+            self._lose(place, keyword, "its value is not a list of schemas")
 
     def _read_one_of(self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
         read: Json = {}
@@ -272,7 +275,7 @@ class _Reader:
         # Beside an anyOf both have to hold.
         held["allOf"] = [*held.get("allOf", ()), {"anyOf": read[keyword]}]
         if not _exclude_each_other([self._followed(schema) for schema in cast("list[Any]", value)]):
-            self._lose(place, keyword, "that exactly one of them fits is not held to: one or more do")
+            self._lose(place, keyword, "only that at least one schema matches is enforced, not that exactly one does")
 
     def _read_all_of(self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
         read: Json = {}
@@ -284,18 +287,18 @@ class _Reader:
             schemas = cast("Json", value)
             held[keyword] = {name: self.read(schemas[name], (place, name), depth + 1) for name in schemas}
         else:
-            self._lose(place, keyword, "its value is no object")
+            self._lose(place, keyword, "its value is not an object")
 
     def _read_reference(
         self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]
     ) -> None:
         target = self._target(value)
         if target is None:
-            self._lose(place, keyword, "it leads to nothing in this schema, so anything is admitted")
+            self._lose(place, keyword, "it points to nothing in this schema, so any value is admitted")
             return
         name = self._names.get(value)
         if name in met:
-            self._lose(place, keyword, "it leads to itself, which says nothing")
+            self._lose(place, keyword, "it points to itself, so any value is admitted")
             return
         if name is None:
             name = self._names[value] = f"d{len(self._names)}"
@@ -345,7 +348,9 @@ class _Reader:
         """Make of the keywords about the names of properties what the engine can hold together."""
         patterns: Json = held.get("patternProperties", {})
         if patterns and not _have_different_beginnings(patterns):
-            self._lose((place, "patternProperties"), "patternProperties", "several, or difficult ones, are not held to")
+            self._lose(
+                (place, "patternProperties"), "patternProperties", "several or complex patterns are not enforced"
+            )
             held.pop("patternProperties")
             held.pop("additionalProperties", None)  # or it would forbid what the patterns admit
         known: Json = held.get("properties", {})
@@ -370,9 +375,9 @@ class _Reader:
                 isinstance(fields.get(each), list) for each in ("allOf", "anyOf", "oneOf")
             ):
                 held.pop(keyword)
-                self._lose((place, keyword), keyword, "only held to where all known properties are required")
+                self._lose((place, keyword), keyword, "only enforced if all known properties are required")
             elif keyword == "minProperties" and held[keyword] > len(must) + 1:
-                self._lose((place, keyword), keyword, "a name that is not known may come twice, and then counts twice")
+                self._lose((place, keyword), keyword, "an additional property that is repeated counts twice")
 
     def _lose(self, place: Place, feature: str, message: str) -> None:
         path = path_text(place)

@@ -30,15 +30,16 @@ from harmonia.grammar.rules import (
     Grammar,
     JsonValue,
     Literal,
+    Loss,
     Name,
     Node,
     Repeat,
     Sequence,
     Special,
     Text,
+    WrittenGrammar,
 )
 from harmonia.grammar.text_forms import checked_form
-from harmonia.grammar.written import Loss, WrittenGrammar
 from harmonia.tool_definitions import TextForm
 
 _EVIDENT: Final = re.compile(r"[A-Za-z0-9_ =.-]+")
@@ -175,12 +176,12 @@ class _Writer:
 
     def _json(self, node: JsonValue) -> str:
         if fits_nothing(node.schema):
-            message = f"no value fits the schema of {node.about}"
+            message = f"no value matches the schema of {node.about}"
             raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, message, Position(path="$"))
         held = held_schema(node.schema, node.about)
         text = json.dumps(held.schema, ensure_ascii=False, separators=(",", ":"))
         if not text.isascii() and HALF_PAIR.search(text):
-            message = f"The schema of {node.about} has half of a surrogate pair, which is no text."
+            message = f"The schema of {node.about} has a lone surrogate, which is not valid text."
             raise InputError(ErrorCode.SCHEMA_INVALID, message)
         self.losses += [loss for loss in held.losses if loss not in self.losses]
         if text not in self._values:

@@ -2,9 +2,9 @@ r"""Regular expressions as rules: what ECMA 262, Python and Rust read alike, and
 
     a  .  [a-z]  [^"]  \d \w \s \D \W \S  \n \t \x41 \u0041  (a) (?:a) (?<name>a)  a|b  a* a+ a? a{2} a{2,} a{2,3}  ^ $
 
-Dialects differ in what a class such as `\w` has beyond ASCII. The rules admit what all of them do, so that whoever
-checks the text afterwards agrees. Greedy or lazy is all the same to a grammar. What looks around or back (`(?=`, `\b`,
-`\1`) is no regular expression in this sense and is refused, and so are anchors that do not stand at an end.
+Regex flavours differ in what a class such as `\w` has beyond ASCII. The rules admit what all of them do, so that any
+later check of the text agrees. Greedy or lazy is all the same to a grammar. What looks around or back (`(?=`, `\b`,
+`\1`) is refused, and so are anchors that are not at an end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_COUNT_DIGITS: Final = 9
 _DIGITS: Final = of(string.digits)
 _WORD: Final = of(string.ascii_letters + string.digits + "_")
 _SPACE: Final = of(" \t\n\r\f\v")
-# What any dialect takes for a digit, a letter or white space: the first digit beyond ASCII is U+0660.
+# What any flavour takes for a digit, a letter or white space: the first digit beyond ASCII is U+0660.
 _ANY_DIGITS: Final = joined((*_DIGITS, (0x660, 0x10FFFF)))
 _ANY_WORD: Final = joined((*_WORD, (0x80, 0x10FFFF)))
 _ANY_SPACE: Final = joined(
@@ -39,7 +39,7 @@ _ANY_SPACE: Final = joined(
 # Which characters `.` leaves out differs, too.
 _LINE_ENDS: Final = of("\n\r\x85\u2028\u2029")
 
-# By letter: what every dialect admits, and what some dialect does.
+# By letter: what every flavour admits, and what some flavour does.
 _CLASSES: Final[dict[str, tuple[Ranges, Ranges]]] = {
     "d": (_DIGITS, _ANY_DIGITS),
     "w": (_WORD, _ANY_WORD),

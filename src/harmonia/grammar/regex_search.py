@@ -1,4 +1,4 @@
-"""Search a text with a stranger's regular expression, within bounded work.
+"""Searches a text with an untrusted regular expression in bounded work.
 
 Python's `re` may take exponential time over an expression such as `(a+)+$`, and nothing can stop it once it has begun.
 Here a node of the expression maps the set of places where it may begin to the set of places where it may end, so that
@@ -19,7 +19,7 @@ _REMEMBERED: Final = 4096
 
 def is_found(expression: str, text: str) -> bool | None:
     """Whether the expression is found in the text. None where nobody can say: it is not a regular expression that all
-    dialects read alike, or the search takes too long."""
+    regex flavours read alike, or the search takes too long."""
     alternatives = _alternatives(expression)
     if alternatives is None:
         return None

@@ -1,21 +1,28 @@
-"""Grammars as values, before they are written for an engine.
+"""Grammars as values: rules before they are written, and the text that a writer makes of them for an engine.
 
     Grammar = named rules and the node to begin with;  node =
         Literal("x")  Special(200005)  Chars(ranges)  Sequence(...)  Choice(...)  Repeat(node, 0, None)  Name("rule")
         JsonValue(schema)  Text(form)
 
-Literals and characters are ordinary text: they never match a special token, whatever it is spelled like. JsonValue and
-Text are left to the writers, because some engines have their own way with them.
+Literals and characters are ordinary text and never match a special token, even if they spell it. JsonValue and Text are
+left to the writers, because some engines support them directly.
 """
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from harmonia.tool_definitions import TextForm
+
+# llguidance  Lark, with true special tokens; for the engines of this process, and vLLM's `guidance`
+# gbnf        llama.cpp
+# xgrammar    a structural tag, as JSON; vLLM and SGLang
+GrammarKind = typing.Literal["llguidance", "gbnf", "xgrammar"]
+GRAMMAR_KINDS: Final[tuple[GrammarKind, ...]] = typing.get_args(GrammarKind)
 
 
 class Literal(msgspec.Struct, frozen=True):
@@ -114,3 +121,29 @@ def choice(*nodes: Node) -> Node:
 def optional(node: Node | str) -> Node:
     """The node, or nothing."""
     return Repeat(sequence(node), 0, 1)
+
+
+# ── grammars as text for an engine ──
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A condition that the grammar does not enforce. It admits more than it should, never less: check the value.
+    `about` is the tool's full name or `response_format`, `path` the place in its schema."""
+
+    about: str
+    path: str
+    feature: str
+    message: str
+
+
+class WrittenGrammar(msgspec.Struct, frozen=True):
+    """The text of a grammar for one kind of engine. It describes what follows `<|start|>assistant`.
+
+    With `ends_by_engine` it omits the stop token: the engine samples one after the end of the grammar, and the message
+    determines which one it should be.
+    """
+
+    kind: GrammarKind
+    text: str
+    losses: tuple[Loss, ...] = ()
+    ends_by_engine: bool = False

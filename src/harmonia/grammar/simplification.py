@@ -1,8 +1,10 @@
-"""Take out of rules what nothing can come of.
+"""Simplifies grammars: removes rules that cannot be met, and repetitions of what may be empty.
 
-A choice of nothing is the rule that is never met. Whoever makes rules may write it wherever something is impossible,
-and rules that lead only to themselves are such, too; here the alternatives that need them are taken out, and the rules
-that nobody needs any more.
+An empty choice is a rule that is never met. It may be written wherever something is impossible; a rule that leads only
+to itself is never met either. `pruned` removes the alternatives that need such rules, and unused rules.
+
+`("a"?)*` means the same as `"a"*`. But engines write a repetition as a recursive rule, and some refuse one whose body
+may be empty as left recursion. `without_empty_repetitions` repeats only what is not empty.
 """
 
 from __future__ import annotations
@@ -167,3 +169,61 @@ def _is_empty(node: Node, empty: Set[str]) -> bool:
             return least == 0 or _is_empty(inner, empty)
         case _:
             return False
+
+
+# ── repetitions of what may be empty ──
+
+
+def without_empty_repetitions(grammar: Grammar) -> Grammar:
+    """An equivalent grammar. It may contain unused rules, and rules that cannot be met."""
+    filling = _Filling(grammar)
+    start = filling.mended(grammar.start)
+    rules = {name: filling.mended(node) for name, node in grammar.rules.items()}
+    return Grammar(start, {**rules, **filling.rules})
+
+
+class _Filling:
+    def __init__(self, grammar: Grammar) -> None:
+        self._given = grammar.rules
+        self._empty = may_be_empty(grammar.rules)
+        self.rules: dict[str, Node] = {}
+
+    def mended(self, node: Node) -> Node:
+        match node:
+            case Sequence(nodes):
+                return Sequence(tuple(self.mended(each) for each in nodes))
+            case Choice(nodes):
+                return Choice(tuple(self.mended(each) for each in nodes))
+            case Repeat(inner, least, most):
+                if self._empty(inner):
+                    return Repeat(self._filled(inner), 0, most)
+                return Repeat(self.mended(inner), least, most)
+            case _:
+                return node
+
+    def _filled(self, node: Node) -> Node:
+        """The node without the empty text."""
+        if not self._empty(node):
+            return self.mended(node)
+        match node:
+            case Name(name):
+                filled = f"{name}-filled"
+                if filled not in self.rules:
+                    self.rules[filled] = NEVER
+                    self.rules[filled] = self._filled(self._given[name])
+                return Name(filled)
+            case Choice(nodes):
+                return Choice(tuple(self._filled(each) for each in nodes))
+            case Sequence(nodes):
+                # The first that is not empty, and whatever follows it.
+                ways: list[Node] = []
+                for index, each in enumerate(nodes):
+                    rest = tuple(self.mended(one) for one in nodes[index + 1 :])
+                    ways.append(Sequence((self._filled(each), *rest)))
+                return Choice(tuple(ways))
+            case Repeat(inner, _, most):
+                return Repeat(self._filled(inner), 1, most)
+            case Literal():
+                return NEVER
+            case _:
+                return self.mended(node)

@@ -1,15 +1,14 @@
-"""The same grammar without the texts that spell a control token: behind `<|` no lower-case letter.
+"""Removes from a grammar all texts that spell a control token: no lower-case letter follows `<|`.
 
-An engine that matches special tokens by their spelling would let one through wherever the grammar admits its letters,
-so a grammar for such an engine must not admit them in any text: neither in one literal, nor in characters of several
-rules that happen to come behind each other. That is exact: the grammar is crossed with the three states of a reader
-that waits for the spelling.
+An engine that matches special tokens by their spelling would admit one wherever the grammar admits its characters. So a
+grammar for such an engine must not admit them in any text: neither in one literal, nor in adjacent characters of
+several rules. This is exact: the grammar is crossed with the three states of an automaton that recognises the spelling.
 
     0  nothing has begun      1  `<`      2  `<|`
 
-Of a node, there is what leads from one state to some of them; a special token leads back to 0, it is no text. Where it
-makes no difference to what follows in which of several states a text ends, these are not told apart: engines that try
-all alternatives side by side would otherwise try the same one several times.
+Each node is rewritten per pair of begin state and end states; a special token is not text and leads back to 0. End
+states that make no difference to what follows are not separated: engines that try alternatives in parallel would
+otherwise try the same one several times.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _NOWHERE: Final[States] = frozenset()
 _ONLY: Final[tuple[States, ...]] = tuple(frozenset((state,)) for state in range(3))
 
 
-def unspelled(grammar: Grammar) -> Grammar | None:
+def without_control_spellings(grammar: Grammar) -> Grammar | None:
     """The grammar without spelled control tokens; None where every text of it has one."""
     crossing = _Crossing(grammar)
     start = crossing.node(grammar.start, 0, _STATES)

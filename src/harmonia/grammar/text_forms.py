@@ -1,8 +1,8 @@
-"""The form of a custom tool's text, as a client wrote it: looked at before an engine is given it, whichever it is.
+"""Checks the text form of a custom tool, as a client wrote it, before any engine compiles it.
 
-A client's Lark becomes part of a larger grammar, so that nothing in it may reach beyond its own rules: no special
-token, no other grammar, no option of the engine, no brace that would end it early. It is bounded as well, because an
-engine's compiler is a program that can be made to work for ever, or to fall over.
+A client's Lark becomes part of a larger grammar, so nothing in it may reach beyond its own rules: no special token, no
+other grammar, no option of the engine, no brace that would end it early. It is also bounded, because a hostile form
+could keep an engine's compiler busy forever, or crash it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_FORM_CHARS: Final = 32_768
 # Each rule that leads to another costs the engine's compiler a part of its stack. Codex's apply_patch has 15.
 MAX_FORM_RULES: Final = 300
 MAX_REPETITIONS: Final = 1_000
-# llguidance gives up at 30 groups in each other.
+# llguidance gives up at 30 nested groups.
 MAX_FORM_DEPTH: Final = 25
 
 _TOKEN: Final = re.compile(
@@ -50,11 +50,11 @@ def checked_form(form: TextForm, about: str) -> TextForm:
         )
     half = HALF_PAIR.search(form.definition)
     if half is not None:
-        raise _refusal(about, "half of a surrogate pair, which is no text", half.start())
+        raise _refusal(about, "a lone surrogate, which is not valid text", half.start())
     if form.syntax == "lark":
         return TextForm("lark", _checked_lark(form.definition, about))
     if "\0" in form.definition or not form.definition:
-        raise _refusal(about, "an empty expression, or one with a NUL character", 0)
+        raise _refusal(about, "the regular expression is empty or has a NUL character", 0)
     _check_repetitions(form.definition, 0, about)
     return form
 
@@ -70,7 +70,7 @@ def _checked_lark(definition: str, about: str) -> str:
         if found is None:
             raise _refusal(about, _unexpected(definition, position), position)
         if found.lastgroup == "directive" and found[0] not in _DIRECTIVES:
-            raise _refusal(about, f"{found[0]} is not taken here; %import and %ignore are", position)
+            raise _refusal(about, f"{found[0]} is not supported; only %import and %ignore are", position)
         if found.lastgroup == "regex":
             _check_repetitions(found[0], position, about)
         elif found.lastgroup == "repetition":
@@ -80,7 +80,7 @@ def _checked_lark(definition: str, about: str) -> str:
         if depth > MAX_FORM_DEPTH:
             raise InputError(
                 ErrorCode.GRAMMAR_TOO_LARGE,
-                f"the form of {about} has more than {MAX_FORM_DEPTH} groups in each other",
+                f"the form of {about} has more than {MAX_FORM_DEPTH} nested groups",
                 Position(character=position),
             )
         if found.lastgroup == "definition":
@@ -90,7 +90,7 @@ def _checked_lark(definition: str, about: str) -> str:
     if rules > MAX_FORM_RULES:
         raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, f"the form of {about} has more than {MAX_FORM_RULES} rules")
     if not has_start:
-        raise _refusal(about, "there is no rule named start", 0)
+        raise _refusal(about, "the rule `start` is missing", 0)
     return "".join(kept)
 
 
@@ -112,12 +112,12 @@ def _check_numbers(repetition: str, position: int, about: str) -> None:
 def _unexpected(definition: str, position: int) -> str:
     sign = definition[position]
     if sign == "<":
-        return "special tokens are not taken here"
+        return "special tokens are not allowed here"
     if sign in "{}":
-        return "a brace that is no number of repetitions"
+        return "a brace that is not a repetition count"
     if sign in '"/':
-        return "a text or an expression that does not end on its line"
-    return f"{sign!r} means nothing here"
+        return "a string or regular expression that does not end on its line"
+    return f"unexpected {sign!r}"
 
 
 def _refusal(about: str, message: str, position: int) -> InputError:

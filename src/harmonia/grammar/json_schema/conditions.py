@@ -1,7 +1,7 @@
-"""What plain schemas that hold together say of a value: its kind, its values, its bounds, its properties, its items.
+"""The combined conditions of plain schemas that apply together: kinds, values, bounds, properties and items.
 
-Every method reads its keywords from all parts and gives what they say in common. A keyword whose value makes no sense
-says nothing, and is reported.
+Every method reads its keywords from all parts and returns their intersection. Keywords with invalid values are
+ignored and reported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Final, cast
 
-from harmonia.grammar.json_schema.numbers import Bounds
+from harmonia.grammar.json_schema.json_syntax import Bounds
 from harmonia.grammar.json_schema.parts import Part, Report, Steps, Taker, Together
 from harmonia.grammar.regex_search import is_found
 from harmonia.schema.keywords import spelled
@@ -21,6 +21,20 @@ _LARGEST: Final = 1e300
 _SEARCH_STEPS: Final = 5
 
 KINDS: Final = frozenset(("null", "boolean", "string", "integer", "number", "array", "object"))
+
+# Values with which a keyword has no effect, so that not enforcing it loses nothing.
+_IDLE: Final[dict[str, tuple[Any, ...]]] = {
+    "not": (False,),
+    "uniqueItems": (False,),
+    "dependentRequired": ({},),
+    "dependentSchemas": ({},),
+    "dependencies": ({},),
+    # Every name is a string.
+    "propertyNames": (True, {}, {"type": "string"}),
+    "unevaluatedProperties": (True, {}),
+    "unevaluatedItems": (True, {}),
+    "extends": ({},),
+}
 
 
 class Conditions:
@@ -40,7 +54,7 @@ class Conditions:
                 if fits(schema[keyword]):
                     found.append((part, schema[keyword]))
                 else:
-                    self._report(part, keyword, "its value makes no sense there")
+                    self._report(part, keyword, "ignored, because its value is invalid")
         return found
 
     def says(self, *keywords: str) -> bool:
@@ -260,3 +274,8 @@ def fits_beside(value: Any, conditions: Conditions, taker: Taker, report: Report
 def _bounds(conditions: Conditions) -> tuple[float | None, float | None, bool, bool]:
     bounds = conditions.bounds()
     return bounds.low, bounds.high, bounds.low_is_out, bounds.high_is_out
+
+
+def says_nothing(keyword: str, value: Any) -> bool:
+    """Whether the keyword has no effect with this value."""
+    return value in _IDLE.get(keyword, ())

@@ -1,6 +1,6 @@
-"""Schemas that evidently no value fits: whoever wrote one is told, instead of a model that cannot come to an end.
+"""Finds schemas that obviously no value matches, so that their author gets an error instead of an endless completion.
 
-Only what a single look shows is found; `$ref` is not followed. That a schema is not found here says nothing.
+The check is shallow: it does not follow `$ref`, and a schema that passes may still match nothing.
 """
 
 from __future__ import annotations

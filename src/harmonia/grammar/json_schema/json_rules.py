@@ -1,9 +1,9 @@
-"""JSON Schema as rules: the JSON texts whose values fit a schema, as a model writes them.
+"""JSON Schema as rules: the JSON texts whose values match a schema, as a model writes them.
 
-1. What the rules admit fits the schema, but for what is reported: a keyword that is not enforced is a Loss, with the
-   place where it stands. What no value fits is an error.
-2. Properties come in the order of their declaration, those that nobody declared behind them; a declared one comes once.
-3. A text has one spelling, but for white space and the escapes of strings that are free: see json_schema/generic.py.
+1. What the rules admit matches the schema, apart from reported losses: each keyword that is not enforced is a Loss with
+   its place. A schema that no value matches is an error.
+2. Properties come in the order of their declaration, each once; undeclared ones follow.
+3. A value has one spelling, apart from white space and the escapes of unconstrained strings: see json_syntax.py.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.characters import ALL, of, without
-from harmonia.grammar.json_schema import strings
-from harmonia.grammar.json_schema.conditions import Conditions, fits_beside, key_of
-from harmonia.grammar.json_schema.json_syntax import ARRAY, BOOLEAN, GENERIC, NULL, OBJECT, SPACE, STRING, VALUE
-from harmonia.grammar.json_schema.keywords import says_nothing
-from harmonia.grammar.json_schema.numbers import integer_node, number_node
+from harmonia.grammar.json_schema import json_syntax
+from harmonia.grammar.json_schema.conditions import Conditions, fits_beside, key_of, says_nothing
+from harmonia.grammar.json_schema.json_syntax import (
+    ARRAY,
+    BOOLEAN,
+    GENERIC,
+    NULL,
+    OBJECT,
+    SPACE,
+    STRING,
+    VALUE,
+    integer_node,
+    number_node,
+)
 from harmonia.grammar.json_schema.parts import Part, Taker, Together
 from harmonia.grammar.regex_rules import Alternative, UnreadableRegexError, regex_alternatives
-from harmonia.grammar.rules import Chars, Grammar, Literal, Name, Node, Repeat, choice, optional, sequence
+from harmonia.grammar.rules import Chars, Grammar, Literal, Loss, Name, Node, Repeat, choice, optional, sequence
 from harmonia.grammar.simplification import NEVER, NOTHING, can_be_met
-from harmonia.grammar.written import Loss
 from harmonia.schema.document import as_json, path_text, place_of
 from harmonia.schema.work_budget import spend
 
@@ -41,21 +49,21 @@ _REST: Final = "json-rest"
 _OF_JSON: Final[dict[str, Node]] = {
     **GENERIC,
     _REST: Repeat(Name("json-spelled")),
-    "json-spelled": strings.spelled_characters(ALL),
+    "json-spelled": json_syntax.spelled_characters(ALL),
 }
 
 _NOT_ENFORCED: Final = {
-    "not": "what a value may not be has no rules",
-    "if": "what depends on another part of the value has no rules",
-    "dependentRequired": "what depends on another part of the value has no rules",
-    "dependentSchemas": "what depends on another part of the value has no rules",
-    "dependencies": "what depends on another part of the value has no rules",
-    "uniqueItems": "rules cannot compare items",
-    "contains": "rules do not search arrays",
-    "unevaluatedProperties": "it depends on which other schemas a value fits",
-    "unevaluatedItems": "it depends on which other schemas a value fits",
-    "$dynamicRef": "only `$ref` is followed",
-    "$recursiveRef": "only `$ref` is followed",
+    "not": "not enforced: rules cannot exclude values",
+    "if": "not enforced: rules cannot depend on another part of the value",
+    "dependentRequired": "not enforced: rules cannot depend on another part of the value",
+    "dependentSchemas": "not enforced: rules cannot depend on another part of the value",
+    "dependencies": "not enforced: rules cannot depend on another part of the value",
+    "uniqueItems": "not enforced: rules cannot compare items",
+    "contains": "not enforced: rules cannot search arrays",
+    "unevaluatedProperties": "not enforced: it depends on which other schemas match",
+    "unevaluatedItems": "not enforced: it depends on which other schemas match",
+    "$dynamicRef": "not followed: only `$ref` is",
+    "$recursiveRef": "not followed: only `$ref` is",
 }
 
 
@@ -71,15 +79,17 @@ def json_rules(
     """
     document = as_json(schema)
     if not isinstance(document, dict | bool):
-        raise InputError(ErrorCode.SCHEMA_INVALID, f"The schema of {about} is no object.", Position(path="$"))
+        raise InputError(ErrorCode.SCHEMA_INVALID, f"The schema of {about} is not an object.", Position(path="$"))
     builder = _Builder(document, about, prefix, max_length, is_closed=is_closed)
     try:
         start = builder.value((Part(document, ()),))
         is_possible = can_be_met(Grammar(start, builder.rules), _OF_JSON.keys())
     except RecursionError as error:
-        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, f"The schema of {about} nests too deep.") from error
+        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, f"The schema of {about} is nested too deeply.") from error
     if not is_possible:
-        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"no value fits the schema of {about}", Position(path="$"))
+        raise InputError(
+            ErrorCode.GRAMMAR_INVALID_OPTION, f"no value matches the schema of {about}", Position(path="$")
+        )
     return start, {**builder.rules, **_OF_JSON}, tuple(builder.losses.values())
 
 
@@ -147,7 +157,7 @@ class _Builder:
         unions = {part.steps: part for each in found for part in each if _has_branches(part)}
         for union in unions.values():
             if len(found) > MAX_COMPARED or self._overlap(union, found):
-                self._lose(union, "oneOf", "a value that fits several of the schemas is admitted, too")
+                self._lose(union, "oneOf", "values that match several of the schemas are admitted too")
 
     def _overlap(self, union: Part, found: list[Together]) -> bool:
         branches = [(_branches_in(union, each), each) for each in found]
@@ -212,7 +222,7 @@ class _Builder:
                 if keyword in schema and not says_nothing(keyword, schema[keyword]):
                     self._lose(part, keyword, why)
             if "multipleOf" in schema and (schema["multipleOf"] != 1 or "number" in conditions.kinds()):
-                self._lose(part, "multipleOf", "rules do not divide")
+                self._lose(part, "multipleOf", "not enforced: rules cannot divide")
 
     def _constant(self, value: Any) -> Node:
         """A value that is known, with the white space that is free."""
@@ -222,12 +232,12 @@ class _Builder:
                 return sequence("[", SPACE, *_listed(items), "]")
             case dict():
                 pairs: list[Node] = [
-                    sequence(strings.string_text(name), ":", SPACE, self._constant(each))
+                    sequence(json_syntax.string_text(name), ":", SPACE, self._constant(each))
                     for name, each in cast("dict[str, Any]", value).items()
                 ]
                 return sequence("{", SPACE, *_listed(pairs), "}")
             case str():
-                return Literal(strings.string_text(value))
+                return Literal(json_syntax.string_text(value))
             case None:
                 return NULL
             case bool():
@@ -243,7 +253,7 @@ class _Builder:
             for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
                 for part, value in conditions.each(keyword, lambda _: True):
                     if isinstance(value, float) and value in (bounds.low, bounds.high) and not value.is_integer():
-                        self._lose(part, keyword, "numbers between it and the next whole number are admitted, too")
+                        self._lose(part, keyword, "numbers between it and the next integer are admitted too")
         return number_node(bounds)
 
     def _string(self, conditions: Conditions) -> Node:
@@ -254,16 +264,16 @@ class _Builder:
             spend(len(expression))
             alternatives = self._expression(part, expression)
             if alternatives is not None:
-                ways.append((part, "pattern", strings.matching(alternatives)))
+                ways.append((part, "pattern", json_syntax.matching(alternatives)))
                 repeated = _repeated_characters(alternatives)
         for part, name in conditions.each("format", lambda value: isinstance(value, str)):
-            if name in strings.FORMATS:
+            if name in json_syntax.FORMATS:
                 ways.append((part, "format", self._format(name)))
         self._report_formats(conditions)
         if not ways:
-            return strings.bounded(least, most)
+            return json_syntax.bounded(least, most)
         for part, keyword, _ in ways[1:]:
-            self._lose(part, keyword, "a string is held to one pattern or format only")
+            self._lose(part, keyword, "only one pattern or format of a string is enforced")
         if (least, most) == (0, None):
             return ways[0][2]
         if len(ways) == 1 and repeated is not None:
@@ -272,23 +282,23 @@ class _Builder:
             low = max(least, repeated.least)
             if high is not None and high < low:
                 return NEVER
-            return sequence('"', Repeat(strings.spelled(repeated.node), low, high), '"')
+            return sequence('"', Repeat(json_syntax.spelled(repeated.node), low, high), '"')
         for keyword in ("minLength", "maxLength"):
             for part, _ in conditions.each(keyword, lambda _: True):
-                self._lose(part, keyword, "the length of a string that has a pattern or a format is not counted")
+                self._lose(part, keyword, "the length of a string with a pattern or format is not enforced")
         return ways[0][2]
 
     def _format(self, name: str) -> Node:
         """Strings of a format; its rules are many, and so are written once."""
         rule = f"{self._prefix}-{name}"
         if rule not in self.rules:
-            self.rules[rule] = strings.formatted(name)
+            self.rules[rule] = json_syntax.formatted(name)
         return Name(rule)
 
     def _report_formats(self, conditions: Conditions) -> None:
         for part, name in conditions.each("format", lambda value: isinstance(value, str)):
-            if name not in strings.FORMATS:
-                self._lose(part, "format", f"there are no rules for the format {name}")
+            if name not in json_syntax.FORMATS:
+                self._lose(part, "format", f"the format {name} is not supported")
 
     def _expression(self, part: Part, expression: str) -> tuple[Alternative, ...] | None:
         try:
@@ -352,7 +362,7 @@ class _Builder:
         for each in declared:
             parts = conditions.of_property(each)
             node = NEVER if parts is None else self.value(parts)
-            pairs.append((sequence(strings.string_text(each), ":", SPACE, node), each in required))
+            pairs.append((sequence(json_syntax.string_text(each), ":", SPACE, node), each in required))
         other = self._other_pair(conditions, declared)
         self._report_counts(conditions, least, most, len(required), len(declared) if other is NEVER else None)
         if not pairs and other == sequence(STRING, ":", SPACE, VALUE) and least == 0 and most is None:
@@ -365,7 +375,7 @@ class _Builder:
     def _report_counts(
         self, conditions: Conditions, least: int, most: int | None, required: int, possible: int | None
     ) -> None:
-        why = "rules do not count properties"
+        why = "not enforced: rules cannot count properties"
         if least > max(1, required):
             for part, _ in conditions.each("minProperties", lambda _: True):
                 self._lose(part, "minProperties", why)
@@ -394,7 +404,7 @@ class _Builder:
             return self._patterned_pairs(patterned[0][0])
         for part, value in patterned:
             if value:
-                self._lose(part, "patternProperties", "names are held to patterns only where nothing else is declared")
+                self._lose(part, "patternProperties", "name patterns are enforced only if no property is declared")
         if others is None or (self._is_closed and declared and not others):
             return NEVER
         key = self._other_name(conditions, declared)
@@ -404,10 +414,10 @@ class _Builder:
         nodes: list[Node] = []
         patterns = cast("dict[str, Any]", cast("dict[str, Any]", part.schema)["patternProperties"])
         if len(patterns) > 1:
-            self._lose(part, "patternProperties", "a name that fits several patterns is held to one of them")
+            self._lose(part, "patternProperties", "a name that matches several patterns need only satisfy one")
         for pattern in patterns:
             alternatives = self._expression(part, pattern)
-            key = STRING if alternatives is None else strings.matching(alternatives)
+            key = STRING if alternatives is None else json_syntax.matching(alternatives)
             nodes.append(sequence(key, ":", SPACE, self.value((part.child("patternProperties", pattern),))))
         return choice(*nodes) if nodes else NEVER
 
@@ -426,7 +436,7 @@ class _Builder:
             return choice(*nodes) if nodes else NEVER
         for part, value in names:
             if not says_nothing("propertyNames", value):
-                self._lose(part, "propertyNames", "names are held to a schema only where no property is declared")
+                self._lose(part, "propertyNames", "name schemas are enforced only if no property is declared")
         return other_strings(declared) if declared else STRING
 
 
@@ -471,11 +481,11 @@ def other_strings(taken: Several[str]) -> Node:
 def _others(taken: set[tuple[str, ...]]) -> Node:
     """What follows a common beginning: it ends where no taken one does, or goes on, as they do or otherwise."""
     nexts = sorted({text[0] for text in taken if text})
-    free = strings.spelled_characters(without(ALL, of("".join(nexts))))
+    free = json_syntax.spelled_characters(without(ALL, of("".join(nexts))))
     nodes: list[Node] = [sequence(free, Name(_REST))]
     for each in nexts:
         rest = {text[1:] for text in taken if text[:1] == (each,)}
-        nodes.append(sequence(strings.spelled_characters(of(each)), _others(rest)))
+        nodes.append(sequence(json_syntax.spelled_characters(of(each)), _others(rest)))
     if () not in taken:
         nodes.append(NOTHING)
     return choice(*nodes)

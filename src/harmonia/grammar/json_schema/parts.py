@@ -1,10 +1,9 @@
-"""Take a schema apart: into alternatives, each of which is a list of plain schemas that hold together.
+"""Splits a schema into alternatives, each of which is a list of plain schemas that apply together.
 
-    {"$ref": "#/$defs/a", "anyOf": [b, c]}   ->   a and b,  or  a and c      (each with what stands beside the keywords)
+    {"$ref": "#/$defs/a", "anyOf": [b, c]}   ->   a and b,  or  a and c      (each with the keywords beside them)
 
-A part is a schema and where it stands. Two parts at one place are one, so that schemas that lead back to themselves
-have an end: a schema that is met again as one of its own conditions adds nothing, and an alternative that is the whole
-of it again gives no value that the others do not.
+A part is a schema and its place. Two parts at the same place are one, so recursive schemas end: a schema that appears
+again as one of its own conditions adds nothing, and an alternative that is the whole schema again admits no new value.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Taker:
                 continue
             branches = list(self._listed(part, union))
             if not isinstance(schema[union], list) or not schema[union]:
-                self._report(part, union, "its value is no list of schemas")
+                self._report(part, union, "its value is not a list of schemas")
                 continue
             chosen: list[Together] = []
             for branch in branches:
@@ -111,13 +110,13 @@ class Taker:
                 if isinstance(each, dict | bool):
                     yield part.child(keyword, index)
                 else:
-                    self._report(part, keyword, "one of its schemas is none")
+                    self._report(part, keyword, "one of its items is not a schema")
 
     def _both(self, part: Part, keyword: str, one: list[Together], other: list[Together]) -> list[Together]:
         """Each of the first with each of the second, which a keyword of the part gave."""
         limit = MAX_ALTERNATIVES if len(one) > 1 else MAX_BRANCHES
         if len(one) * len(other) > limit:
-            self._report(part, keyword, f"it gives more than {limit} alternatives")
+            self._report(part, keyword, f"it has more than {limit} alternatives")
             return one
         self._count(part, len(one) * len(other))
         made: list[Together] = []
@@ -131,6 +130,6 @@ class Taker:
         if self._work > MAX_WORK:
             raise InputError(
                 ErrorCode.SCHEMA_TOO_LARGE,
-                f"The schema of {self._about} has too many alternatives within each other.",
+                f"The schema of {self._about} has too many nested alternatives.",
                 Position(path=part.path),
             )
