@@ -1,4 +1,4 @@
-"""What a prompt costs, by part. The parts add up to the tokens of the prompt, exactly.
+"""The tokens of a prompt by part. The parts add up exactly to the whole prompt.
 
 A token belongs to the part in which its first byte lies. Headers, stop tokens and the beginning of the next message are
 `structure`; every other count is of bodies. In system and developer messages the tools are counted by tool; a namespace
@@ -40,8 +40,8 @@ PartName = Literal[
 class Budget(msgspec.Struct, frozen=True):
     """Tokens by part: `total` is the whole prompt's. `by_tool` divides `tools`, `by_message` all but the last few.
 
-    `instructions` are those of the developer, forms of the answer included; `preambles` is commentary for the user;
-    `other` is what the assistant says on no channel or an unknown one.
+    `instructions` are the developer's, response formats included; `preambles` are commentary for the user; `other` is
+    assistant text without a channel or on an unknown one.
     """
 
     system: int = 0
@@ -69,7 +69,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 def measure(conversation: Conversation | Iterable[Message], *, render: RenderConversation = render) -> Budget:
-    """The tokens of a prompt by part. `render` is how it is rendered, where that is not `harmonia.render` as it is."""
+    """The tokens of a prompt by part. `render` renders it, if not `harmonia.render` with its defaults."""
     messages = as_messages(conversation)
     rendered = render(Conversation(messages))
     counts: dict[str, int] = {}
@@ -104,7 +104,7 @@ _PART_BY_ROLE: Final[Mapping[Role, PartName]] = {
 
 
 def part_of(message: Message) -> PartName:
-    """The part that the body of a message counts to, tools in it aside."""
+    """The part to which the body of a message belongs, apart from the tools in it."""
     part = _PART_BY_ROLE.get(message.author.role)
     if part is not None:
         return part
@@ -145,7 +145,7 @@ def _count_sections(
     message: Message, part: PartName, body: list[int], *, has_functions: bool
 ) -> Iterable[tuple[_Label, int]]:
     said = default_vocabulary().decode_bytes(body)
-    for exact_reference in (False, True):  # the renderer was told; here it shows
+    for exact_reference in (False, True):  # which of the two the renderer used shows here
         sections = [
             section
             for content in message.contents
@@ -153,9 +153,7 @@ def _count_sections(
         ]
         if "".join(text for _, text in sections).encode() == said:
             return _count_bytes(sections, body)
-    return (
-        (_Label(part, False), len(body)),
-    )  # it was rendered as something else, such as the tokens it was sampled as
+    return ((_Label(part, False), len(body)),)  # it was rendered differently, for example as its sampled tokens
 
 
 def _count_bytes(sections: Sequence[_Section], body: list[int]) -> list[tuple[_Label, int]]:
@@ -172,7 +170,7 @@ def _count_bytes(sections: Sequence[_Section], body: list[int]) -> list[tuple[_L
 
 
 def _sections(content: Content, part: str, *, has_functions: bool, exact_reference: bool) -> Iterable[_Section]:
-    """What a content says, cut where tools begin and end."""
+    """The text of a content, split where tools begin and end."""
     rest = _Label(part, False)
     if isinstance(content, str):
         yield rest, content

@@ -1,15 +1,15 @@
-"""Which messages the next prompt leaves out, as values: choose one, or write one.
+"""Which messages the next prompt omits. A policy is a value: choose one, or write one.
 
-    DOCUMENTED         reasoning that an answer on `final` has followed goes; calls and results stay
-    KEEP_AFTER_CALLS   the same, but a turn that made calls keeps its reasoning
-    KEEP_EVERYTHING    nothing goes
-    LastTurns(n)       only the last n turns stay, and in them what another policy leaves
+    DOCUMENTED         drops reasoning that was followed by an answer on `final`; calls and results stay
+    KEEP_AFTER_CALLS   the same, but a turn with calls keeps its reasoning
+    KEEP_EVERYTHING    drops nothing
+    LastTurns(n)       keeps only the last n turns, and in them what another policy keeps
     REFERENCE          what openai-harmony does, mistakes included
     VLLM               what vLLM does
 
-Reasoning is what the assistant says on `analysis` to nobody who could be called. A call to python or to the browser is
-on `analysis`, too, and is a call. Channels count as the prompt will say them, whether they were read or guessed; what
-is on no channel, or on an unknown one, is not known to be reasoning and stays.
+Reasoning is what the assistant writes on `analysis` without calling a tool. A call to python or to the browser is also
+on `analysis`, but it is a call. Channels count as the prompt will spell them, whether they were read or guessed;
+messages without a channel or on an unknown one are not known to be reasoning, and stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.history.turns import turns_of
 from harmonia.messages import Message, Role, is_final, is_tool_address
 
-# The place of a message that goes, and why it goes.
+# The index of a dropped message, and the reason.
 Drop = tuple[int, str]
 
 FINISHED_TURN: Final = "reasoning of a finished turn"
@@ -33,7 +33,7 @@ BEFORE_LAST_FINAL: Final = "on analysis, before the last final"
 
 
 class Policy(Protocol):
-    """What goes from a prompt: a name, and a call that gets all messages and gives the place and reason of each."""
+    """Decides which messages a prompt drops: called with all messages, it gives the index and reason of each."""
 
     @property
     def name(self) -> str: ...
@@ -43,7 +43,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A policy that is a function with a name."""
+    """A policy made from a function and a name."""
 
     name: str
     choose: Callable[[Sequence[Message]], Iterable[Drop]]
@@ -56,7 +56,7 @@ class Rule:
 
 
 def is_reasoning(message: Message) -> bool:
-    """Whether a message is the assistant thinking: on `analysis`, and no call."""
+    """Whether a message is the assistant's reasoning: on `analysis`, and not a call."""
     channel = message.channel
     return (
         channel is not None
@@ -75,8 +75,8 @@ def _keep_after_calls(messages: Sequence[Message]) -> Iterable[Drop]:
 
 
 def _spent_reasoning(messages: Sequence[Message], *, keeps_calling_turns: bool) -> Iterable[Drop]:
-    # An answer follows from all that was thought before it, by an interrupted turn, too: a user who speaks before
-    # there is an answer adds to the question. What was thought since the last answer is still in use.
+    # An answer uses up all reasoning before it, also that of an interrupted turn: a user who writes before there is an
+    # answer adds to the question. Reasoning since the last answer is still in use.
     last_final = max((index for index, message in enumerate(messages) if is_final(message)), default=-1)
     for turn in turns_of(messages):
         if keeps_calling_turns and turn.has_calls:
@@ -122,7 +122,7 @@ class _Headed(Protocol):
 
 
 def first_final(messages: Sequence[_Headed]) -> int:
-    """Where openai-harmony stops dropping analysis: it looks at the first answer, not at the last; 0 for nowhere."""
+    """Where openai-harmony stops dropping analysis: at the first answer, not at the last; 0 if it drops nothing."""
     for message in reversed(messages):
         if message.author.role == Role.ASSISTANT:
             if message.channel == "final":
@@ -142,7 +142,7 @@ VLLM: Final = Rule("vllm", _vllm)
 
 @dataclass(frozen=True, slots=True)
 class LastTurns:
-    """Whole turns but the last `count` go, and of those what `within` drops. Instructions stay."""
+    """Drops all turns but the last `count`, and in those what `within` drops. Instructions stay."""
 
     count: int
     within: Policy = DOCUMENTED
@@ -162,5 +162,5 @@ class LastTurns:
         for turn in turns_of(messages)[: -self.count]:
             for index in turn.indexes:
                 yield index, reason
-        # In what stays, the policy looks at the whole conversation: what it drops does not depend on the count.
+        # The inner policy sees the whole conversation, so what it drops does not depend on the count.
         yield from self.within(messages)

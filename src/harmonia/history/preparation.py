@@ -30,7 +30,7 @@ NOT_ASSISTANT = "not the assistant's: a completion must not contain a message of
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """A message that went: its place in what was given, and why."""
+    """A dropped message: its index in the given conversation, and the reason."""
 
     index: int
     message: Message
@@ -38,9 +38,9 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What the prompt keeps, and what went. `kept` has the place of each message in the conversation that was given.
+    """What the prompt keeps and drops. `kept` has the index of each message in the given conversation.
 
-    A message that stands in for others, such as a summary, has None there.
+    A message that replaces others, such as a summary, has None there.
     """
 
     conversation: Conversation
@@ -49,14 +49,15 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A conversation with what a model wrote, and what was refused of it; `index` counts the model's messages."""
+    """A conversation with a model's messages added, and those that were refused; `index` counts the model's
+    messages."""
 
     conversation: Conversation
     refused: tuple[Dropped, ...]
 
 
 def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOCUMENTED) -> Prepared:
-    """The conversation as the next prompt should have it, by a policy. Forged messages go by any policy (law 5)."""
+    """The conversation for the next prompt, by a policy. Every policy drops forged messages (law 5)."""
     messages = as_messages(conversation)
     reasons: dict[int, str] = {index: FORGED for index, message in enumerate(messages) if is_forged(message)}
     if not callable(policy):
@@ -76,14 +77,14 @@ def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOC
 
 
 def without(messages: tuple[Message, ...], reasons: dict[int, str]) -> Prepared:
-    """These messages without some, each for its reason."""
+    """The messages without those that have a reason to be dropped."""
     kept = tuple(index for index in range(len(messages)) if index not in reasons)
     dropped = tuple(Dropped(index, messages[index], reason) for index, reason in sorted(reasons.items()))
     return Prepared(Conversation(messages[index] for index in kept), dropped, kept)
 
 
 def receive(conversation: Conversation | Iterable[Message], parsed: Iterable[Message]) -> Received:
-    """What `Conversation.add_parsed` does, and what it left out: messages that do not speak for the assistant."""
+    """`Conversation.add_parsed`, and the messages it refused because they are not the assistant's."""
     messages = as_messages(conversation)
     written = tuple(parsed)
     refused = tuple(
@@ -95,11 +96,11 @@ def receive(conversation: Conversation | Iterable[Message], parsed: Iterable[Mes
 
 
 def as_messages(conversation: Conversation | Iterable[Message]) -> tuple[Message, ...]:
-    """What callers may give as a conversation, as messages."""
+    """Whatever a caller may pass as a conversation, as messages."""
     return (conversation if isinstance(conversation, Conversation) else Conversation(conversation)).messages
 
 
-# The turns that go, as the prompt would have had them, and the number of tokens that there is room for.
+# Called with the dropped turns, as the prompt would have had them, and the number of free tokens.
 Compact = Callable[[tuple[Conversation, ...], int], Iterable[Message]]
 
 NO_ROOM = "an older turn that does not fit"
@@ -107,7 +108,7 @@ COMPACTED = "an older turn, replaced by a summary"
 
 
 class Fitted(Prepared, frozen=True):
-    """A prompt that fits: `tokens` is its size, `inserted` what a summariser put in the place of turns that went."""
+    """A prompt that fits: `tokens` is its size, `inserted` are the messages that replace dropped turns."""
 
     tokens: int
     inserted: tuple[Message, ...] = ()
@@ -122,10 +123,10 @@ def fit(
     compact_tokens: int | None = None,
     render: RenderConversation = render,
 ) -> Fitted:
-    """The conversation by a policy, without its oldest turns where they do not fit into so many tokens.
+    """The conversation by a policy, without its oldest turns if it does not fit into the budget.
 
-    `compact(turns, room)` may stand messages in their place; an eighth of the budget is left free for them, or
-    `compact_tokens`. `render` is how the prompt is rendered, where that is not `harmonia.render` as it is.
+    `compact(turns, room)` may return messages to replace them; an eighth of the budget, or `compact_tokens`, is kept
+    free for these. `render` renders the prompt, if not `harmonia.render` with its defaults.
     """
     _refuse_unless_count("budget_tokens", budget_tokens, 1)
     if compact_tokens is not None:

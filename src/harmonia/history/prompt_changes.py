@@ -21,23 +21,22 @@ from harmonia.history.preparation import Dropped, Prepared, prepare
 from harmonia.messages import Conversation, Message
 from harmonia.renderer import Rendered, render
 
-# The more is given, the more is said: token ids, a rendered prompt (which messages), or a prepared one (and why). A
-# conversation is prepared by the documented rule.
+# Token ids; a rendered prompt, which also tells the messages; or a prepared one, which also tells the reasons. A
+# conversation is prepared by the documented policy.
 Prompt = Prepared | Rendered | Conversation | Sequence[int]
 
-# Lists are compared in blocks, because that is quick and a loop is not.
+# Lists are compared in blocks, which is much faster than a loop.
 _BLOCK: Final = 1024
 
 
 class PromptChange(msgspec.Struct, frozen=True):
-    """Where two prompts part. They share `shared_prefix` tokens; that many an engine need not read again.
+    """Where two prompts diverge. An engine can reuse the `shared_prefix` tokens that they share.
 
-    `before_token` and `after_token` are the first tokens that differ, None where a prompt has ended. `before_message`
-    and `after_message` are the messages in which they lie, None where that is not known or where it is the header of
-    the next message, which belongs to none. For a prepared prompt the message is its place in the whole conversation,
-    None in a summary, too. `dropped_tokens` of the first prompt are not used again, `added_tokens` of the second are
-    new. `dropped` has what went from the first to the second, with the reasons; it is empty where the second prompt
-    was not prepared.
+    `before_token` and `after_token` are the first tokens that differ, None if a prompt has ended. `before_message` and
+    `after_message` are the indices of their messages, None if unknown or in the header of the next message. For a
+    prepared prompt it is the index in the whole conversation, None in a summary. `dropped_tokens` of the first prompt
+    are not reused, `added_tokens` of the second are new. `dropped` has the messages dropped from the first to the
+    second, with reasons; it is empty if the second prompt was not prepared.
     """
 
     shared_prefix: int
@@ -51,12 +50,12 @@ class PromptChange(msgspec.Struct, frozen=True):
 
     @property
     def is_extension(self) -> bool:
-        """Whether the second prompt only goes on where the first ended."""
+        """Whether the second prompt only continues the first."""
         return self.dropped_tokens == 0
 
 
 def compare(before: Prompt, after: Prompt, *, render: RenderConversation = render) -> PromptChange:
-    """Where the prompt `after` parts from the prompt `before`. `render` is how prepared ones are rendered."""
+    """Where the prompt `after` diverges from `before`. `render` renders prepared prompts."""
     before, after = _prepared(before), _prepared(after)
     old = render(before.conversation) if isinstance(before, Prepared) else before
     new = render(after.conversation) if isinstance(after, Prepared) else after
@@ -75,7 +74,7 @@ def compare(before: Prompt, after: Prompt, *, render: RenderConversation = rende
 
 
 def shared_prefix(before: Sequence[int], after: Sequence[int]) -> int:
-    """How many tokens two prompts have in common at their beginning."""
+    """The number of tokens that two prompts share at their beginning."""
     end = min(len(before), len(after))
     for start in range(0, end, _BLOCK):
         stop = min(start + _BLOCK, end)
@@ -128,7 +127,7 @@ _Pair = tuple[int, int]
 
 
 class Aligned(msgspec.Struct, frozen=True):
-    """A message of both prompts, or of one. `reason` says why it went, where history's documented rule is why."""
+    """A message of both prompts, or of one. `reason` says why it was dropped, if the documented policy drops it."""
 
     kind: Change
     before: int | None
@@ -137,7 +136,7 @@ class Aligned(msgspec.Struct, frozen=True):
 
 
 def align(before: Sequence[Message], after: Sequence[Message]) -> list[Aligned]:
-    """The messages of two prompts side by side, those that went before those that came in their place."""
+    """The messages of two prompts side by side; dropped messages come before those added in their place."""
     return _with_reasons(list(_rows(before, after)), before, after)
 
 
@@ -146,7 +145,7 @@ def _rows(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Align
     at_old = at_new = 0
     for end_old, end_new in (*_same(old, new), (len(old), len(new))):
         for row in _between(before, after, range(at_old, end_old), range(at_new, end_new)):
-            # The n-th of its kind here may be another one of its kind there.
+            # Messages paired by their kind may turn out to be the same.
             is_same = row.kind == "changed" and old[row.before or 0] == new[row.after or 0]
             yield Aligned("same", row.before, row.after) if is_same else row
         if end_old < len(old) or end_new < len(new):
@@ -155,7 +154,7 @@ def _rows(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Align
 
 
 def _between(before: Sequence[Message], after: Sequence[Message], old: range, new: range) -> Iterator[Aligned]:
-    """What lies between two messages that are the same."""
+    """The rows between two messages that are the same."""
     pairs = _paired([_place(before[at]) for at in old], [_place(after[at]) for at in new])
     at_old, at_new = old.start, new.start
     for first, second in (*pairs, (len(old), len(new))):
@@ -184,7 +183,7 @@ def _same(old: _Keys, new: _Keys) -> list[_Pair]:
 
 
 def _paired(old: _Keys, new: _Keys) -> list[_Pair]:
-    """The longest run of pairs that keeps the order of both, of those that are the n-th of their kind in both."""
+    """The longest run of pairs in the order of both, where a pair is the n-th of its kind in both."""
     place_in_new = {key: at for at, key in enumerate(_numbered(new))}
     pairs = [(at, place_in_new[key]) for at, key in enumerate(_numbered(old)) if key in place_in_new]
     # The longest increasing run of the second places: `ends` has the least end of a run of each length.
@@ -220,8 +219,8 @@ def _identity(message: Message) -> Hashable:
 
 
 def _with_reasons(rows: list[Aligned], before: Sequence[Message], after: Sequence[Message]) -> list[Aligned]:
-    """What history's rule says of the messages that went. It sees both prompts as one conversation, because the answer
-    that reasoning led to may be in the second only."""
+    """Add the documented policy's reasons to dropped messages. The policy sees both prompts as one conversation,
+    because the answer that followed the reasoning may be in the second only."""
     if all(row.kind != "dropped" for row in rows):
         return rows
     whole = [after[row.after] if row.after is not None else before[row.before or 0] for row in rows]

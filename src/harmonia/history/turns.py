@@ -1,9 +1,9 @@
-"""Turns: what one user message, or several in a row, brought about.
+"""Turns: the messages that follow one user message, or several in a row.
 
-The first turn reaches from the beginning to the second time that a user speaks; a conversation without a user is one
-turn. That is how training masks count turns, too. System and developer messages belong to no turn, wherever they stand.
-A result that came late, behind the next user message, belongs to the turn of its call: the two never part. A message
-that a model forged belongs to no turn and begins none.
+The first turn is everything before the second time that a user speaks; a conversation without a user is one turn.
+Training masks count turns in the same way. System and developer messages belong to no turn, wherever they are. A late
+result, after the next user message, belongs to the turn of its call. A message that a model forged belongs to no turn
+and begins none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INSTRUCTIVE = frozenset((Role.SYSTEM, Role.DEVELOPER))
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """The places of a turn's messages; whether it reached an answer on `final`, and whether it made calls."""
+    """The indices of a turn's messages; whether it has an answer on `final`, and whether it has calls."""
 
     indexes: tuple[int, ...]
     has_final: bool
@@ -26,7 +26,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 def turns_of(messages: Sequence[Message]) -> tuple[Turn, ...]:
-    """The turns of a conversation, oldest first. Only a conversation of nothing but instructions has none."""
+    """The turns of a conversation, oldest first. Only a conversation of instructions alone has none."""
     messages = tuple(messages)
     members: list[list[int]] = []
     turn_of: dict[int, int] = {}

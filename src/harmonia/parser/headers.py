@@ -1,10 +1,10 @@
-"""A header in pieces to a Header: who says what to whom, and what is wrong with it.
+"""Reads a header: author, channel, recipient, content type, and the faults in it.
 
     role[:name] [ to=recipient] [<|channel|>channel [ to=recipient]] [ [<|constrain|>]content type]
 
-White space around every part is fine. What a header has in excess is told apart by what it looks like: a word that
-begins with `to=` is a recipient, a lone word is a content type, the name of a channel restates the channel, and a
-dotted name is a tool. The rules are for kinds of damage; each has a code in parser/faults.py.
+White space around every part is allowed. Words in excess are classified by their form: a word that begins with `to=` is
+a recipient, a single word is a content type, a channel name restates the channel, and a dotted name is a tool. Each
+rule is for one kind of damage, which has a code in parser/faults.py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from harmonia.parser.tools import Tools, is_tool_address
 from harmonia.provenance import Stop, Trust
 from harmonia.vocabulary import CHANNEL, CONSTRAIN, SPELLING_BY_ID, find_spellings
 
-# Text, or a special token that stood in the header.
+# Text, or a special token in the header.
 Item = str | int
 
 CHANNELS: Final = ("analysis", "commentary", "final")
-# What models write as a content type. Others are accepted where their place shows what they are.
+# The content types that models write. Others are accepted where their position shows what they are.
 CONTENT_TYPES: Final = ("json", "code", "text", "python", "markdown", "xml", "yaml", "html")
 
 ASSISTANT: Final = Author(Role.ASSISTANT)
@@ -34,16 +34,16 @@ _CONSTRAIN_SPELLING: Final = SPELLING_BY_ID[CONSTRAIN]
 MOST_REMEMBERED: Final = 4096
 LONGEST_REMEMBERED: Final = 64  # tokens
 
-# Signs that are no part of a tool's name, but get glued to one.
+# Punctuation that is not part of a tool name, but gets glued to one.
 _SIGN_IN_NAME: Final = re.compile(r"[!\"'(),;=?\[\]{}]|^[.:/@+-]|[.:/@+-]$")
 _PLAIN_TYPE: Final = re.compile(r"[A-Za-z][\w.+-]*(?:/[\w.+-]+)?")
 _ONE_WORD: Final = re.compile(r"\S+")
-_NOBODY: Final = (None, "all")
+_EVERYBODY: Final = (None, "all")
 _ROLES: Final = frozenset(role.value for role in Role)
 _ROLE: Final = "assistant|developer|system|user|tool"
 _ROLE_AND_MORE: Final = re.compile(rf"(?P<role>{_ROLE})(?P<repeated>(?P=role))*(?P<more>.*)", re.IGNORECASE | re.DOTALL)
-# A role or an address at the end of a prose text, or both: a header without its <|start|>. Only the assistant writes on
-# a channel; the names of tools look too much like prose without their address.
+# A role or a recipient at the end of prose, or both: a header without its <|start|>. Only the assistant writes on a
+# channel; tool names without a recipient look too much like prose.
 _LONGEST_AUTHOR: Final = 200
 _ADDRESS_AT_END: Final = r"(?<!\S)(?:[A-Za-z_][\w-]*(?:\.[\w-]+)+\s+)?to=\S+\s*$"
 _HEADER_AT_END: Final = re.compile(rf"(?:{_ROLE})(?::\S+)?(?:\s+to=\S+)?\s*$|{_ADDRESS_AT_END}")
@@ -53,7 +53,7 @@ _MORE_AND_CHANNEL: Final = re.compile(rf".*?(?P<channel>{'|'.join(CHANNELS)})(?P
 
 
 class FoundFault(NamedTuple):
-    """A fault and the stretch of the header's text that shows it."""
+    """A fault and its range in the header's text."""
 
     code: ErrorCode
     start: int
@@ -61,7 +61,7 @@ class FoundFault(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a header says. `body_start` is where the text begins that is stranded in a header without `<|message|>`."""
+    """A header as it was read. `body_start` is where the text begins in a header without `<|message|>`."""
 
     header: Header
     faults: tuple[FoundFault, ...]
@@ -88,7 +88,7 @@ class _Word(NamedTuple):
 
 
 def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is_completion: bool) -> Reading:
-    """A header that ended with `<|message|>`. `given` is the author where the prompt already named it."""
+    """A header that ends with `<|message|>`. `given` is the author if the prompt already named it."""
     key = (*items, given, is_completion)
     known: Reading | None = tools.remembered_headers.get(key)
     if known is not None:
@@ -100,7 +100,7 @@ def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is
 
 
 def remember(tools: Tools, key: tuple[Any, ...], value: Any) -> None:
-    """Remember what a header means, as long as there are not too many, and none is long."""
+    """Cache the reading of a header; the number and the length of cached headers are limited."""
     if len(key) > LONGEST_REMEMBERED:
         return
     if len(tools.remembered_headers) >= MOST_REMEMBERED:
@@ -112,7 +112,7 @@ _JSON_TYPE: Final = re.compile(r"(?:<\|constrain\|>\s*)?(?:application/)?json", 
 
 
 def is_json_type(content_type: str | None) -> bool:
-    """Whether a content type promises JSON."""
+    """Whether a content type means JSON."""
     return content_type is not None and _JSON_TYPE.fullmatch(content_type) is not None
 
 
@@ -122,10 +122,10 @@ def is_content_type(value: str) -> bool:
 
 
 def find_header(text: str, tools: Tools, *, is_channel_next: bool) -> int:
-    """Where the header begins in the text before its first special token: whatever stands before that is prose.
+    """Where the header begins in the text before its first special token; anything before that is prose.
 
-    The text is all header if it begins with an address, perhaps after a role, or if every word of it has a place in
-    one. Otherwise only a role or an address at its end is one.
+    The whole text is a header if it begins with a recipient, perhaps after a role, or if every word can be part of one.
+    Otherwise only a role or a recipient at its end is.
     """
     words = text.split()
     lead = words[1:2] if words and words[0] in _ROLES else words[:1]
@@ -137,7 +137,7 @@ def find_header(text: str, tools: Tools, *, is_channel_next: bool) -> int:
 
 
 def is_stranded(text: str, tools: Tools) -> bool:
-    """Whether a text after the name of a channel is not part of a header that the model gave up, but what it said."""
+    """Whether text after a channel name is the model's message, not part of an abandoned header."""
     if "to=" in text:
         return False
     return not all(_is_header_word(word, tools) for word in text.split())
@@ -165,7 +165,7 @@ def spell(items: Sequence[Item]) -> str:
 def _split_into_words(items: Sequence[Item]) -> list[_Word]:
     words: list[_Word] = []
     offset = 0
-    has_gap = False  # white space behind the last word
+    has_gap = False  # white space after the last word
     for item in items:
         if isinstance(item, int):
             item_text = SPELLING_BY_ID[item]
@@ -192,7 +192,7 @@ class _Field(NamedTuple):
 
 
 class _HeaderReader:
-    """Reads one header. A class only because the rules share what they have found so far."""
+    """Reads one header, and holds what the rules have found so far."""
 
     def __init__(self, tools: Tools, given: Author | None) -> None:
         self.tools = tools
@@ -204,10 +204,10 @@ class _HeaderReader:
         self.fields: list[_Field] = []
         self.section = 0
         self.is_last_channel_empty = False
-        self.is_channel_restated = False  # by a word without <|channel|>, so that it is in doubt
+        self.is_channel_restated = False  # by a word without <|channel|>, which makes it uncertain
         self.faults: list[FoundFault] = []
         self.trust = Trust.CERTAIN
-        self.role_section: tuple[int, Trust] = (0, Trust.CERTAIN)  # how many faults it has, and how sure it is
+        self.role_section: tuple[int, Trust] = (0, Trust.CERTAIN)  # the number of its faults, and its trust
 
     # ── headers that end with <|message|> ───────────────────────────────────────────────────────────────────────
 
@@ -225,10 +225,10 @@ class _HeaderReader:
             self._read_channel_section(words[start], words[start + 1 : end])
 
     def start_channel_section(self, token: _Word) -> None:
-        """`<|channel|>`. The section before it was given up, if there was one."""
+        """`<|channel|>` begins a section; an earlier channel section is abandoned."""
         if self.section:
             self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, token)
-            # Its recipient stays only where it can be a tool.
+            # Its recipient is kept only if it can be a tool.
             self.fields = [field for field in self.fields if field.kind != "recipient" or is_tool_address(field.value)]
         else:
             self.role_section = (len(self.faults), self.trust)
@@ -236,7 +236,7 @@ class _HeaderReader:
         self.is_last_channel_empty = False
 
     def _discard_earlier_sections(self) -> None:
-        """Forget the channels before this one, which is `final`: the header of an answer is complete without them."""
+        """Drop the channels before `final`: the header of an answer is complete without them."""
         count, trust = self.role_section
         discarded = [fault for fault in self.faults[count:] if fault.code is ErrorCode.HEADER_REPEATED_CHANNEL]
         self.faults = [*self.faults[:count], *discarded]
@@ -249,7 +249,7 @@ class _HeaderReader:
         channel = self._decide_channel()
         author = self._decide_author(channel, recipient)
         if author.role is Role.TOOL and author.name is None and is_tool_address(recipient):
-            # One of the seeds of the format writes a result as `tool to=get_weather`.
+            # One of the format's samples writes a result as `tool to=get_weather`.
             author, recipient = Author(Role.TOOL, recipient), None
         if content_type is not None and lacks_recipient(author, channel, recipient, content_type):
             word = next(field.word for field in reversed(self.fields) if field.value == content_type)
@@ -290,7 +290,7 @@ class _HeaderReader:
         self._collect_fields(words)
 
     def read_author(self, word: _Word) -> _Word | None:
-        """Take the author out of the first word; what is glued to it is given back."""
+        """Read the author from the first word; returns what is glued to it."""
         text = word.text
         self.author_end = word.end
         role, colon, name = text.partition(":")
@@ -328,7 +328,7 @@ class _HeaderReader:
             return self.author
         word = self.unknown_author
         assert word is not None
-        # The reference takes an unknown role for a tool where the message is addressed to somebody.
+        # The reference reads an unknown role as a tool if the message has a recipient.
         if recipient is not None:
             return Author(Role.TOOL, word.text)
         self._blame(ErrorCode.HEADER_UNKNOWN_ROLE, word)
@@ -391,7 +391,7 @@ class _HeaderReader:
                     self._blame(ErrorCode.HEADER_EMPTY_CONTENT_TYPE, word)
                     continue
                 at += 1
-                if following.text.lower() in CHANNELS:  # sampled in the place of <|channel|>
+                if following.text.lower() in CHANNELS:  # sampled instead of <|channel|>
                     self._collect_word(following)
                     continue
                 gap = "" if following.is_glued else " "
@@ -429,7 +429,7 @@ class _HeaderReader:
                 self.add("recipient", recipient, word)
 
     def _unglue(self, value: str) -> tuple[str, str | None]:
-        """A recipient that ends in a content type or a channel, taken apart where it is clear how."""
+        """A recipient glued to a content type or a channel, separated where it is clear how."""
         for ending in (*CONTENT_TYPES, *CHANNELS):
             rest = value.removesuffix(ending)
             if rest == value:
@@ -441,7 +441,7 @@ class _HeaderReader:
         return value, None
 
     def _collect_word(self, word: _Word) -> None:
-        # A channel that is named again, perhaps between a few signs, as in "analysis ––commentary to=…".
+        # A channel named again, perhaps between punctuation, as in "analysis ––commentary to=…".
         restated = word.text.strip(_signs_in(word.text))
         if restated.lower() in CHANNELS:
             self.channels.append(restated)
@@ -458,7 +458,7 @@ class _HeaderReader:
             self.add("word", word.text, word)
 
     def _read_fields(self) -> tuple[str | None, str | None]:
-        """The recipient and the content type, out of what was found in the order it was found."""
+        """The recipient and the content type, from the fields in the order they were found."""
         self._forget_earlier_content_types()
         recipients = [field for field in self.fields if field.kind == "recipient"]
         if len(recipients) > 1:
@@ -477,7 +477,7 @@ class _HeaderReader:
         return self._read_words_beside(words, recipient, content_type)
 
     def _words_that_count(self) -> list[_Field]:
-        """The lone words, without those that can be nothing: signs, and words before the channel."""
+        """The single words, without punctuation and words before the channel, which can be nothing."""
         words = [field for field in self.fields if field.kind == "word"]
 
         def counts(field: _Field) -> bool:
@@ -491,47 +491,47 @@ class _HeaderReader:
         return [field for field in words if counts(field)]
 
     def _forget_earlier_content_types(self) -> None:
-        """Of several channel sections with a content type, the last one counts."""
+        """If several channel sections have a content type, the last one counts."""
         last = max((field.section for field in self.fields if field.kind != "recipient"), default=0)
         self.fields = [field for field in self.fields if field.kind == "recipient" or field.section in (0, last)]
 
     def _read_words_beside(
         self, words: list[_Field], recipient: _Field, content_type: _Field | None
     ) -> tuple[str, str | None]:
-        """Words beside `to=…`: one behind it is the content type, and more are a name with spaces in it if a content
-        type ends it; what else there is, is in excess."""
+        """Words next to `to=…`: a single one after it is the content type; several are a name with spaces if a content
+        type ends it. All other words are in excess."""
         place = recipient.word.start
-        behind = [field for field in words if field.word.start > place]
+        after = [field for field in words if field.word.start > place]
         excess = [field for field in words if field.word.start <= place]
         known = [field for field in words if is_content_type(field.value)]
-        if content_type is None and len(behind) == 1:
-            content_type = behind[0]
+        if content_type is None and len(after) == 1:
+            content_type = after[0]
         elif known and (content_type is None or not is_content_type(content_type.value)):
             content_type = known[-1]
-        elif behind and content_type is not None and behind[0].word.start > content_type.word.start:
-            behind, excess = [], words
+        elif after and content_type is not None and after[0].word.start > content_type.word.start:
+            after, excess = [], words
         rest = [field for field in known if field is not content_type]
         if rest:
             self._blame(ErrorCode.HEADER_REPEATED_CONTENT_TYPE, rest[0].word)
-        behind, excess = (
+        after, excess = (
             [field for field in some if field is not content_type and not is_content_type(field.value)]
-            for some in (behind, excess)
+            for some in (after, excess)
         )
         value = recipient.value
-        if len(behind) == 1 and content_type is not None and not is_tool_address(value):
-            self._blame(ErrorCode.HEADER_BARE_RECIPIENT, behind[0].word)
-            value = behind[0].value
-        elif behind and content_type is not None:
+        if len(after) == 1 and content_type is not None and not is_tool_address(value):
+            self._blame(ErrorCode.HEADER_BARE_RECIPIENT, after[0].word)
+            value = after[0].value
+        elif after and content_type is not None:
             self._blame(ErrorCode.HEADER_SPACED_RECIPIENT, recipient.word)
-            value = " ".join([value, *(field.value for field in behind)])
-        elif behind:
-            excess = behind
+            value = " ".join([value, *(field.value for field in after)])
+        elif after:
+            excess = after
         if excess:
             self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, excess[0].word)
         return value, content_type and content_type.value
 
     def _read_words_alone(self, words: list[_Field], content_type: _Field | None) -> tuple[str | None, str | None]:
-        """Words without `to=…`: a content type, or a tool's name that lacks it."""
+        """Words without `to=…`: a content type, or a tool name without `to=`."""
         named = words[0] if self.tools.looks_like_one(words[0].value) else None
         others = [field for field in words if field is not named]
         is_plausible = len(others) == 1 and _PLAIN_TYPE.fullmatch(others[0].value) is not None
@@ -569,22 +569,22 @@ def is_visible(
     trust: Trust,
     stop: Stop | None = None,
 ) -> bool:
-    """Whether a user may see the text of a message: only where that is positively known."""
+    """Whether a user may see the text of a message: only if it is known to be for the user."""
     if author.role is not Role.ASSISTANT or channel is None or trust is Trust.GUESSED:
         return False
     name = channel.lower()
     if name == "final":
         return not is_tool_address(recipient)
-    return name == "commentary" and recipient in _NOBODY and content_type is None and stop != "call"
+    return name == "commentary" and recipient in _EVERYBODY and content_type is None and stop != "call"
 
 
 def lacks_recipient(
     author: Author, channel: str | None, recipient: str | None, content_type: str | None, stop: Stop | None = None
 ) -> bool:
-    """Whether this is a call whose recipient is missing: a preamble has no content type, and does not end as a call."""
+    """Whether this is a call without a recipient: a preamble has no content type and does not end as a call."""
     is_commentary = channel is not None and channel.lower() == "commentary"
     is_call = content_type is not None or stop == "call"
-    return is_call and is_commentary and recipient in _NOBODY and author.role is Role.ASSISTANT
+    return is_call and is_commentary and recipient in _EVERYBODY and author.role is Role.ASSISTANT
 
 
 # ── headers that do not end ─────────────────────────────────────────────────────────────────────────────────────────
@@ -600,12 +600,12 @@ _OPEN_CONTENT_TYPE: Final = re.compile(
 )
 _DATA_FOLLOWS: Final = re.compile(r"\s*[{\[]")
 _OPEN_CONSTRAIN: Final = re.compile(r"\s*<\|constrain\|>\s*")
-# What a body begins with where the channel's name is glued to it: "analysisWe need", "final4", "commentary to=…".
+# How a body begins if the channel name is glued to it: "analysisWe need", "final4", "commentary to=…".
 GLUED_BODY: Final = re.compile(r"[^a-z \t_-]|\s+to=|$")
 
 
 def read_open_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is_completion: bool) -> Reading:
-    """A header without `<|message|>`: it is read as far as it is one, and the rest is the text of the message."""
+    """A header without `<|message|>`: read as far as it is a header; the rest is the text of the message."""
     reader = _HeaderReader(tools, given)
     text = spell(items)
     at = 0
@@ -637,8 +637,8 @@ def read_open_header(items: Sequence[Item], given: Author | None, tools: Tools, 
         reader.collect_recipients(_Word(recipient.group().strip(), None, recipient.start(), True))
         at = recipient.end()
     else:
-        nobody = _OPEN_EMPTY_RECIPIENT.match(text, at)
-        at = at if nobody is None else nobody.end()
+        empty = _OPEN_EMPTY_RECIPIENT.match(text, at)
+        at = at if empty is None else empty.end()
     content_type = _OPEN_CONTENT_TYPE.match(text, at)
     if content_type is not None and (
         any(field.kind == "recipient" for field in reader.fields)
@@ -650,7 +650,7 @@ def read_open_header(items: Sequence[Item], given: Author | None, tools: Tools, 
     else:
         constrain = _OPEN_CONSTRAIN.match(text, at)
         at = at if constrain is None else constrain.end()
-    # One space or line break parts the header from the text.
+    # One space or line break separates the header from the text.
     if at and text[at : at + 1].isspace():
         at += 1
     reader.trust = Trust.GUESSED

@@ -1,17 +1,18 @@
-"""The state machine under all readers: special tokens and text in, events out. No I/O, no clock, no globals.
+"""The state machine behind all readers: special tokens and text in, events out. No I/O, no clock, no globals.
 
     WAIT  -<|start|>->  HEADER  -<|message|>->  BODY  -<|end|>->  WAIT
     (<|call|> and <|return|> also close BODY; they end the turn too)
 
 A completion begins in HEADER: the prompt already ended "<|start|>assistant".
 
-1. Chunking is invisible: any split of the input gives the same events once adjacent deltas are joined. What is
-   undecided is held back: a header until it ends, text between messages until the next special token.
+1. Chunking is invisible: any split of the input gives the same events once adjacent deltas are joined. Undecided
+   input is held back: a header until it ends, text between messages until the next special token.
 2. No token is lost: each one lies in exactly one event's span.
-3. Strict raises StreamError and nothing else; tolerant reports the same fault as a diagnostic, then goes on.
+3. Strict mode raises StreamError and nothing else; tolerant mode reports the same fault as a diagnostic, then
+   continues.
 4. Every buffer has a limit, and work per token is amortised constant.
 
-What a special token does in a state it is not made for is a fault; what comes of it stands in parser/faults.py.
+A special token in a state where it does not belong is a fault; parser/faults.py has its consequences.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ from harmonia.vocabulary import (
 _LONGEST_LATE_TYPE: Final = 32
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
-# A header with one of these faults may lack more than that.
+# A header with one of these faults may lack further parts.
 _INCOMPLETE: Final = (
     ErrorCode.STREAM_MISSING_START,
     ErrorCode.HEADER_EMPTY_ROLE,
     ErrorCode.HEADER_REPEATED_START,
 )
-# The header after a message with no other faults than these has lost none of its own words to that message.
+# After a message with only these faults, the next header has not lost any words to that message.
 _HARMLESS: Final = frozenset(
     (
         ErrorCode.STREAM_MISSING_START,
@@ -84,16 +85,16 @@ _HARMLESS: Final = frozenset(
         ErrorCode.MISSING_SENTINEL,
     )
 )
-# An address, or what may be the name of a tool.
+# A recipient, or a possible tool name.
 _HEADER_REMAINS: Final = re.compile(r"=|\w[._]\w")
-# Words of a header that was given up, such as "commentary" behind a call, and signs that say nothing.
+# Words of an abandoned header, such as "commentary" after a call, and punctuation.
 _LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
 _ASSISTANT_FIRST: Final = re.compile(rf"\s*{Role.ASSISTANT}(?=\s)")
 _LATE_TYPE: Final = re.compile(r"\s*[A-Za-z]*")
 
 
 class KnownHeader(NamedTuple):
-    """A header that was read before. `chars` counts what is between `<|start|>` and `<|message|>`."""
+    """A known header. `chars` is its length between `<|start|>` and `<|message|>`."""
 
     reading: Reading
     chars: int
@@ -105,16 +106,16 @@ _Handler = Callable[["Machine", int, str, Sequence[int]], None]
 
 @cache
 def _prompt_tokens(role: Role) -> list[int]:
-    """What a prompt that asks for a message of this role ends with."""
+    """The end of a prompt that asks for a message of this role."""
     return [START, *default_vocabulary().encode(role.value)]
 
 
 class Machine(ParserState):
-    """Reads one stream. Its readers, in parser/parser.py, give it text and special tokens."""
+    """The transitions. The readers in parser/parser.py push text and special tokens into it."""
 
     __slots__ = ()
 
-    # ── what the readers call ───────────────────────────────────────────────────────────────────────────────────
+    # ── called by the readers ───────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, source: Source, *, counts_tokens: bool) -> None:
         self._source = source
@@ -125,7 +126,7 @@ class Machine(ParserState):
                 self._prompt_tokens = _prompt_tokens(self._given.role)
 
     def _push_text(self, text: str, ids: Sequence[int] = ()) -> None:
-        """Ordinary text, and the tokens it was read from."""
+        """Read ordinary text, which came from these tokens."""
         if self._state == "body":
             start = (self._token, self._char)
             self._consume(text, ids)
@@ -137,7 +138,7 @@ class Machine(ParserState):
             return
         at = 0
         while at < len(text) and self._state != "body":  # pyright: ignore[reportUnnecessaryComparison] -- `_overflow` sets it
-            # Text is cut where it passes the limit. Tokens cannot be; their reader gives them one by one.
+            # Text is cut at the limit. Tokens cannot be cut; their reader pushes them one by one.
             room = max(self._limit() - self._held_chars, 0)
             piece = text[at : at + room + 1] if self._token is None else text
             self._hold(piece, ids)
@@ -148,12 +149,12 @@ class Machine(ParserState):
             self._push_text(text[at:])
 
     def _push_special(self, token: int, spelling: str, ids: Sequence[int] = ()) -> None:
-        """A special token, as it was spelled."""
+        """Read a special token with this spelling."""
         self._saw_special = True
         self.TRANSITIONS[self._state].get(token, self.OTHERWISE[self._state])(self, token, spelling, ids)
 
     def _finish(self) -> None:
-        """The stream is over."""
+        """End the stream."""
         if self._state == "body":
             self._settle_late_type()
             if not self._stop_swallowed:
@@ -177,12 +178,12 @@ class Machine(ParserState):
         self._start_header(spelling, ids)
 
     def _header_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        """A header goes on that has no `<|start|>`."""
+        """A header continues that has no `<|start|>`."""
         self._start_header_without_start(token, spelling)
         self._push_special(token, spelling, ids)
 
     def _stop_between(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        """It ends text without a header, or it is one too many."""
+        """It ends text without a header, or it is superfluous and skipped."""
         text = self._held_text()
         if text.strip() and not _is_leftover(text):
             self._begin_unmarked_message(ErrorCode.STREAM_TEXT_OUTSIDE)
@@ -197,7 +198,7 @@ class Machine(ParserState):
         self._skip_special(ErrorCode.STREAM_RESERVED_TOKEN, token, spelling, ids)
 
     def _settle_outside(self, *, is_end: bool = False) -> None:
-        """Text between messages is skipped or becomes a message; white space stays, and is part of what comes next."""
+        """Skip text between messages or make it a message; white space stays and becomes part of what follows."""
         text = self._held_text()
         if not text.strip():
             return
@@ -211,7 +212,7 @@ class Machine(ParserState):
         self._end_message(None)
 
     def _begin_unmarked_message(self, code: ErrorCode) -> None:
-        """Text that has no header at all is the body of a message without a channel."""
+        """Begin a message without a channel whose body is the held-back text."""
         text, start, end = self._held_text(), self._from, (self._token, self._char)
         self._faults, self._trust = [], Trust.CERTAIN
         self._complete_header(Reading(Header(ASSISTANT, trust=Trust.GUESSED), (), 0), start)
@@ -232,7 +233,7 @@ class Machine(ParserState):
         self._fault(ErrorCode.STREAM_MISSING_START, self._from, self._held_text() + spelling)
 
     def _settle_part(self, length: int, settle: Callable[[], None]) -> None:
-        """Settle the first characters of what is held, and hold the rest."""
+        """Settle the first characters of the held-back text, and keep holding the rest."""
         text, here, ids = self._held_text(), (self._token, self._char), self._ids
         from_token, from_char = self._from
         split = split_token, _ = self._place_at(from_char + length)
@@ -255,7 +256,7 @@ class Machine(ParserState):
     # ── HEADER ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _start_header(self, spelling: str, ids: Sequence[int]) -> None:
-        """`<|start|>`; white space before it is held."""
+        """Begin a header with `<|start|>`; white space before it is held back."""
         self._close_text()
         self._start_at = len(self._ids)
         self._consume(spelling, ids)
@@ -287,7 +288,7 @@ class Machine(ParserState):
         self._complete_header(reading, (self._token, self._char))
 
     def _defer(self, reading: Reading, text: str) -> Reading:
-        """The reference's reading, where ours would be a guess."""
+        """The reference's reading, if ours would be a guess."""
         read = read_as_reference(text, None if self._given is None else self._given.role)
         if isinstance(read, Refusal):
             return reading
@@ -305,7 +306,8 @@ class Machine(ParserState):
             self._overflow()
 
     def _settle_prose(self, token: int, spelling: str) -> None:
-        """Before this token of a header: what the model said there is no part of it, and the header begins anew."""
+        """Before this token of a header: text that the model wrote there becomes a message, and the header starts
+        over."""
         count = len(self._items) - self._header_at
         if not count or self._defers or (count == 1 and self._items[-1] == Role.ASSISTANT):
             return  # nearly always
@@ -334,7 +336,7 @@ class Machine(ParserState):
         self._start_header_without_start(token, spelling)
 
     def _settle_stranded(self, spelling: str) -> None:
-        """Another channel section begins: text that is stranded in the one before it is a message of its own."""
+        """Another channel section begins: text in the one before it becomes a message of its own."""
         reading = self._read_open()
         if reading.body_start is None:
             return
@@ -346,13 +348,13 @@ class Machine(ParserState):
         self._start_header_without_start(CHANNEL, spelling)
 
     def _remember_header(self, reading: Reading) -> None:
-        """What these very tokens mean. Headers are few and come again and again."""
+        """Cache the reading of exactly these tokens: there are few headers, and they recur."""
         if self._start_at == 0 or (self._start_at is None and self._given is ASSISTANT):
             known = KnownHeader(reading, self._held_chars, self._role_end)
             remember(self._tools, (self._is_completion, *self._ids), known)
 
     def _start_in_header(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
-        """The header is given up, or its text was stranded in it; another header begins."""
+        """The header is abandoned, or text inside it becomes its message; another header begins."""
         self._close_text()
         reading = self._read_open()
         is_repeated = reading.body_start is None and not reading.says_more_than_a_role
@@ -371,7 +373,7 @@ class Machine(ParserState):
             self._fault(ErrorCode.HEADER_REPEATED_START, here, spelling)
 
     def _stop_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        """What is stranded in the header is the text, and it ends."""
+        """Text inside the header becomes its message, which ends."""
         self._close_text()
         reading = self._read_open()
         if reading.body_start is not None:
@@ -404,7 +406,7 @@ class Machine(ParserState):
         )
 
     def _complete_header(self, reading: Reading, end: Place) -> None:
-        """The header is known and ends at `end`, where the body begins."""
+        """Report the header, which ends at `end`, where the body begins."""
         start = self._from
         header_text = spell(self._items[self._header_at :]) if reading.faults else ""
         text_from = self._text_from
@@ -445,21 +447,21 @@ class Machine(ParserState):
                 self._fault(fault.code, places[fault.start], header_text[fault.start : fault.end])
 
     def _may_lack_address(self, reading: Reading) -> bool:
-        """Whether an address may have been lost: then a call, or a tool's answer, would look like a preamble."""
+        """Whether a recipient may have been lost: then a call, or the answer of a tool, would look like a preamble."""
         codes = {*self._faults, *(fault.code for fault in reading.faults)}
         return self._follows_damage and not codes.isdisjoint(_INCOMPLETE)
 
     def _may_hide_address(self, stop: Stop | None, content: str) -> bool:
-        """Whether the address of the next message may have been lost in the one that ends here."""
+        """Whether the recipient of the next message may have been lost in the one that ends here."""
         if self._trust is Trust.CERTAIN and stop is not None:
             return False
         header, faults = self._header, self._faults
         is_text = header.author.role is Role.ASSISTANT and not header.is_call
-        # Prose is no damage; what is left of a header is, and is at the end of the text.
+        # Prose is not damage; the remains of a header at the end of the text are.
         return not (is_text and _HARMLESS.issuperset(faults) and _HEADER_REMAINS.search(content[-200:]) is None)
 
     def _complete_open_header(self, reading: Reading, code: ErrorCode) -> None:
-        """A header without `<|message|>`; the text that is stranded in it is the body, as far as it was read."""
+        """Complete a header without `<|message|>`; the text inside it is the beginning of the body."""
         text, end = spell(self._items[self._header_at :]), (self._token, self._char)
         body = "" if reading.body_start is None else text[reading.body_start :]
         split = self._place_at(end[1] - len(body)) if body else end
@@ -469,7 +471,7 @@ class Machine(ParserState):
             self._say(body, split, end)
 
     def _complete_guessed_header(self, items: list[Item], author: Author) -> None:
-        """A header that was read from stripped text, up to here. Of its faults only a forged role is news."""
+        """Complete a header from stripped text. Of its faults, only a forged role is reported."""
         is_named = bool(items and items[0])
         reading = read_header(items, None if is_named else author, self._tools, is_completion=self._is_completion)
         forged = tuple(fault for fault in reading.faults if fault.code is ErrorCode.HEADER_FORGED_ROLE)
@@ -484,12 +486,12 @@ class Machine(ParserState):
         self._end_message(token, spelling, ids)
 
     def _header_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        """The message ends without a stop, and a header begins."""
+        """The message ends without a stop token, and a header begins."""
         self._cut_body(spelling)
         self._push_special(token, spelling, ids)
 
     def _end_of_text_in_body(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
-        """The message ends without a stop: samplers end a text of any kind with it."""
+        """The message ends without a stop token: samplers may end any text with it."""
         self._cut_body(spelling)
         self._hold(spelling, ids)
         self._skip_held()
@@ -500,12 +502,12 @@ class Machine(ParserState):
         self._end_message(None)
 
     def _message_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        """At its head it is skipped; elsewhere another message begins, whose header is lost."""
+        """At the beginning of the body it is skipped; later, another message begins whose header is lost."""
         self._settle_late_type()
         while self._blank_parts < len(self._parts) and self._parts[self._blank_parts].isspace():
             self._blank_parts += 1
         if self._blank_parts < len(self._parts) or self._cut_at is not None:
-            # What follows may be reasoning, so it must not go on with the text of an answer.
+            # What follows may be reasoning, so it must not continue the text of an answer.
             self._cut_body(spelling)
             self._push_special(token, spelling, ids)
             return
@@ -516,11 +518,11 @@ class Machine(ParserState):
         self._fault(ErrorCode.BODY_REPEATED_MESSAGE, start, spelling)
 
     def _constrain_in_body(self, token: int, spelling: str, ids: Sequence[int]) -> None:
-        """At its head a content type begins; elsewhere it is kept as text."""
+        """At the beginning of the body a content type begins; later it is kept as text."""
         if self._parts or self._cut_at or self._header.content_type is not None or self._late_type is not None:
             self._reserved_in_body(token, spelling, ids)
             return
-        # One of the seeds of the format writes the content type there.
+        # One of the format's samples writes the content type there.
         self._late_type, self._late_from = [], (self._token, self._char)
         self._consume(spelling, ids)
 
@@ -533,14 +535,15 @@ class Machine(ParserState):
         self._fault(ErrorCode.BODY_RESERVED_TOKEN, start, spelling)
 
     def _say(self, text: str, start: Place, end: Place) -> None:
-        """More text of the body."""
+        """Report more text of the body."""
         start_token, start_char = start
         end_token, end_char = end
         self._events.append(self._delta(text, self._header, start_token, end_token, start_char, end_char))
         if end_char <= self._body_limit:
             self._parts.append(text)
         elif self._cut_at is None:
-            # Reported when the message ends, so that it does not part the deltas of one chunking and not of another.
+            # The fault is reported at the end of the message, so that it does not separate the deltas of one chunking
+            # only.
             self._cut_at = self._place_at(self._body_limit)
             if start_char < self._body_limit:
                 self._parts.append(text[: self._body_limit - start_char])
@@ -551,7 +554,7 @@ class Machine(ParserState):
             self._settle_late_type()
 
     def _settle_late_type(self) -> None:
-        """The content type at the head of a body has ended, and the header is complete once more."""
+        """End the content type at the beginning of a body, and report the completed header again."""
         if self._late_type is None:
             return
         text, start, end = "".join(self._late_type), self._late_from, (self._token, self._char)
@@ -577,7 +580,7 @@ class Machine(ParserState):
             self._say(body, split, end)
 
     def _end_message(self, token: int | None, spelling: str = "", ids: Sequence[int] = ()) -> None:
-        """The message ends here, with this token or with none."""
+        """End the message here, with this stop token or without one."""
         here, header = (self._token, self._char), self._header
         content = "".join(self._parts)
         stop = None if token is None else STOPS[token]
@@ -617,7 +620,7 @@ class Machine(ParserState):
                 self._end_turn_by(stop)
 
     def _sampled(self) -> Sampled | None:
-        """What the message was sampled as, where nothing about it was mended."""
+        """The tokens that the message was sampled as, if nothing in it was repaired."""
         if self._token is None or self._trust is not Trust.CERTAIN or self._source == "stripped":
             return None
         prompt, start = self._prompt_tokens, self._start_at
@@ -628,9 +631,9 @@ class Machine(ParserState):
         return Sampled((*prompt, *tokens), self._role_end, header_end)
 
     def _count_role_tokens(self, author_end: int) -> int:
-        """How many tokens behind `<|start|>` it takes to say the role."""
-        behind_start = self._ids[(self._start_at or 0) + 1 :]
-        return sum(offset < author_end for offset in self._vocabulary.char_offsets(behind_start))
+        """The number of tokens of the role, after `<|start|>`."""
+        after_start = self._ids[(self._start_at or 0) + 1 :]
+        return sum(offset < author_end for offset in self._vocabulary.char_offsets(after_start))
 
     def _check_json(self, content: str) -> None:
         at = json_fault(content)
@@ -644,7 +647,7 @@ class Machine(ParserState):
         first = self._from[0] or 0
         for place, (_, spelling) in zip(places, found, strict=True):
             at = (place[0] or 0) - first
-            # A special token that was kept as text is no ordinary text.
+            # Skip special tokens that were kept as text.
             if at >= len(self._ids) or self._ids[at] < FIRST_SPECIAL:
                 self._fault(ErrorCode.BODY_SPELLED_TOKEN, place, spelling)
 
@@ -652,10 +655,10 @@ class Machine(ParserState):
         if stop in ("call", "return") and self._turn.is_open:
             self._events.append(self._turn.end(stop))
 
-    # ── what is held back ───────────────────────────────────────────────────────────────────────────────────────
+    # ── held-back input ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _overflow(self) -> None:
-        """More is held back than may be: decide with what there is."""
+        """The limit of held-back input is exceeded: decide with what there is."""
         self._close_text()
         if self._state == "header":
             code = ErrorCode.HEADER_TOO_LONG if self._saw_special else ErrorCode.STREAM_NO_MARKUP
@@ -672,20 +675,20 @@ class Machine(ParserState):
             self._begin_unmarked_message(code)
 
     def _skip_held(self) -> None:
-        """What is held is part of no message."""
+        """Report the held-back input as outside any message."""
         start_token, start_char = self._from
         if self._char > start_char or self._token != start_token:
             self._events.append(Skipped(self._held_text(), start_token, self._token, start_char, self._char))
         self._settle()
 
     def _drop(self, spelling: str, token: int) -> None:
-        """What is held, and this token, is part of no message; a message that is being read ends before it."""
+        """Report the held-back input and this token as outside any message; an open message ends before it."""
         if self._state == "body":
             self._cut_body(spelling)
         self._hold(spelling, (token,))
         self._skip_held()
 
-    # What each special token does in each state; the first line of a handler's docstring says what comes of it.
+    # What each special token does in each state. The reference page prints the first line of a handler's docstring.
     TRANSITIONS: ClassVar[dict[State, dict[int, _Handler]]] = {
         "wait": {
             START: _start_between,

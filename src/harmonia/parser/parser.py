@@ -1,8 +1,10 @@
-"""The parser: chunks in, events out. Three readers stand before one machine.
+"""The parser: chunks in, events out. Three readers feed one state machine.
 
-token ids      a special token is an id, so text can never be taken for one
-text, bytes    special tokens are spelled out, and may be cut anywhere, also inside a character
+token ids      a special token is an id, so text can never be mistaken for one
+text, bytes    special tokens are spelled out, and may be cut anywhere, even inside a character
 stripped text  a server removed the special tokens; see parser/stripped.py
+
+The class is built in layers: parser_state (the fields), machine (transitions), fast_paths, and the readers here.
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ Chunk = SupportsIndex | Iterable[SupportsIndex] | str | bytes | bytearray | memo
 
 DEFAULT_LIMITS: Final = Limits()
 
-# One spelling a token: the one that `decode` gives.
+# One spelling for each token: the one that `decode` writes.
 _TOKENS: Final = {spelling: token for token, spelling in SPELLING_BY_ID.items()}
 _SPELLING: Final = re.compile(r"<\|[a-z0-9_]+\|>")
-# The end of a text that may be the beginning of a spelling, and how long that can be.
+# The end of a text that may be the beginning of a spelling, and its maximum length.
 _SPELLING_BEGUN: Final = re.compile(r"<(?:\|(?:[a-z0-9_]{0,15}\|?)?)?")
 _LONGEST_BEGUN: Final = max(map(len, _TOKENS)) - 1
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -56,29 +58,28 @@ _ROLES: Final = {role.value: role for role in Role}
 _REPLACEMENT: Final = "\ufffd"
 # Tokens are searched for special ones in blocks, because `max` is quick and a loop is not.
 _BLOCK: Final = 512
-# So many tokens at a time are looked up one by one; more are quicker to decode together.
+# Up to this many tokens are looked up one by one; more are faster to decode together.
 _FEW: Final = 32
-# How much is shown of what is held back.
+# How much of the held-back input `pending` shows.
 _LONGEST_PENDING: Final = 200
 
 
 class _EndOfStream:
-    """What `close` feeds."""
+    """The chunk that `close` feeds."""
 
 
 class Parser(FastPaths):
     """Reads one stream of token ids, text or bytes, as it arrives.
 
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole
-    conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises, whatever the
-    model wrote, and reports faults as `Repaired` events. In the mode "reference" it raises what openai-harmony raises,
-    in its words, and reads on like a tolerant one otherwise, but for headers that it would have to guess: those are
-    read as openai-harmony reads them. It takes token ids only, and may be fed again behind an error.
+    conversation. A strict parser raises StreamError at the first fault; a tolerant one never raises and reports faults
+    as `Repaired` events. The mode "reference" raises what openai-harmony raises, in the same words. Otherwise it is
+    like tolerant, except that headers it would have to guess are read as openai-harmony reads them. It accepts token
+    ids only, and may be fed again after an error.
 
-    `tools` are the declared tools: names, ToolDescriptions or ToolNamespaces; a `Tools` that is made once remembers
-    the headers that were read with it. With `stop_swallowed`, a last message without a stop token is well-formed,
-    because the engine does not pass that token on. With `stripped`, text is taken for one whose special tokens were
-    removed.
+    `tools` are the declared tools: names, ToolDescriptions or ToolNamespaces; a reused `Tools` object caches the
+    headers read with it. With `stop_swallowed`, a last message without a stop token is well-formed, because the engine
+    does not return that token. With `stripped`, text is read as if its special tokens had been removed.
     """
 
     __slots__ = (
@@ -121,14 +122,14 @@ class Parser(FastPaths):
             stop_swallowed=stop_swallowed,
             defers=mode == "reference",
         )
-        self._undecided: list[Event] = []  # what is held back until the gate has decided
+        self._undecided: list[Event] = []  # events held back until the gate has decided
         self._gate = ReferenceGate(cast("Role | None", role), self._vocabulary) if mode == "reference" else None
         self._is_stripped = stripped
         self._token_text = self._vocabulary.token_text
         self._partial_tokens = self._vocabulary.partial_tokens
-        self._pending_bytes = b""  # the beginning of a character
-        self._pending_ids: list[int] = []  # tokens that are read and have given no text yet
-        self._pending_text = ""  # what may be the beginning of a spelling
+        self._pending_bytes = b""  # the first bytes of a character
+        self._pending_ids: list[int] = []  # tokens that were read but have not given any text yet
+        self._pending_text = ""  # a possible beginning of a spelling
         self._is_closed = False
 
     @property
@@ -148,9 +149,9 @@ class Parser(FastPaths):
 
     @property
     def pending(self) -> str:
-        """The end of what is read and told in no event yet, because what comes next decides what it is: a header, text
-        between messages, the beginning of a spelling or of a character. Bytes are written as `\\xf0`. Looking at it
-        costs the same however much is held back."""
+        """The end of the input that no event covers yet, because the following input decides what it is: a header, text
+        between messages, the beginning of a spelling or of a character. Bytes are written as `\\xf0`. The cost does
+        not depend on how much is held back."""
         room = _LONGEST_PENDING
         held: list[str] = []
         backwards = chain(
@@ -168,28 +169,28 @@ class Parser(FastPaths):
 
     @property
     def token_count(self) -> int:
-        """How many tokens were read; 0 where the stream is text."""
+        """The number of tokens read so far; 0 if the stream is text."""
         return (self._token or 0) + len(self._pending_ids)
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether the stream is token ids, as far as anything came."""
+        """Whether the input so far is token ids."""
         return self._token is not None
 
     @property
     def sampled_so_far(self) -> Sampled | None:
-        """What the message whose body is being read was sampled as, up to here: for a message that is cut off and goes
-        on in another completion. None where there is none, or where something about it was mended."""
+        """The tokens so far of the message whose body is being read, for a truncated message that another completion
+        continues. None if there is none, or if something in it was repaired."""
         sampled = self._sampled() if self._state == "body" and self._late_type is None else None
         if sampled is None or self._cut_at is not None:
             return None
         return Sampled((*sampled.tokens, *self._pending_ids), sampled.role_end, sampled.header_end)
 
-    # ── the two verbs ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── feed and close ──────────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, chunk: Chunk) -> list[Event]:
-        """What happened with this chunk: a token id, several, bytes or text."""
-        # Nearly every chunk is one token that is whole characters, and more text of a body: this is written for speed.
+        """The events of this chunk: a token id, several, bytes or text."""
+        # Nearly every chunk is one token of whole characters inside a body, so this path is written for speed.
         if chunk.__class__ is not int or not 0 <= chunk < FIRST_SPECIAL:  # pyright: ignore[reportOperatorIssue] -- an int has an order
             if chunk.__class__ is list and self._fast_until >= 0:
                 return self._feed_few(chunk)  # pyright: ignore[reportArgumentType] -- a list
@@ -209,7 +210,7 @@ class Parser(FastPaths):
         return self._feed_part(token) if char < self._plain_until else self._run(token)
 
     def _feed_few(self, tokens: list[int]) -> list[Event]:
-        """The same for a few tokens, as engines send them that speculate or that are read slowly."""
+        """`feed` for a few tokens: engines with speculative decoding, or slow readers, send several at once."""
         if len(tokens) > _FEW:
             return self._run(tokens)
         token_text: list[str] = self._token_text  # pyright: ignore[reportAssignmentType] -- None is caught below
@@ -219,7 +220,7 @@ class Parser(FastPaths):
                 return self._run(tokens)
             text = "".join([token_text[token] for token in tokens])
         except (TypeError, ValueError):
-            # Something that is no token, or nothing at all; or a token that is part of a character, or new.
+            # Not a token, or an empty list; or a token that is part of a character, or new.
             for token in tokens:
                 if token.__class__ is int and 0 <= token < FIRST_SPECIAL and not token_text[token]:
                     self._vocabulary.text_of(token)  # next time it is known
@@ -236,7 +237,7 @@ class Parser(FastPaths):
         return [self._delta(text, self._header, start, end, char, end_char)]
 
     def _feed_part(self, token: int) -> list[Event]:
-        """The same for a token that has part of a character, or that is new."""
+        """`feed` for a token that contains part of a character, or that is new."""
         if token not in self._partial_tokens:
             self._vocabulary.text_of(token)  # next time it is known
         data = self._pending_bytes + self._token_bytes[token]
@@ -267,7 +268,7 @@ class Parser(FastPaths):
         return [self._delta(text, self._header, start, end, char, end_char)]
 
     def close(self) -> list[Event]:
-        """What happens because the stream is over. Closing twice changes nothing."""
+        """The events of the end of the stream. Closing twice is harmless."""
         if self._is_closed:
             return []
         if (
@@ -276,7 +277,7 @@ class Parser(FastPaths):
             and not (self._pieces or self._items or self._pending_bytes or self._pending_text or self._turn.is_open)
             and (self._gate is None or self._gate.state == "start")
         ):
-            # The usual end: a stop token came, and nothing is held back.
+            # The usual case: the stream ended with a stop token, and nothing is held back.
             self._is_closed = True
             return []
         return self._run(_EndOfStream())
@@ -320,7 +321,7 @@ class Parser(FastPaths):
             raise
         is_plain = self._state == "body" and self._token is not None and self._late_type is None
         if self._gate is not None and self._gate.state != "content":
-            is_plain = False  # the gate has to see every token
+            is_plain = False  # the gate must see every token
         self._plain_until = self._body_limit if is_plain and not self._is_closed else -1
         self._fast_until = -1 if self._pending_bytes else self._plain_until
         return events
@@ -349,12 +350,12 @@ class Parser(FastPaths):
     # ── token ids ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _feed_tokens(self, tokens: list[int], specials: list[int]) -> None:
-        """Tokens whose special ones are at these places."""
+        """Tokens with special ones at these positions."""
         position = 0
         at = 0
         while at < len(specials):
             if not (self._state == "body" or self._items or self._pieces or self._pending_bytes):
-                # Nothing is held back: if a header begins here, it may be one that was read before.
+                # Nothing is held back: a header that begins here may be a known one.
                 taken = self._feed_known(tokens, specials, at, position)
                 if taken:
                     at += taken
@@ -370,7 +371,8 @@ class Parser(FastPaths):
             self._feed_ordinary(tokens[position:] if position else tokens)
 
     def _feed_known(self, tokens: list[int], specials: list[int], at: int, position: int) -> int:
-        """Take a whole message, or at least its header, if that was read before: how many special tokens that were."""
+        """Push a whole message, or at least its header, if the header is known. Returns the number of special tokens
+        that were read."""
         first = at
         if self._state == "wait":
             if tokens[position] != START:
@@ -399,7 +401,8 @@ class Parser(FastPaths):
         return at + 1 - first
 
     def _feed_ordinary(self, tokens: list[int]) -> None:
-        """A run of ordinary tokens: at once where it is whole characters and there is room, else one by one."""
+        """A run of ordinary tokens: all at once if they are whole characters and fit the limit, otherwise one by
+        one."""
         at = 0
         while self._pending_bytes and at < len(tokens):
             self._feed_one(tokens[at])
@@ -416,7 +419,7 @@ class Parser(FastPaths):
             if text:
                 self._push_text(text, tokens)
             return
-        # It may be only the end of the run that has the beginning of a character.
+        # Perhaps only the end of the run is an incomplete character.
         last = 0
         unfinished = len(data) - length if length >= 0 and len(text) <= room else 0
         while unfinished > 0:
@@ -438,7 +441,7 @@ class Parser(FastPaths):
         if 0 <= token < VOCABULARY_SIZE:
             self._push_special(token, SPELLING_BY_ID[token], (token,))
         else:
-            # Python refuses to write numbers of thousands of digits.
+            # Python refuses to print numbers with thousands of digits.
             found = str(token) if abs(token) < 10**20 else "a huge number"
             self._feed_replacement(ErrorCode.STREAM_UNKNOWN_TOKEN, found, (token,))
 
@@ -447,7 +450,7 @@ class Parser(FastPaths):
         self._push_text(_REPLACEMENT, ids)
         self._fault(code, start, found)
 
-    # ── what the reference refuses ──────────────────────────────────────────────────────────────────────────────
+    # ── the mode reference ─────────────────────────────────────────────────────────────────────────────────────
 
     def _feed_through_gate(self, gate: ReferenceGate, tokens: list[int]) -> None:
         specials = _special_positions(tokens)
@@ -475,7 +478,7 @@ class Parser(FastPaths):
             self._feed_tokens(tokens[start:end], [at - start for at in specials if start <= at < end])
 
     def _drop_refused(self, token: int, refusal: Refusal) -> NoReturn:
-        """The token, and the header that it would end, are part of no message."""
+        """Skip the token and the header that it would end, and raise."""
         if self._pending_bytes:
             self._replace_bytes()
         place = (self._token, self._char)
@@ -494,7 +497,7 @@ class Parser(FastPaths):
         self._decode(self._pending_bytes + data)
 
     def _decode(self, data: bytes) -> None:
-        """Bytes to text: what is no character is replaced, and the beginning of one is kept for the next chunk."""
+        """Decode bytes: invalid ones are replaced, and the beginning of a character is kept for the next chunk."""
         self._pending_bytes = b""
         while True:
             try:
@@ -513,7 +516,7 @@ class Parser(FastPaths):
     def _replace_bytes(self) -> None:
         found, self._pending_bytes = self._pending_bytes.hex(" "), b""
         if self._token is None:
-            # A spelling cannot go on behind it.
+            # A spelling cannot continue after it.
             self._feed_text("", is_broken=True)
         ids, self._pending_ids = self._pending_ids, []
         self._feed_replacement(ErrorCode.STREAM_INVALID_UTF8, found, ids)
@@ -561,7 +564,7 @@ class Parser(FastPaths):
     # ── stripped text ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_stripped(self) -> None:
-        """Everything was held back, and the messages in it are guessed."""
+        """Guess the messages in the text, all of which was held back."""
         text, ids, start = self._held_text(), self._ids, self._from
         given = self._given
         offsets = self._vocabulary.char_offsets(ids) if start[0] is not None else []
@@ -573,7 +576,7 @@ class Parser(FastPaths):
         used = 0
 
         def read_to(end: int) -> str:
-            """Read on, up to this offset."""
+            """Read up to this offset."""
             nonlocal used
             piece, first = text[self._char - start[1] : end], used
             while used < len(offsets) and (offsets[used] < end or end == len(text)):
@@ -594,7 +597,7 @@ class Parser(FastPaths):
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """A whole stream, parsed. Iterating gives the messages, so it can be rendered again: `render(parse(tokens))`."""
+    """A parsed stream. Iterating gives the messages, so it can be rendered again: `render(parse(tokens))`."""
 
     messages: tuple[Message, ...]
     diagnostics: tuple[Diagnostic, ...]
@@ -618,7 +621,7 @@ def parse(
     stripped: bool = False,
     vocabulary: Vocabulary | None = None,
 ) -> Parsed:
-    """Parse a whole: token ids, text or bytes. What the options mean is said at `Parser`."""
+    """Parse a whole stream: token ids, text or bytes. `Parser` explains the options."""
     parser = Parser(role, mode, tools, limits, stop_swallowed=stop_swallowed, stripped=stripped, vocabulary=vocabulary)
     events = parser.feed(data)
     try:
@@ -632,7 +635,7 @@ def parse(
 
 def results_of(events: Sequence[Event]) -> tuple[list[Message], list[Diagnostic]]:
     """The messages and the diagnostics among these events."""
-    # Not `isinstance`: for a struct of another class it takes five times as long.
+    # Not `isinstance`, which takes five times as long for a struct of another class.
     listed = cast("list[Any]", events)
     messages: list[Message] = [event.message for event in listed if event.__class__ is MessageEnded]
     diagnostics: list[Diagnostic] = [event.diagnostic for event in listed if event.__class__ is Repaired]
@@ -640,12 +643,12 @@ def results_of(events: Sequence[Event]) -> tuple[list[Message], list[Diagnostic]
 
 
 def _special_positions(tokens: list[int]) -> list[int]:
-    """Where the tokens are that are no ordinary ones."""
+    """The positions of all tokens that are not ordinary."""
     first = FIRST_SPECIAL
     if len(tokens) <= _BLOCK:
         return [at for at, token in enumerate(tokens) if token >= first or token < 0]
     try:
-        array("I", tokens)  # the quickest way to find a number below zero
+        array("I", tokens)  # the fastest way to find a negative number
         starts = [start for start in range(0, len(tokens), _BLOCK) if max(tokens[start : start + _BLOCK]) >= first]
     except OverflowError:
         starts = range(0, len(tokens), _BLOCK)
@@ -663,7 +666,7 @@ def _as_tokens(chunk: object) -> list[int]:
         chunk = list(cast("Iterable[Any]", chunk))
     listed = cast("list[Any]", chunk)
     try:
-        # A sum of integers is one; of anything else it is something else, or fails. No other check is as quick.
+        # A sum of integers is an integer; any other sum is something else, or fails. No other check is as fast.
         if type(sum(listed)) is int:
             return listed
     except TypeError:

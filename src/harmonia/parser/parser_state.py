@@ -23,18 +23,18 @@ NO_TOKENS: Final[list[int]] = []
 _NO_SPAN: Final = Span(None, None, 0, 0)
 _NO_HEADER: Final = Header(ASSISTANT)
 
-# A point in the input: how many tokens (None where text is read) and how many characters lie before it.
+# A point in the input: the number of tokens (None where text is read) and of characters before it.
 Place = tuple[int | None, int]
 
 _LONGEST_FOUND: Final = 80
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How much a parser holds back. Passing a limit is a diagnostic, never an exception.
+    """How much a parser holds back. Exceeding a limit is a diagnostic, never an exception.
 
     `header_chars`    a header, or text between two messages
-    `unmarked_chars`  text at the beginning of a stream that has not had a single special token
-    `body_chars`      the body of a message: deltas go on, the message at the end is cut there
+    `unmarked_chars`  text at the beginning of a stream, before any special token
+    `body_chars`      the body of a message: deltas continue, but the finished message is cut there
     """
 
     header_chars: int = 1_000
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class TurnSummary:
-    """What happened since the last end of a turn."""
+    """The turn so far: whether it is open, and whether it has anything to show."""
 
     __slots__ = ("_hidden", "_shows_something", "is_open")
 
@@ -53,7 +53,7 @@ class TurnSummary:
         self._hidden: dict[str, None] = {}
 
     def note(self, header: Header, content: str, stop: Stop | None = None) -> None:
-        """A message of the assistant's ended, and how."""
+        """Record a finished message of the assistant."""
         says_something = bool(content) and not content.isspace()
         is_shown = header.is_visible and not (stop == "call" and _lacks_recipient(header, stop))
         if (header.is_call and header.trust is Trust.CERTAIN) or (is_shown and says_something):
@@ -161,22 +161,22 @@ class ParserState:
         self._is_strict = strict
         self._events: list[Event] = []
 
-        # How far the input was read, and the tokens since `_from`. What lies before `_from` is settled: it is the
-        # beginning of what is held back, and later of the message that is being read.
+        # How far the input was read, and the tokens since `_from`: the start of the held-back input, later of the
+        # message being read. Everything before it is settled.
         self._token: int | None = None
         self._char = 0
         self._from: Place = (None, 0)
         self._ids: list[int] = []
-        self._skew = 0  # how many characters behind `_from` the first of these tokens begins
+        self._skew = 0  # how many characters after `_from` the first of these tokens begins
         self._body_from: Place = (None, 0)
-        self._body_shift = 0  # how many characters of the body, from there on, are no part of its text
-        self._cut_at: Place | None = None  # where the message passed its limit; no more is kept of it from there on
+        self._body_shift = 0  # how many characters of the body, from there on, are not part of its text
+        self._cut_at: Place | None = None  # where the message exceeded its limit; nothing after it is kept
 
-        # The message that is being read, or is next: its index, what is wrong with it, and how sure its reading is.
+        # The message being read, or the next one: its index, its faults, and its trust.
         self._index: int = 0
         self._faults: list[ErrorCode] = []
         self._trust = Trust.CERTAIN
-        self._defers = defers  # to the reference, where a header has to be guessed
+        self._defers = defers  # use the reference's reading where a header would be a guess
         self._tools = tools
         self._limits = limits
         self._stop_swallowed = stop_swallowed
@@ -184,10 +184,10 @@ class ParserState:
         self._source: Source | None = None
         self._state: State = "wait" if role is None else "header"
         self._saw_special = False
-        self._follows_damage = False  # whether something is wrong with what went before
+        self._follows_damage = False  # whether the input before this message is damaged
 
-        # What is held back in WAIT and HEADER. The header begins at item `_header_at` and at `_text_from`, behind
-        # <|start|> if there is one; `_given` is its author where the prompt, or what went before, already says it.
+        # What is held back in WAIT and HEADER. The header begins at item `_header_at` and at `_text_from`, after
+        # <|start|> if there is one; `_given` is its author if the prompt, or the input before, already named it.
         self._items: list[Item] = []
         self._pieces: list[str] = []
         self._held_chars = 0
@@ -200,15 +200,15 @@ class ParserState:
         # The message that is being read.
         self._header = _NO_HEADER
         self._header_span = _NO_SPAN
-        self._role_end = 0  # how many tokens the prompt gives of it
+        self._role_end = 0  # how many of its tokens the prompt gives
         self._body_limit = 0
         self._parts: list[str] = []
-        self._blank_parts = 0  # how many of them were found to be white space
+        self._blank_parts = 0  # how many of them are known to be white space
         self._delta: type[TextDelta] | type[ArgumentsDelta] = TextDelta
-        self._late_type: list[str] | None = None  # a content type at the head of a body, as far as it was read
+        self._late_type: list[str] | None = None  # a content type at the beginning of a body, as far as it was read
         self._late_from: Place = (None, 0)
-        # Up to this character an ordinary token is nothing but more text, and up to the other one there is not even the
-        # beginning of a character to join it with. See parser.py.
+        # Up to `_plain_until`, an ordinary token is just more text of the body; up to `_fast_until`, there is no
+        # incomplete character before it either. See parser.py.
         self._plain_until = self._fast_until = _NEVER
 
         self._turn = TurnSummary(is_open=role is not None)
@@ -216,7 +216,7 @@ class ParserState:
     # ── reading on ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _consume(self, text: str, ids: Sequence[int]) -> None:
-        """Go on behind this text, which was read from these tokens."""
+        """Advance by this text, which was read from these tokens."""
         if ids:
             if self._cut_at is None:
                 self._ids += ids
@@ -224,7 +224,7 @@ class ParserState:
         self._char += len(text)
 
     def _place_at(self, char: int) -> Place:
-        """The place of a character since `_from`: the first token that begins there or behind it."""
+        """The place of a character since `_from`: the first token that begins there or after it."""
         (place,) = self._places_at([char])
         return place
 
@@ -232,7 +232,7 @@ class ParserState:
         return self._places_at([self._body_from[1] + self._body_shift + offset for offset in offsets])
 
     def _places_at(self, chars: Sequence[int]) -> list[Place]:
-        """The places of characters, which are in order; one walk over the tokens finds them all."""
+        """The places of characters, which must be in order; one pass over the tokens finds them all."""
         from_token, from_char = self._from
         if from_token is None:
             return [(None, char) for char in chars]
@@ -247,7 +247,7 @@ class ParserState:
         return places
 
     def _fault(self, code: ErrorCode, at: Place, found: str = "") -> None:
-        """Report a fault, or in strict mode raise it."""
+        """Report a fault; in strict mode, raise it."""
         fault = FAULTS[code]
         shown = found if len(found) <= _LONGEST_FOUND else found[: _LONGEST_FOUND - 1] + "…"
         message = f"{fault.found}: {shown!r}" if shown else fault.found
@@ -258,7 +258,7 @@ class ParserState:
         self._trust = min(self._trust, fault.trust)
         self._events.append(Repaired(Diagnostic(code, message, position, shown)))
 
-    # ── what is held back ───────────────────────────────────────────────────────────────────────────────────────
+    # ── held-back input ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _hold(self, text: str, ids: Sequence[int] = ()) -> None:
         self._consume(text, ids)
@@ -277,7 +277,7 @@ class ParserState:
         return self._limits.header_chars if self._saw_special else self._limits.unmarked_chars
 
     def _settle(self) -> None:
-        """All that was read is settled."""
+        """Settle everything that was read."""
         self._state = "wait"
         self._from = self._text_from = (self._token, self._char)
         self._ids = []

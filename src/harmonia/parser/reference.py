@@ -1,16 +1,16 @@
-"""What openai-harmony refuses, and in which words. This is the third mode of the parser, under the drop-in.
+"""The parser's mode `reference`: it refuses what openai-harmony refuses, in the same words. The drop-in uses it.
 
-The reference raises on some streams and reads others wrongly without a word. A program that was written for it relies
-on the first and on none of the second, so the mode has three parts:
+The reference raises on some streams and silently misreads others. Programs written for it rely on the errors, but not
+on the misreadings, so the mode has three parts:
 
-1. A gate stands before the machine and raises what the reference raises, where it raises it.
-2. What the gate lets pass is read by the machine as in tolerant mode; but what is made of a header that the reference
-   may yet refuse is not said before that is decided.
-3. Where the machine can only guess what a header means, the reference's reading stands. A guess that shows reasoning or
-   calls a tool would be worse than what the program did before.
+1. A gate before the machine raises what the reference raises, where it raises it.
+2. The machine reads what the gate accepts as in tolerant mode, but holds back the events of a header until the gate has
+   decided on it.
+3. Where the machine can only guess what a header means, the reference's reading is used. A guess that shows reasoning
+   or calls a tool would be worse than what the program did before.
 
-The gate knows no more than the reference does. Its state may be another one than the machine's: behind a missing
-`<|end|>` the machine reads the next message, and the gate is still in the body of the first, as the reference is.
+The gate knows no more than the reference. Its state can differ from the machine's: after a missing `<|end|>` the
+machine reads the next message, while the gate is still in the body of the first, like the reference.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from harmonia.vocabulary import (
 _STOPS: Final = frozenset((END, CALL, RETURN))
 _HEADER_MARKS: Final = frozenset((CHANNEL, CONSTRAIN, MESSAGE))
 _ROLES: Final = {role.value: role for role in Role}
-# White space is Unicode's where a channel ends and at both ends of a header, and ASCII's between the words of one.
+# A channel and a whole header end at Unicode white space, the words of a header at ASCII white space.
 _UNICODE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
 _CHANNEL: Final = re.compile(rf"<\|channel\|>([^{_UNICODE_SPACE}<]*)")
 _WORD: Final = re.compile(r"[^ \t\n\f\r]+")
 _CONSTRAIN_MARK: Final = "<|constrain|>"
-# The reference counts one reserved token more than the vocabulary has.
+# The reference has one reserved token more than the vocabulary.
 ONE_MORE_TOKEN: Final = VOCABULARY_SIZE
 SPELLING_OF_ONE_MORE: Final = f"<|reserved_{ONE_MORE_TOKEN}|>"
-# Marks that take room of their own and still belong to the letter before them (Unicode's Other_Grapheme_Extend).
+# Spacing marks that belong to the letter before them (Unicode's Other_Grapheme_Extend).
 _SPACING_MARKS: Final = frozenset(
     "\u09be\u09d7\u0b3e\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf\u1b35\u302e\u302f\uff9e\uff9f"
 )
 
 
 class Refusal(NamedTuple):
-    """An error of the reference: its words, and what we call the fault."""
+    """An error of the reference: its message, and our code for the fault."""
 
     code: ErrorCode
     message: str
@@ -75,22 +75,22 @@ _NO_TEXT: Final = "could not decode header"
 
 
 class ReferenceGate:
-    """Follows a stream as the reference does, as far as that decides what it refuses."""
+    """Follows a stream as the reference does, to decide what it refuses."""
 
     __slots__ = ("_header", "_next_role", "_vocabulary", "state", "undecided_from")
 
     def __init__(self, role: Role | None, vocabulary: Vocabulary) -> None:
         self.state: Literal["start", "header", "content"] = "start" if role is None else "header"
         self._next_role = role
-        self._header: list[int] = []  # as far as it was read in earlier chunks
-        self.undecided_from: int | None = None  # where in the last chunk the header begins that is not decided on
+        self._header: list[int] = []  # its tokens from earlier chunks
+        self.undecided_from: int | None = None  # where the undecided header begins in the last chunk
         self._vocabulary = vocabulary
 
     def advance(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
-        """Go on by these tokens, whose special ones are at these places, up to the first that the reference refuses:
-        where it is, and what is said."""
-        position = 0  # behind what is decided
-        header_at = 0  # where the last header began, if it began here
+        """Read these tokens, with special ones at these positions, up to the first that the reference refuses. Returns
+        its position and the refusal."""
+        position = 0  # the end of what is decided
+        header_at = 0  # where the last header began, if it is in this chunk
         state = self.state
         for where in specials:
             token = tokens[where]
@@ -147,7 +147,7 @@ _accepted_headers: Final[set[tuple[Role | None, tuple[int, ...]]]] = set()
 
 
 def read_as_reference(header: str, role: Role | None) -> Header | Refusal:
-    """What the reference makes of the text between `<|start|>` (or the role that is given) and `<|message|>`."""
+    """How the reference reads the text between `<|start|>` (or the given role) and `<|message|>`."""
     channel = _CHANNEL.search(header)
     if channel is not None:
         if not channel[1]:
@@ -162,7 +162,7 @@ def read_as_reference(header: str, role: Role | None) -> Header | Refusal:
         spoken = words[0]
         role = _ROLES.get(spoken)
         if role is None:
-            # It is taken for a tool's name, if anything follows or if it is an address.
+            # It is read as a tool name if anything follows or if it is a recipient.
             if len(words) == 1 and not spoken.startswith("to="):
                 return Refusal(ErrorCode.HEADER_UNKNOWN_ROLE, f"Unknown role: {spoken}")
             del words[0]
@@ -170,7 +170,7 @@ def read_as_reference(header: str, role: Role | None) -> Header | Refusal:
         name = spoken if role is Role.TOOL else None
     if words and words[0] == role:
         del words[0]
-    # The last word is an address, or stands alone and is taken for one; else it is a content type behind one.
+    # The last word is a recipient, or a single word that is read as one; otherwise it is a content type after one.
     last = words.pop() if words else None
     content_type = None if last is None or not words or last.startswith("to=") else last
     recipient = last if content_type is None else words.pop()
@@ -198,7 +198,7 @@ def _code_outside(token: int) -> ErrorCode:
 
 
 def _quote(text: str) -> str:
-    """The text as Rust shows it to programmers."""
+    """The text as Rust's debug format writes it."""
     return f'"{"".join(map(_escape, text))}"'
 
 

@@ -1,11 +1,11 @@
-"""Text whose special tokens a server removed, cut into messages again.
+"""Text whose special tokens a server removed, split into messages again.
 
     analysisWe need a number.assistantfinalFour.
     commentary to=functions.get_weather json{"city":"Paris"}
 
-What is left of a header is glued to what stood before and behind it. A channel counts as one where the text begins
-with it, or where `assistant` stands directly before it: nobody writes "assistantfinal" in prose. All of it is a guess,
-so nothing that is read this way is shown or run.
+Header words are glued to the text before and after them. A channel name counts at the beginning of the text, or
+directly after `assistant`: "assistantfinal" does not occur in prose. All of this is a guess, so none of it is shown or
+run.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from harmonia.parser.headers import CHANNELS, CONTENT_TYPES, GLUED_BODY
 _CHANNEL: Final = "|".join(CHANNELS)
 _CONTENT_TYPE: Final = "|".join(CONTENT_TYPES)
 _ADDRESS: Final = r"to=[^\s{\[<]+?"
-# Behind the address there may be what was left of a second channel.
+# The recipient may be followed by the remains of a second channel.
 _FIELDS: Final = (
     rf"(?P<address>\s+{_ADDRESS}(?=(?:{_CHANNEL})?(?:\s|[{{\[]|$)))?(?:(?<!\W)(?:{_CHANNEL})(?=\s|[{{\[]|$))?"
     rf"(?P<type>\s*(?:{_CONTENT_TYPE})(?=\s*[{{\[]|\s|$))?"
 )
-# A header behind another message: the author, glued to the channel, and the rest of the header. The expression begins
-# with a fixed word, so that a search takes no longer than the text is long.
+# A header after another message: the author, glued to the channel, and the rest of the header. The expression begins
+# with a fixed word, so that a search is linear.
 _HEADER: Final = re.compile(
     rf"(?P<author>assistant(?:\s+{_ADDRESS})?|commentary(?=analysis|final))(?P<channel>{_CHANNEL}){_FIELDS}"
 )
 _FIRST_HEADER: Final = re.compile(rf"\s*(?P<author>(?:assistant)?)(?P<channel>{_CHANNEL}){_FIELDS}")
-# A tool that speaks to the assistant: what stands before "assistantcommentary" then.
+# A tool that answers the assistant: the text before "assistantcommentary" in that case.
 _TOOL: Final = re.compile(r"(?P<name>functions\.[\w.-]+|browser\.\w+|(?<!\w)[A-Za-z_][\w-]*(?:\.[\w-]+)*)\s+to=$")
 _LONGEST_TOOL: Final = 200
 
 
 class StrippedMessage(NamedTuple):
-    """A message that was guessed. `author` and `header` are texts; its header begins at `start`, its body at `body`."""
+    """A guessed message. Its header begins at `start`, its body at `body`."""
 
     author: str
     header: str | None  # the channel and what follows it; None for text without any header
@@ -46,19 +46,19 @@ class StrippedMessage(NamedTuple):
 
 
 def looks_stripped(text: str) -> bool:
-    """Whether a text without a single special token has the remains of headers in it."""
+    """Whether a text without any special token contains the remains of headers."""
     return _find_first(text) is not None or _HEADER.search(text) is not None
 
 
 def count_headers(text: str) -> int:
-    """How many messages a stripped text comes to, at most."""
+    """The maximum number of messages in a stripped text."""
     return sum(1 for _ in _find_headers(text, is_known=True))
 
 
 def split_stripped(text: str, *, is_known: bool = False) -> Iterator[StrippedMessage]:
     """The messages of a stripped text; together they make up the whole text.
 
-    With `is_known`, the caller says that it is stripped: a channel's name at its beginning is one even before a space.
+    With `is_known`, the text is known to be stripped: a channel name at its beginning counts even before a space.
     """
     headers = list(_find_headers(text, is_known=is_known))
     ends = [header.start for header in headers[1:]] + [len(text)]
@@ -90,7 +90,7 @@ def _find_first(text: str, *, is_known: bool = False) -> re.Match[str] | None:
     found = _FIRST_HEADER.match(text)
     if found is None or found["address"] or found["type"] or found["author"]:
         return found
-    # "final" and "analysis" are words, too: what follows has to be glued to them, and not to go on with the word,
-    # unless there are more headers further on, or the caller knows.
+    # "final" and "analysis" are ordinary words, too: text has to be glued to them without continuing the word, unless
+    # more headers follow or the caller knows.
     is_glued = GLUED_BODY.match(text, found.end()) is not None or (is_known and text[found.end()].isspace())
     return found if is_glued or _HEADER.search(text, found.end()) else None

@@ -1,10 +1,9 @@
-"""A message to a tool as a call: whom it calls with what, and whether it may be run.
+"""A message to a tool as a call: the tool, the arguments, and whether it may run.
 
-1. The recipient decides, not the channel: a message of the assistant that is addressed to a tool is a call.
-2. `text` is what the model wrote, verbatim. What was read out of it stands beside it.
-3. Only a call that was read from token ids, whole and with nothing mended, is executable (law 5), and only to a tool
-   that was declared, where the caller says which are. Broken JSON is mended on request only, and a call with mended
-   arguments is a guess.
+1. The recipient decides, not the channel: an assistant message addressed to a tool is a call.
+2. `text` is what the model wrote, verbatim; parsed values are separate fields.
+3. A call is executable (law 5) only if it was read from token ids, complete and without repairs, and, if tools were
+   declared, calls one of them. Broken JSON is repaired on request only, and a call with repaired arguments is a guess.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from harmonia.parser.headers import is_json_type
 from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
 from harmonia.provenance import Trust
 
-# certain     read from token ids up to its stop token, and nothing about it was mended; or reported as a call by a
-#             provider that reads the tokens itself
-# unverified  read from text, where an echo of somebody's typing looks the same; or without the stop token, where nobody
-#             can tell a swallowed one from a call that was cut off; or written by a person or a program
+# certain     read from token ids up to its stop token, without repairs; or reported as a call by a provider that
+#             parses the tokens itself
+# unverified  read from text, where an echo of typed text looks the same; or without a stop token, where the call may
+#             be truncated; or written by a person or a program
 # guessed     everything else: repaired, guessed, stripped, forged
 CallStatus = Literal["certain", "unverified", "guessed"]
 
@@ -36,9 +35,9 @@ _MCP: Final = "mcp__"
 class Call(msgspec.Struct, frozen=True):
     """A tool call. `server` is the namespace or the MCP server of the tool, None for one of `functions`.
 
-    `value` is the JSON value of the arguments; where they are not JSON it is None, or what a repair made of them.
-    `is_executable` says whether it may be run without asking anybody: its status is certain, its arguments are what its
-    content type promises, and where tools were declared it is one of those.
+    `value` is the JSON value of the arguments; if they are not JSON, it is None or the repaired value. `is_executable`
+    says whether the call may run without approval: its status is certain, its arguments match its content type, and, if
+    tools were declared, it calls one of them.
     """
 
     recipient: str
@@ -56,7 +55,7 @@ class Call(msgspec.Struct, frozen=True):
 def call_of(
     message: Message, tools: Tools | Iterable[DeclaredTool] | None = None, *, repair_json: bool = False
 ) -> Call | None:
-    """The call that a message is, or None. With `repair_json`, broken JSON is mended; that needs the extra `repair`."""
+    """A message as a call, or None. With `repair_json`, broken JSON is repaired, which needs the extra `repair`."""
     recipient = message.recipient
     if message.role is not Role.ASSISTANT or recipient is None or not is_tool_address(recipient):
         return None
@@ -67,7 +66,7 @@ def call_of(
         value = read_json(text)
     except ValueError:
         is_json = False
-        # What says that it is code is no broken JSON.
+        # Arguments of another content type, such as code, are not broken JSON.
         if repair_json and (message.content_type is None or is_json_type(message.content_type)):
             value = _repair(text)
             is_repaired = value is not None
@@ -93,7 +92,7 @@ def split_name(recipient: str) -> tuple[str | None, str]:
     """The server and the tool in a recipient.
 
     functions.x -> x      python -> python      browser.search -> browser, search
-    mcp__server__tool and server___tool, also behind `functions.` -> server, tool
+    mcp__server__tool and server___tool, also after `functions.` -> server, tool
     """
     name = recipient.removeprefix(_FUNCTIONS) or recipient
     if name.startswith(_MCP):
@@ -106,7 +105,7 @@ def split_name(recipient: str) -> tuple[str | None, str]:
 
 
 def as_tools(tools: Tools | Iterable[DeclaredTool] | None) -> Tools:
-    """What callers may give as tools, as Tools."""
+    """Whatever a caller may pass as tools, as `Tools`."""
     if tools is None:
         return UNDECLARED
     return tools if isinstance(tools, Tools) else Tools(tools)
@@ -122,7 +121,7 @@ def _status_of(message: Message) -> CallStatus:
 
 
 def _repair(text: str) -> Any:
-    """What broken JSON probably means: an object or an array, or None where nothing can be made of it."""
+    """The probable value of broken JSON: an object or an array, or None if it cannot be repaired."""
     try:
         import json_repair
     except ImportError as error:
@@ -132,7 +131,7 @@ def _repair(text: str) -> Any:
         ) from error
     try:
         value = json_repair.loads(text)
-        json.dumps(value, allow_nan=False)  # it lets NaN pass, which is no JSON value
+        json.dumps(value, allow_nan=False)  # json_repair accepts NaN, which is not JSON
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None

@@ -44,15 +44,15 @@ from harmonia.parts.visibility import GuessedAsFinal, is_visible, is_visible_hea
 
 
 class Think(msgspec.Struct, frozen=True, tag_field="type", tag="think"):
-    """Text that is not meant for the user, or not known to be."""
+    """Text that is not for the user, or not known to be."""
 
     text: str
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call"):
-    """A tool call. `raw` is what the model wrote, `arguments` its JSON value, or `{"_raw": text}` where it has none.
+    """A tool call. `raw` is what the model wrote, `arguments` its JSON value, or `{"_raw": text}` if it is not JSON.
 
-    `id` is made of the message's place in its list, so the same messages always give the same ids.
+    `id` is made from the message's index, so the same messages always give the same ids.
     """
 
     server: str | None
@@ -83,7 +83,7 @@ def parts_of(
     *,
     show_guessed: bool = False,
 ) -> list[Part]:
-    """The parts of messages, or of what `parse` gave. With `show_guessed`, text under a guessed header is shown."""
+    """The parts of messages, or of a `Parsed`. With `show_guessed`, text under a guessed header is shown."""
     known = as_tools(tools)
     parts: list[Part] = []
     for index, message in enumerate(messages):
@@ -94,7 +94,7 @@ def parts_of(
 
 
 def part_of(message: Message, index: int, kind: PartKind, tools: Tools) -> Part:
-    """The message at this place as a part of this kind."""
+    """The message at this index as a part of this kind."""
     if kind != "tool_call":
         text = message.text.strip()
         return Text(text) if kind == "text" else Think(text)
@@ -116,7 +116,7 @@ def part_of(message: Message, index: int, kind: PartKind, tools: Tools) -> Part:
 
 
 def kind_of_message(message: Message, *, show_guessed: bool = False) -> PartKind | None:
-    """What a message is to a user interface; None for what is no part of the assistant's answer."""
+    """The kind of part that a message is; None if it is not part of the assistant's answer."""
     is_forged = message.origin is not None and message.origin.forged
     if message.role is not Role.ASSISTANT or is_forged:
         return None
@@ -126,7 +126,7 @@ def kind_of_message(message: Message, *, show_guessed: bool = False) -> PartKind
 
 
 def kind_of_header(header: Header) -> PartKind | None:
-    """The same before the first word of the body."""
+    """The kind of part, known from the header alone."""
     if header.role is not Role.ASSISTANT or header.is_forged:
         return None
     if header.is_call:
@@ -135,9 +135,9 @@ def kind_of_header(header: Header) -> PartKind | None:
 
 
 def ended_as_thought(message: Message) -> bool:
-    """Whether a message whose header promised text is not for the user after all, which only its end said: a mark that
-    closes a thought, in other families than Harmony (see `TextReader`), or the `<|call|>` of a call without a
-    recipient or under a guessed header."""
+    """Whether a message whose header announced text turned out not to be for the user at its end: by the closing mark
+    of a thought in other families (see `TextReader`), or by the `<|call|>` of a call without a recipient or under a
+    guessed header."""
     return not is_visible(message)
 
 
@@ -181,7 +181,7 @@ class PartStream:
         self._updates: list[PartUpdate] = []
 
     def feed(self, events: Iterable[Event]) -> list[PartUpdate]:
-        """What changes with these events."""
+        """The updates for these events."""
         self._updates = []
         for event in events if self._guesses is None else self._guesses.feed(events):
             match event:
@@ -198,8 +198,7 @@ class PartStream:
         return self._updates
 
     def _start_message(self, index: int, header: Header) -> None:
-        # A header is completed a second time where a content type stands at the head of the body; who is addressed
-        # does not change with it.
+        # A header is reported twice if a content type is at the beginning of the body; the recipient stays the same.
         if self._kind is not None:
             return
         self._kind = kind_of_header(header)

@@ -1,12 +1,11 @@
-"""Messages in the normalised form of the Harmony samples, and histories in which no turn ends twice.
+"""The normalised form of messages, as in the Harmony samples, and histories without `<|return|>`.
 
     {"role": "assistant", "channel": "final", "content": "Hello."}
     {"role": "assistant", "channel": "commentary", "to": "functions.x", "constraint": "json", "args": {"a": 1}}
     {"role": "tool", "name": "functions.x", "channel": "commentary", "content": {"b": 2}}
     {"error": "MissingSentinel", "case": "a stream that is not well-formed"}
 
-Arguments and what tools answered are JSON values where they are JSON, and otherwise the text. A key that a message has
-nothing for is left out.
+Arguments and tool results are JSON values if they are JSON, and otherwise the text. Keys without a value are omitted.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ _END: Final = SPELLING_BY_ID[END]
 
 
 def normalise(messages: Iterable[Message]) -> list[Normalised]:
-    """The normalised form of messages, or of what `parse` gave."""
+    """The normalised form of messages, or of a `Parsed`."""
     return [_normalise_message(message) for message in messages]
 
 
 def normalise_trace(
     trace: Trace, role: Role | str | None = None, tools: Tools | Iterable[DeclaredTool] | None = None
 ) -> list[Normalised] | Normalised:
-    """A trace, parsed strictly, chunk by chunk; the error object where the parser raises."""
+    """A trace, parsed strictly, chunk by chunk; the error object if the parser raises."""
     parser = Parser(role, "strict", tools)
     events: list[Event] = []
     try:
@@ -55,7 +54,7 @@ def normalise_trace(
 
 
 def normalised_error(error: StreamError, case: str) -> Normalised:
-    """The error object of a stream that is not well-formed; `case` is the name it goes by."""
+    """The error object of a malformed stream; `case` is its name."""
     return {"error": error.code.value, "case": case}
 
 
@@ -63,7 +62,7 @@ History = TypeVar("History", str, bytes, list[int], list[Message], tuple[int, ..
 
 
 def normalise_history(history: History) -> History:
-    """The same with `<|end|>` in the place of `<|return|>`, which only says that a model stopped there.
+    """The same with `<|end|>` instead of `<|return|>`, which only means that a model stopped there.
 
     A history is text with special tokens spelled out, token ids, or messages.
     """
@@ -94,7 +93,7 @@ def _normalise_message(message: Message) -> Normalised:
     if message.channel is not None:
         out["channel"] = message.channel
     is_result = message.role is Role.TOOL
-    # That a tool answers the assistant goes without saying.
+    # The recipient of a tool result is always the assistant.
     if message.recipient is not None and not (is_result and message.recipient == Role.ASSISTANT):
         out["to"] = message.recipient
     if message.content_type is not None:

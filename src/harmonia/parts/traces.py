@@ -1,4 +1,4 @@
-"""Collections of traces in Markdown: what a model sent, and what should come of it, as people keep them for tests.
+"""Collections of traces in Markdown, for tests: the output of a model, and the expected messages.
 
     ```harmony name:simple-final
     <|start|>assistant<|channel|>final<|message|>Hello.<|return|>
@@ -8,9 +8,9 @@
     [{"role": "assistant", "channel": "final", "content": "Hello."}]
     ```
 
-`<<<CHUNK>>>` stands where one chunk ends and the next begins. A line break inside the spelling of a special token is
-such a place, too, and no text, because no stream has a special token with a line break in it. All else is verbatim;
-the line break before the closing fence is not part of the text. Other blocks, and all text around, are ignored.
+`<<<CHUNK>>>` separates chunks. A line break inside the spelling of a special token also separates chunks and is not
+text, because no special token contains one. Everything else is verbatim; the line break before the closing fence is not
+part of the text. Other blocks, and the text around them, are ignored.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ _BROKEN_SPELLING: Final = re.compile(rf"<{_BREAK}*\|(?:[a-z0-9_]|{_BREAK})+\|{_B
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """One case: the chunks in which it arrives, and the value that its block `expected` has, None without one.
-
-    `line` is that of the opening fence, counted from 1.
-    """
+    """One case: its chunks, and the value of its `expected` block, or None. `line` is the line of the opening fence."""
 
     name: str
     chunks: tuple[str, ...]
@@ -51,7 +48,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class _Block(NamedTuple):
-    """A fenced block with a name. `line` is that of the opening fence; `starts` are the offsets of its lines."""
+    """A named fenced block. `line` is the line of the opening fence; `starts` are the offsets of its lines."""
 
     kind: str
     name: str
@@ -61,7 +58,7 @@ class _Block(NamedTuple):
 
 
 def read_traces(text: str) -> list[Trace]:
-    """The traces of a Markdown text, in order. An InputError tells the line of what is wrong."""
+    """The traces of a Markdown text, in order. An InputError has the line of the fault."""
     traces: dict[str, _Block] = {}
     expectations: dict[str, _Block] = {}
     for block in _read_blocks(text):
@@ -84,7 +81,7 @@ def _read_blocks(text: str) -> list[_Block]:
     number, lines, starts = 0, list[str](), list[int]()
     start = 0
     for line_number, given in enumerate(text.split("\n"), 1):
-        # Files from elsewhere may begin with a mark and end their lines with a carriage return.
+        # Files may begin with a byte order mark and end their lines with a carriage return.
         line = given.removeprefix("\ufeff").removesuffix("\r") if line_number == 1 else given.removesuffix("\r")
         if fence is None:
             fence = _FENCE.fullmatch(line)
@@ -109,7 +106,7 @@ def _closes(line: str, opening: re.Match[str]) -> bool:
 
 
 def _without_indent(line: str, indent: str) -> str:
-    """A line of a block that is indented as a whole, as in a list, without what its fence is indented by."""
+    """A line of an indented block, as in a list, without the indentation of its fence."""
     for sign in indent:
         if not line.startswith(sign):
             break

@@ -1,15 +1,15 @@
-"""What a user may see: only what is positively known to be meant for the user (law 7).
+"""What a user may see: only text that is known to be for the user (law 7).
 
-That is the assistant's text on `final`, and a preamble: text on `commentary` without a recipient or a content type that
-did not end with `<|call|>`. Everything else is hidden: reasoning, unknown channels and missing ones, calls, other
-roles. The rule itself stands in parser/headers.py.
+That is the assistant's text on `final`, and preambles: text on `commentary` without a recipient or a content type that
+did not end with `<|call|>`. Everything else is hidden: reasoning, unknown and missing channels, calls, other roles. The
+rule itself is in parser/headers.py.
 
-A header is read before the text, so `is_visible_header` cannot know how the message will end. Where only `<|call|>` at
-its end says that a preamble was a call without a recipient, its text was streamed by then and cannot be taken back;
-`is_visible` is false for the message.
+A header is read before the text, so `is_visible_header` cannot know how the message will end. If only its final
+`<|call|>` shows that a preamble was a call without a recipient, the text was already streamed; `is_visible` is false
+for the message.
 
-An operator may have guesses shown as well: text under a guessed header, and text without a channel, which counts as
-`final`. A call is never one of them.
+An operator may also show guesses: text under a guessed header, and text without a channel, which counts as `final`.
+Calls are never shown that way.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from harmonia.messages import Author, Message
 from harmonia.parser import headers
 from harmonia.provenance import Trust
 
-# hidden  text whose channel is a guess, or that has none, is not shown
-# shown   it is shown, as far as it may be the answer
+# hidden  text with a guessed channel, or without a channel, is not shown
+# shown   it is shown if it may be the answer
 Guessed = Literal["hidden", "shown"]
 
 _ANSWER: Final = "final"
-# It stands where a call should stand, so it is not an answer.
+# This text is in the place of a call, so it is not an answer.
 _NEVER_SHOWN: Final = frozenset((ErrorCode.FAMILY_UNREADABLE_CALL, ErrorCode.BODY_CALL_WITHOUT_RECIPIENT))
 
 
 def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
-    """Whether a user may see the text of a message; with `show_guessed`, also where its header is a guess.
+    """Whether a user may see the text of a message; with `show_guessed`, also if its header is a guess.
 
-    A message without an origin was written by a person or a program, who know what they wrote.
+    A message without an origin was written by a person or a program, so its header is certain.
     """
     origin = message.origin
     if origin is None:
@@ -65,30 +65,30 @@ def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
 
 
 def is_visible_header(header: Header, *, show_guessed: bool = False) -> bool:
-    """The same before the first word of the body, for those who stream."""
+    """The same from the header alone, for streaming."""
     if header.is_forged or not show_guessed:
         return header.is_visible and not header.is_forged
     return _may_be_answer(header.author, header.channel, header.recipient, header.content_type)
 
 
 def _may_be_answer(author: Author, channel: str | None, recipient: str | None, content_type: str | None) -> bool:
-    """Whether a guess may be the answer. What has a content type and no channel is as likely a call."""
+    """Whether guessed text may be the answer. With a content type and no channel, it may as well be a call."""
     if channel is None and content_type is not None:
         return False
     return headers.is_visible(author, channel or _ANSWER, recipient, content_type, Trust.CERTAIN)
 
 
 class GuessedAsFinal:
-    """Shows the guesses of one parser: feed it every event, in order, and take the ones that it returns.
+    """Shows the guesses of one parser: feed it every event, in order, and use the events it returns.
 
-    A guess that may be the answer is visible in its header and in its message, and text without a channel is on
-    `final`. All else stays as it is, so calls are what they were.
+    A guess that may be the answer becomes visible in its header and its message, and text without a channel is put on
+    `final`. Everything else, including calls, stays unchanged.
     """
 
     def __init__(self) -> None:
-        self._header: Header | None = None  # the one that the events have, and the one that is shown for it
+        self._header: Header | None = None  # the header of the events, and the one shown instead
         self._shown: Header | None = None
-        self._is_no_answer = False  # a fault says so of the message that is next
+        self._is_no_answer = False  # a fault of the next message says so
         self._shows_something = False
 
     def feed(self, events: Iterable[Event]) -> list[Event]:
@@ -125,11 +125,11 @@ class GuessedAsFinal:
 
 
 def shown_message(message: Message) -> Message:
-    """The message, as one that is shown if it is a guess that may be the answer."""
+    """The message; if it is a guess that may be the answer, a copy that is shown."""
     origin = message.origin
     if origin is None or is_visible(message) or not is_visible(message, show_guessed=True):
         return message
-    is_changed = message.channel is None  # then it is not what was sampled
+    is_changed = message.channel is None  # it is no longer what was sampled
     return Message.parsed(
         message.author,
         message.text,
@@ -146,12 +146,12 @@ def _replace(struct: Any, **changes: Any) -> Any:
 
 
 def is_call_without_recipient(message: Message) -> bool:
-    """Whether a message is a call that does not say which tool it calls, so that it is neither run nor shown."""
+    """Whether a message is a call that does not name its tool, so that it is neither run nor shown."""
     stop = None if message.origin is None else message.origin.stop
     return headers.lacks_recipient(message.author, message.channel, message.recipient, message.content_type, stop)
 
 
 def visible_text(messages: Iterable[Message], *, show_guessed: bool = False) -> str:
-    """The texts that a user may see, verbatim, with an empty line between two of them."""
+    """The texts that a user may see, verbatim, separated by empty lines."""
     visible = (message.text for message in messages if is_visible(message, show_guessed=show_guessed))
     return "\n\n".join(text for text in visible if text.strip())
