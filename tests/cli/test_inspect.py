@@ -69,8 +69,8 @@ def test_the_whole_view() -> None:
         "    <|channel|>final<|message|>Four.<|end|><|return|>\n"
         "                                           ^~~~~~~~~~\n"
         "    rule: skips it\n"
-        "    hint: models trained with a template that writes both `<|end|>` and\n"
-        "          `<|return|>` do this\n"
+        "    hint: typical of models trained with a template that writes both `<|end|>`\n"
+        "          and `<|return|>`\n"
         "\n"
         "each code is explained in docs/reference/faults.md\n"
     )

@@ -56,7 +56,7 @@ def is_malformed(parsed: Parsed) -> bool:
 def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
     """Tools as people have them: names, definitions in any spelling, or an object that has a list of them in `tools`.
 
-    Only their names matter to a parser.
+    A parser needs their names; readers of other families also use the parameters.
     """
     if isinstance(value, dict):
         value, path = cast("dict[str, Any]", value).get("tools"), f"{path}.tools"
@@ -75,15 +75,16 @@ def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
         kind, fields, _ = unwrap(tool, here, ErrorCode.PARSE_INVALID_OPTION)
         if kind == "namespace":
             name, _, tools = read_namespace(tool, here, ErrorCode.PARSE_INVALID_OPTION)
-            found.append(ToolNamespace(name, tools=tuple(ToolDescription(_name_of(each, here)) for each in tools)))
+            found.append(ToolNamespace(name, tools=tuple(_describe(each, here) for each in tools)))
         elif kind == "function" or isinstance(fields.get("name"), str):
             # Tools of another type, such as web_search, are the server's own and have no name to call them by.
-            found.append(ToolDescription(_name_of(tool, here)))
+            found.append(_describe(tool, here))
     return found
 
 
-def _name_of(tool: object, path: str) -> str:
-    name: Any = unwrap(tool, path, ErrorCode.PARSE_INVALID_OPTION)[1].get("name")
+def _describe(tool: object, path: str) -> ToolDescription:
+    fields = unwrap(tool, path, ErrorCode.PARSE_INVALID_OPTION)[1]
+    name, parameters = fields.get("name"), fields.get("parameters")
     if not isinstance(name, str):
         raise InputError(ErrorCode.PARSE_INVALID_OPTION, "the tool has no name", Position(path=path))
-    return name
+    return ToolDescription(name, parameters=cast("Any", parameters) if isinstance(parameters, dict) else None)
