@@ -214,3 +214,14 @@ def test_files_that_pages_mention_exist() -> None:
     for page in PAGES:
         for path in re.findall(r"`((?:tests|fuzz|tools|benchmarks|examples)/[\w/.-]+)`", page.read_text()):
             assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_where_changes_go_is_true() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    table = page.partition("## Where do I put")[2].partition("## The page")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| a")]
+    assert len(rows) == 10
+    for row in rows:
+        paths = [ROOT / path for path in re.findall(r"`((?:src|ui)/[^`]+)`", row)]
+        assert paths and all(path.exists() for path in paths), row
+        assert sum(path.parts[len(ROOT.parts)] == "src" for path in paths) <= 3, row
