@@ -14,7 +14,7 @@ KNOWN = Tools(["f"])
 
 def read(text: str, tools: Tools = UNDECLARED) -> tuple[int, list[Piece]]:
     body = BareCalls(tools)
-    taken, pieces = body.take(text)
+    taken, pieces = body.feed(text)
     return taken, [*pieces, *body.close()]
 
 

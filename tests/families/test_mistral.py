@@ -11,7 +11,7 @@ from harmonia.families.registry import DEFAULT_READING
 
 def read(text: str) -> tuple[int, list[Piece]]:
     body = mistral_body(DEFAULT_READING, "[TOOL_CALLS]")
-    taken, pieces = body.take(text)
+    taken, pieces = body.feed(text)
     return taken, [*pieces, *body.close()]
 
 
@@ -25,8 +25,8 @@ def test_a_name_and_an_object_are_a_call_that_ends_itself(head: str) -> None:
 
 def test_a_call_that_is_over_takes_no_more() -> None:
     body = NamedCall()
-    body.take("f{}")
-    assert body.take("{}") == (0, ())
+    body.feed("f{}")
+    assert body.feed("{}") == (0, ())
 
 
 def test_arguments_that_are_no_object_stay_as_they_are_written() -> None:

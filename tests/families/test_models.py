@@ -103,11 +103,11 @@ def test_models_and_formats_are_told_by_their_names() -> None:
     ("attempt", "words"),
     [
         (lambda: family_of("hermse"), "hermes, openai"),
-        (lambda: profile_of(" "), "neither a model's name"),
-        (lambda: parse_answer("Hi", None), "neither a model's name"),  # pyright: ignore[reportArgumentType]
+        (lambda: profile_of(" "), "expected a model name"),
+        (lambda: parse_answer("Hi", None), "expected a model name"),  # pyright: ignore[reportArgumentType]
         (lambda: parse_answer("Hi", "qwen3", tools="get_weather"), "a list"),
         (lambda: prompt_for("gpt-oss-20b", []), "harmonia.render"),
-        (lambda: build_prompt(None, "Hi"), "neither a model's name"),  # pyright: ignore[reportArgumentType]
+        (lambda: build_prompt(None, "Hi"), "expected a model name"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_what_is_no_model_is_refused_in_words(attempt: Any, words: str) -> None:

@@ -277,7 +277,7 @@ def test_nothing_is_said_of_deferred_tools(tool_format: ToolFormat, code_mode: b
 def test_a_tool_that_is_deferred_by_a_wrong_name_is_an_error() -> None:
     for name in ("kept", "hidden_two", "crm.list", "crm.hidden", "hidden_all.a"):
         described_tools(DEFERRED, (name,))
-    with pytest.raises(InputError, match="is it 'hidden_by_name'") as raised:
+    with pytest.raises(InputError, match="did you mean 'hidden_by_name'") as raised:
         described_tools(DEFERRED, ("hidden_by_nam",))
     assert raised.value.code is ErrorCode.FORMATS_INVALID_OPTION
 

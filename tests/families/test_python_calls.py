@@ -98,16 +98,16 @@ def body(text: str, *, may_be_text: bool = False) -> HeldPython:
         return read_python_calls(code, {})
 
     held = HeldPython(read_calls, may_be_text=may_be_text)
-    held.take(text)
+    held.feed(text)
     return held
 
 
 def test_a_list_ends_with_its_bracket_also_where_texts_have_some() -> None:
     text = "[f(a=']', b=\"[\", c='it\\'s]')] and more"
     held = HeldPython(lambda code: read_python_calls(code, {}), ends_itself=True)
-    taken, _ = held.take(text)
+    taken, _ = held.feed(text)
     assert text[:taken] == text.removesuffix(" and more")
-    assert held.take("]") == (0, ())
+    assert held.feed("]") == (0, ())
 
 
 def test_a_quotation_mark_that_is_never_closed_ends_with_its_line() -> None:

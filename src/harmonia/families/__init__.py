@@ -1,4 +1,4 @@
-"""The tool formats of other model families, as the same events, messages and parts."""
+"""Model families other than gpt-oss: their prompts, and their answers as the same events, messages and parts."""
 
 from harmonia.families.code_mode import code_functions, code_mode_tool
 from harmonia.families.models import answer_reader, parse_answer, profile_of, prompt_for

@@ -1,13 +1,13 @@
-"""What stands between the marks of a call, read as it comes.
+"""Readers for the text between the marks of a call.
 
-A body is given text and says what it makes of it in pieces, whose widths lie behind each other:
+A body is fed text and returns pieces, whose widths follow each other:
 
-    Named Arguments* (Ended Named Arguments*)*       one call, or several behind each other
-    Unread                                           no call, though it stands where one should: all of the rest
-    Plain                                            no call, and nobody said it was: all of it is text of the answer
+    Named Arguments* (Ended Named Arguments*)*       one call, or several in a row
+    Unread                                           text that should be a call but cannot be read: all of the rest
+    Plain                                            text that only looked like a call: all of it belongs to the answer
 
-What no piece covers at the end belongs to the end of the last call, with the closing mark. What a body has said behind
-a piece of text depends on all the text up to there and on nothing else, so chunking is invisible.
+Text that no piece covers at the end belongs to the end of the last call, with the closing mark. The pieces depend only
+on the text so far, so chunking is invisible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harmonia.parser.tools import Tools
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A call begins: `width` characters up to its arguments."""
+    """The beginning of a call: `width` characters up to its arguments."""
 
     width: int
     name: str
@@ -32,32 +32,32 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """More of its arguments; `text` is what stands there, or the JSON that it means."""
+    """More of a call's arguments; `text` is the source text, or the JSON that it means."""
 
     width: int
     text: str
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The call is over, and another follows."""
+    """The end of a call that another one follows."""
 
     width: int
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """Text that should be a call and is none. It is kept and not shown."""
+    """Text that should be a call but cannot be read. It is kept but not shown."""
 
     text: str
 
 
 class Plain(msgspec.Struct, frozen=True):
-    """Text that only looked as if it would become a call."""
+    """Text that only looked like the beginning of a call."""
 
     text: str
 
 
 class Flawed(msgspec.Struct, frozen=True):
-    """Something is wrong with the call that is being told."""
+    """A fault of the current call."""
 
     code: ErrorCode
 
@@ -70,25 +70,25 @@ class Body(Protocol):
 
     @property
     def is_quoting(self) -> bool:
-        """Whether what comes next stands inside quotation marks, where a closing mark closes nothing."""
+        """Whether the next character is inside a quoted string, where a closing mark does not count."""
         ...
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
-        """How many characters are part of the body (fewer than there are, where it ends by itself), and its pieces."""
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
+        """How many characters belong to the body (fewer than given if it ends by itself), and its pieces."""
         ...
 
     def close(self) -> Sequence[Piece]:
-        """The closing mark was found, or the stream is over: what is to be said of the rest.
+        """The remaining pieces, when the closing mark was found or the stream is over.
 
-        A body that named no call before says here what it is: a call, `Unread` or `Plain`.
+        A body that has not named a call decides here what it is: a call, `Unread` or `Plain`.
         """
         ...
 
 
 class ReadCall(msgspec.Struct, frozen=True):
-    """A call that was found in a text, from `start` on; its arguments stand from `arguments_start` to `arguments_end`.
+    """A call found in a text. It begins at `start`; its arguments reach from `arguments_start` to `arguments_end`.
 
-    `arguments` is the text that stands there, or the JSON that it means.
+    `arguments` is the text there, or the JSON that it means.
     """
 
     name: str
@@ -99,12 +99,12 @@ class ReadCall(msgspec.Struct, frozen=True):
     faults: tuple[ErrorCode, ...] = ()
 
 
-# The calls in a whole body; empty where there is none.
+# Finds the calls in a whole body.
 ReadCalls = Callable[[str], Sequence[ReadCall]]
 
 
 def pieces_of(text: str, calls: Sequence[ReadCall]) -> list[Piece]:
-    """A body that was read whole, as pieces."""
+    """The pieces of a body that was read as a whole."""
     if not calls:
         return [Unread(text)]
     pieces: list[Piece] = []
@@ -120,10 +120,10 @@ def pieces_of(text: str, calls: Sequence[ReadCall]) -> list[Piece]:
 
 
 class HeldBody:
-    """A body that is read when it is complete. With `ends_itself`, that is where its JSON value is.
+    """A body that is read when it is complete; with `ends_itself`, at the end of its JSON value.
 
-    Without a call in it, it is `Unread`, or with `may_be_text` part of the answer. Where it is no JSON, its quotation
-    marks mean nothing: it has no strings. An expression says how a body begins that has some.
+    Without a call it is `Unread`, or with `may_be_text` part of the answer. `has_strings` says whether quotation marks
+    delimit strings, as they do in JSON; an expression matches the beginning of a body in which they do.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class HeldBody:
         strings = self._has_strings
         return strings if isinstance(strings, bool) else strings.match(self._beginning) is not None
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         if self._is_over:
             return 0, ()
         end = self._scan.advance(text, 0, 0 if self._ends_itself else -1)
@@ -168,7 +168,7 @@ class HeldBody:
 
 
 class ChosenBody:
-    """Waits for a character that is no white space; `choose` makes the body of it that reads all."""
+    """Chooses the actual body by the first character that is not white space."""
 
     def __init__(self, choose: Callable[[str], Body]) -> None:
         self._choose = choose
@@ -179,16 +179,16 @@ class ChosenBody:
     def is_quoting(self) -> bool:
         return self._body is not None and self._body.is_quoting
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         if self._body is not None:
-            return self._body.take(text)
+            return self._body.feed(text)
         first = text.lstrip()[:1]
         if not first:
             self._blank.append(text)
             return len(text), ()
         self._body = self._choose(first)
         blank = "".join(self._blank)
-        taken, pieces = self._body.take(blank + text)
+        taken, pieces = self._body.feed(blank + text)
         return taken - len(blank), pieces
 
     def close(self) -> Sequence[Piece]:
@@ -196,7 +196,7 @@ class ChosenBody:
 
 
 def faults_of(name: str, tools: Tools) -> tuple[ErrorCode, ...]:
-    """What is wrong with a call by this name that no mark announced."""
+    """The faults of a call with this name that has no mark."""
     return (ErrorCode.FAMILY_UNKNOWN_TOOL,) if tools.is_known and not tools.declares(name) else ()
 
 
@@ -207,7 +207,7 @@ _IN_STRING: Final = re.compile(r'["\\\n]')
 
 
 class JsonScan:
-    """Follows the brackets and the strings of JSON, also of broken JSON, as it comes."""
+    """Tracks the brackets and strings of JSON incrementally, even if the JSON is broken."""
 
     __slots__ = ("_has_line_break", "_is_escaped", "_is_in_string", "depth")
 
@@ -219,11 +219,11 @@ class JsonScan:
 
     @property
     def is_quoting(self) -> bool:
-        """Whether this is the inside of a string. JSON breaks no line there: behind one, a quote was forgotten."""
+        """Whether this is inside a string. JSON strings have no line breaks: after one, a quote is missing."""
         return self._is_in_string and not self._has_line_break
 
     def advance(self, text: str, at: int, until_depth: int) -> int | None:
-        """Go on from here. The place behind the bracket that brings the depth down to this, None where none does."""
+        """Continue from `at`. Returns the position after the bracket that closes to this depth, or None."""
         while at < len(text):
             if self._is_escaped:
                 self._is_escaped = False
@@ -250,27 +250,27 @@ class JsonScan:
         return None
 
 
-# How a call in JSON begins: its name first, and behind it the arguments, an object.
+# The beginning of a call in JSON: its name, then the arguments, an object.
 _HEAD: Final = re.compile(
     r'(?P<before>[\s\[,;]*+(?:```\w*+\s*+)?+[\s\[]*+)\{\s*+"(?:name|tool_name)"\s*+:\s*+"(?P<name>[^"\\]++)"\s*+,\s*+"(?:arguments|parameters|args)"\s*+:\s*+\{'
 )
-# As far as this a head is looked for. One that is longer is read when the body is complete.
+# A longer head is read when the body is complete.
 _HEAD_CHARS: Final = 400
-# What may stand between two calls, or behind the last: the end of a list, a code fence.
+# Anything but what may separate two calls or follow the last: the end of a list, a code fence.
 _BETWEEN: Final = re.compile(r"[^\s\]},;`]")
 
 
 class JsonCalls:
-    """Calls as JSON objects with a name and arguments, one or several. Their arguments are told as they come.
+    """One or several calls as JSON objects with a name and arguments, which are passed on as they arrive.
 
-    What does not begin like such a call is read by `read` when it is complete. Text behind a complete call is no part
-    of the body: the closing mark was forgotten.
+    A body that does not begin like such a call is read by `read` when it is complete. Text after a complete call is not
+    part of the body: the closing mark is missing.
     """
 
     def __init__(self, read: ReadCalls | None = None) -> None:
         self._read = read or read_json_calls
         self._scan = JsonScan()
-        self._state = self._take_head
+        self._state = self._read_head
         self._held: list[str] = []
         self._held_chars = 0
         self._pieces: list[Piece] = []
@@ -279,7 +279,7 @@ class JsonCalls:
     def is_quoting(self) -> bool:
         return self._scan.is_quoting
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         self._pieces = []
         at = 0
         while at < len(text):
@@ -290,9 +290,9 @@ class JsonCalls:
         return at, self._pieces
 
     def close(self) -> Sequence[Piece]:
-        if self._state == self._take_tail:
+        if self._state == self._read_tail:
             return [Flawed(ErrorCode.FAMILY_BROKEN_CALL)]  # its last brace is missing
-        if self._state != self._take_head and self._state != self._take_rest:
+        if self._state != self._read_head and self._state != self._read_rest:
             return ()
         text = "".join(self._held)
         return pieces_of(text, self._read(text))
@@ -302,45 +302,45 @@ class JsonCalls:
         self._held_chars += len(text)
 
     def _settle(self) -> int:
-        """Nothing is held any more; how much it was."""
+        """Release what is held; returns its length."""
         width, self._held, self._held_chars = self._held_chars, [], 0
         return width
 
-    # Each state takes text from a place on, and gives the place where the next one goes on; None ends the body there.
+    # Each state reads text from a position and returns where the next state continues; None ends the body there.
 
-    def _take_head(self, text: str, at: int) -> int | None:
+    def _read_head(self, text: str, at: int) -> int | None:
         brace = text.find("{", at)
         end = len(text) if brace < 0 else brace + 1
         self._scan.advance(text[at:end], 0, -1)
         self._hold(text[at:end])
         if self._held_chars > _HEAD_CHARS:
-            self._state = self._take_rest
+            self._state = self._read_rest
         elif brace >= 0 and (head := _HEAD.fullmatch("".join(self._held))) is not None:
             self._pieces.append(Named(self._settle() - 1, head["name"]))
             self._pieces.append(Arguments(1, "{"))
             self._scan.depth = 2
-            self._state = self._take_arguments
+            self._state = self._read_arguments
         return end
 
-    def _take_arguments(self, text: str, at: int) -> int | None:
+    def _read_arguments(self, text: str, at: int) -> int | None:
         end = self._scan.advance(text, at, 1)
         if end is not None:
-            self._state = self._take_tail
+            self._state = self._read_tail
         else:
             end = len(text)
         self._pieces.append(Arguments(end - at, text[at:end]))
         return end
 
-    def _take_tail(self, text: str, at: int) -> int | None:
+    def _read_tail(self, text: str, at: int) -> int | None:
         end = self._scan.advance(text, at, 0)
         if end is not None:
-            self._state = self._take_between
+            self._state = self._read_between
         else:
             end = len(text)
         self._hold(text[at:end])
         return end
 
-    def _take_between(self, text: str, at: int) -> int | None:
+    def _read_between(self, text: str, at: int) -> int | None:
         found = _BETWEEN.search(text, at)
         end = len(text) if found is None else found.start()
         self._hold(text[at:end])
@@ -349,17 +349,17 @@ class JsonCalls:
         if found.group() != "{":
             return self._end_at(end)
         self._pieces.append(Ended(self._settle()))
-        self._state = self._take_head
+        self._state = self._read_head
         return end
 
     def _end_at(self, end: int) -> int | None:
-        self._state = self._take_nothing
+        self._state = self._read_nothing
         return end
 
-    def _take_nothing(self, text: str, at: int) -> int | None:
+    def _read_nothing(self, text: str, at: int) -> int | None:
         return None
 
-    def _take_rest(self, text: str, at: int) -> int | None:
+    def _read_rest(self, text: str, at: int) -> int | None:
         self._scan.advance(text[at:], 0, -1)
         self._hold(text[at:])
         return len(text)
@@ -375,8 +375,8 @@ _SOME_ARGUMENTS: Final = re.compile(r"""["'](?:arguments|parameters|args)["']\s*
 
 
 def read_json_calls(text: str) -> list[ReadCall]:
-    """The calls in a text of JSON values: objects with a name and arguments, also in lists, in code fences, several
-    behind each other. A broken one keeps its arguments as they are written, if a name can be found in it."""
+    """The calls in JSON text: objects with a name and arguments, also in lists, in code fences, or several in a row. A
+    broken call keeps its arguments as written if it has a name."""
     calls: list[ReadCall] = []
     at = 0
     while at < len(text):
@@ -389,7 +389,7 @@ def read_json_calls(text: str) -> list[ReadCall]:
             found = [call for item in _listed(value) if (call := _call_in(item)) is not None]
         except (ValueError, RecursionError):
             return [*calls, *_broken_call(text, at)]
-        # Several calls in one value have no place of their own: the first one has all of it.
+        # Several calls in one value have no spans of their own: the first one gets all of it.
         calls += (
             ReadCall(name, arguments, at if index == 0 else end, at if index == 0 else end, end)
             for index, (name, arguments) in enumerate(found)
@@ -403,7 +403,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _call_in(value: Any) -> tuple[str, str] | None:
-    """The name and the arguments of a call that was read as JSON."""
+    """The name and arguments of a call in a JSON value."""
     if not isinstance(value, dict):
         return None
     item = cast("dict[str, Any]", value)
@@ -416,19 +416,19 @@ def _call_in(value: Any) -> tuple[str, str] | None:
 
 
 def arguments_text(value: Any) -> str:
-    """Arguments as JSON text: those that are written as a string of JSON are that JSON, and none are no arguments."""
+    """Arguments as JSON text. A string is taken as JSON text already, and None means no arguments."""
     if isinstance(value, str):
         return whole_characters(value)
     return "{}" if value is None else whole_characters(json.dumps(value, ensure_ascii=False))
 
 
 def whole_characters(text: str) -> str:
-    """A text that JSON spelled: `\\ud800` is half of a surrogate pair, and no text can have one."""
+    """The text without lone surrogates, which JSON can spell (`\\ud800`) but text cannot contain."""
     return _HALF.sub("\ufffd", text)
 
 
 def _broken_call(text: str, at: int) -> list[ReadCall]:
-    """The call in broken JSON. Its arguments are the value that begins behind their name, or all that follows."""
+    """The call in broken JSON. Its arguments are the value after their name, or all that follows."""
     name = _SOME_NAME.search(text, at)
     if name is None:
         return []

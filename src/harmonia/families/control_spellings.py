@@ -1,12 +1,11 @@
-"""Spellings that a model's tokenizer would read as control tokens, and how text loses them (law 1, for text engines).
+"""Breaks spellings that a model's tokenizer would read as control tokens (law 1, for engines that take text).
 
-A prompt that is sent as text cannot tell the template's own `<|im_end|>` from one that a user typed: the engine's
-tokenizer makes the same token of both. So whatever somebody typed, or a tool answered, has each such spelling broken by
-a backslash behind its first character, as the text of a Harmony prompt has (`<\\|im_end|>`). People still read what was
-meant; the tokenizer no longer does. In JSON, where a backslash means something, the first character is written as
-`\\u003c`, which is the same JSON value.
+In a prompt that is sent as text, the template's own `<|im_end|>` and one that a user typed become the same token. So in
+typed text and results of tools, each such spelling is broken by a backslash after its first character, as in the text
+of a Harmony prompt (`<\\|im_end|>`): people can still read it, the tokenizer does not recognise it. In JSON, where a
+backslash has a meaning, the first character is written as `\\u003c`, which is the same JSON value.
 
-No spelling has a backslash in it, so a broken text contains none, also where two of them overlapped.
+No spelling contains a backslash, so a broken text contains no spelling, even where two of them overlapped.
 """
 
 from __future__ import annotations

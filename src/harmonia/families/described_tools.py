@@ -1,4 +1,4 @@
-"""Tools as a prompt tells of them: one description each, by the name that the model calls.
+"""Tools as a prompt describes them: one description each, by the name that the model calls.
 
     ToolDescription, ToolNamespace, {"type": "function", …}  ->  ToolDescription
 
@@ -30,13 +30,13 @@ def described_tools(tools: Iterable[ToolLike], deferred: Collection[str] = ()) -
     names: set[str] = set()
     for tool in found:
         if tool.name in names:
-            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"there are two tools {tool.name!r}")
+            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"two tools have the name {tool.name!r}")
         names.add(tool.name)
     for name in deferred:
         if name not in names and not any(_defines(each, name) for each in given):
-            near = "".join(f"; is it {other!r}?" for other in get_close_matches(name, names, 1))
+            near = "".join(f"; did you mean {other!r}?" for other in get_close_matches(name, names, 1))
             raise InputError(
-                ErrorCode.FORMATS_INVALID_OPTION, f"there is no tool {name!r} that could be deferred{near}"
+                ErrorCode.FORMATS_INVALID_OPTION, f"cannot defer {name!r}: there is no tool with that name{near}"
             )
     return tuple(tool for tool in found if tool.name not in deferred)
 
@@ -52,7 +52,7 @@ def _descriptions(given: ToolLike, path: str) -> Iterator[ToolDescription]:
             for namespace in () if loaded is None else _read_definition(loaded, path):
                 yield from _descriptions_of(namespace)
         case _:
-            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"{given!r} describes no tool", Position(path=path))
+            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"not a tool: {given!r}", Position(path=path))
 
 
 def _read_definition(definition: Json, path: str) -> Iterable[ToolNamespace]:
@@ -64,7 +64,7 @@ def _read_definition(definition: Json, path: str) -> Iterable[ToolNamespace]:
     if not found:  # such as web_search, which its server runs
         raise InputError(
             ErrorCode.FORMATS_INVALID_OPTION,
-            f"a tool of type {definition.get('type')!r} has nothing that could be told to a model",
+            f"a tool of type {definition.get('type')!r} cannot be described to a model",
             Position(path=path),
         )
     return found

@@ -102,7 +102,7 @@ class BareCalls:
     def is_quoting(self) -> bool:
         return self._scan.is_quoting
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         pieces: list[Piece] = []
         at = 0
         while at < len(text) and not self._is_over:

@@ -1,7 +1,7 @@
-"""Marks: the spellings that open and close things in a model's text, found also where a chunk ends inside one.
+"""Marks: spellings that open and close passages of a model's text, found even if a chunk ends inside one.
 
-A mark is a row of atoms, each a regular expression of one character or of a bounded number of them. So the beginnings
-of a mark can be written down as well. Text that may still become one is held back, never more than the longest mark.
+A mark is a sequence of atoms, each a regular expression for one character or a bounded number of them, so every prefix
+of a mark has an expression too. Text that may still become a mark is held back, at most the length of the longest mark.
 """
 
 from __future__ import annotations

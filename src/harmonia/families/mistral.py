@@ -63,7 +63,7 @@ class NamedCall:
     def is_quoting(self) -> bool:
         return self._scan.is_quoting
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         if self._is_over:
             return 0, ()
         pieces: list[Piece] = []

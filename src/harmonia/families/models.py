@@ -2,10 +2,10 @@
 
     parse_answer(text, "Qwen/Qwen3-8B")          the whole answer, as `harmonia.parse` gives what gpt-oss wrote
     answer_reader("Qwen/Qwen3-8B")               the same while it comes
-    prompt_for("Qwen/Qwen3-8B", conversation)    the prompt behind which the model goes on
+    prompt_for("Qwen/Qwen3-8B", conversation)    the prompt for the model's next turn
 
-A model is told by its name, by a profile, or by a format, where nothing else is known of it. What the profile says of
-thoughts, or does not say, is seen to here. `profiles` are the caller's own, which come before ours.
+A model is given by its name, by a profile, or, if nothing else is known of it, by a tool format. `profiles` are the
+caller's own, which come before the built-in ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def profile_of(model: SomeModel, profiles: Iterable[ModelProfile] | None = None)
     if isinstance(model, ModelProfile):
         return model
     if not isinstance(model, str) or not model.strip():  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"{model!r} is neither a model's name nor a ModelProfile")
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"expected a model name or a ModelProfile, not {model!r}")
     profile = resolve_profile(model, profiles)
     is_format = isinstance(model, ToolFormat) or (model in tuple(ToolFormat) and not profile.pattern)
     if not is_format or profile.format == model:
@@ -92,7 +92,7 @@ def prompt_for(
     """
     profile = profile_of(model, profiles)
     if tools_part is not None and not isinstance(tools_part, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"tools_part is a text, not {type(tools_part).__name__}")
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"tools_part must be text, not {type(tools_part).__name__}")
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     thinking = profile.thinking
     written = write_prompt(
@@ -111,7 +111,7 @@ def _whole(answer: str | Iterable[str]) -> str:
     pieces = list(text_chunks(answer))
     for piece in pieces:
         if not isinstance(piece, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk is text, not {type(piece).__name__}")
+            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk must be text, not {type(piece).__name__}")
     return "".join(pieces)
 
 
@@ -128,7 +128,7 @@ def _declared(tools: SomeTools | None) -> tuple[Tools, tuple[ToolDescription, ..
     if tools is None:
         return UNDECLARED, ()
     if isinstance(tools, str | Mapping):
-        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, "tools takes a list of names or descriptions")
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, "tools must be a list of names or descriptions")
     listed = list(tools)
     described = described_tools(tool for tool in listed if not isinstance(tool, str))
     names = [tool for tool in listed if isinstance(tool, str)]

@@ -1,10 +1,10 @@
-"""Passages: what a family's marks divide an answer into, and which marks mean something where.
+"""Passages: the parts into which a family's marks divide an answer, and which marks count where.
 
-plain text      behind no mark, or behind one that says so       closed by anything that opens
-a thought       `<think>` … `</think>`                           closed by its mark; what stands inside is no call
+plain text      without a mark, or after one for text            closed by anything that opens
+a thought       `<think>` … `</think>`                           closed by its mark; nothing inside is a call
 a call          `<tool_call>` … `</tool_call>`                   closed by its mark, or by itself
-a forged one    `<tool_response>`                                what the model writes in somebody else's name: all
-                                                                 that follows rests on it, and is part of it
+a forged one    `<tool_response>`                                a message in another name: all that follows relies on
+                                                                 it, and is part of it
 the end         `<|im_end|>`                                     what follows belongs to no turn
 """
 

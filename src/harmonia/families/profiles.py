@@ -1,13 +1,13 @@
-"""Which format a model writes in, from its name. Profiles are data: profiles.toml beside this file, and the user's own.
+"""Finds the tool format of a model by its name. Profiles are data: profiles.toml, and the user's own.
 
     org/Qwen3-8B-Q4_K_M.gguf  ->  the first profile whose pattern is found in the name  ->  format, template, thoughts
 
-1. The first match wins. The user's profiles come before ours; one with the name of one of ours takes its place instead,
-   so that changing a general rule does not put it before the special ones.
-2. A pattern is a regular expression that is searched without regard to case: in the last part of the name, where the
-   model's own name stands (`org/`, folders and the like say less, and often mislead), and only where none is found
-   there in the whole name. A pattern with a `/` is always searched in the whole name.
-3. A profile without a pattern is for every model that no other fits. Ours is `default`.
+1. The first match wins. The user's profiles come before the built-in ones. A profile with the name of a built-in one
+   replaces it in its place, so that changing a general rule does not move it before the special ones.
+2. A pattern is a case-insensitive regular expression. It is searched in the last part of the name, the model's own name
+   (`org/` and folders often mislead), and if no pattern matches there, in the whole name. A pattern with a `/` is
+   always searched in the whole name.
+3. A profile without a pattern matches every model that no other profile matches. The built-in one is `default`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harmonia.json_codec import split_validation_error
 from harmonia.messages import ToolDescription
 from harmonia.parser.tools import UNDECLARED, Tools
 
-# Of a longer name the end is looked at: names may come from requests, and patterns from anybody.
+# Only the end of a longer name is searched: names may come from requests, and patterns are untrusted.
 MAX_NAME_CHARS: Final = 1000
 
 _TABLE: Final = "profile"
@@ -63,19 +63,19 @@ class ModelProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.format not in tuple(ToolFormat):
             known = ", ".join(ToolFormat)
-            raise _invalid(self.name, f"`format` is {self.format!r}; there are: {known}")
+            raise _invalid(self.name, f"unknown `format` {self.format!r}; the known ones are: {known}")
         msgspec.structs.force_setattr(self, "format", ToolFormat(self.format))  # which may be given as its name
         for field in ("name", "family", "template"):
             if not getattr(self, field):
                 raise _invalid(self.name, f"`{field}` is empty")
         if (self.format is ToolFormat.HARMONY) is not (self.template == ToolFormat.HARMONY.value):
-            raise _invalid(self.name, f"the format {self.format} cannot be written with the template {self.template}")
+            raise _invalid(self.name, f"the tool format {self.format} does not work with the template {self.template}")
         if self.thinking is not None and not (self.thinking.opens and self.thinking.closes):
-            raise _invalid(self.name, "`thinking` has an empty mark")
+            raise _invalid(self.name, "a mark in `thinking` is empty")
         try:
             re.compile(self.pattern)
         except (re.error, RecursionError, OverflowError) as error:
-            raise _invalid(self.name, f"`pattern` is no regular expression: {error}") from None
+            raise _invalid(self.name, f"`pattern` is not a valid regular expression: {error}") from None
 
 
 Profiles = Sequence[ModelProfile]
@@ -89,19 +89,19 @@ def read_profiles(toml_text: str) -> tuple[ModelProfile, ...]:
     from harmonia.families.templates import template_names
 
     if not isinstance(toml_text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        what = f"profiles are read from the text of a TOML document, not from {type(toml_text).__name__}"
+        what = f"expected the text of a TOML document, not {type(toml_text).__name__}"
         raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
     profiles = _read_document(toml_text)
     known = (*template_names(), ToolFormat.HARMONY.value)
     for index, profile in enumerate(profiles):
         if profile.template not in known:
-            what = f"there is no chat template {profile.template!r}; there are: {', '.join(known)}"
+            what = f"unknown chat template {profile.template!r}; the known ones are: {', '.join(known)}"
             raise _invalid(profile.name, what, f"$.{_TABLE}[{index}].template")
     return profiles
 
 
 def _read_document(toml_text: str) -> tuple[ModelProfile, ...]:
-    """The profiles of a document, whose templates nobody has looked for."""
+    """The profiles of a document; their templates are not checked."""
     import tomllib  # with importlib.resources more than the rest of this module to load, and often not needed
 
     try:
@@ -166,7 +166,7 @@ def profile_named(name: str, profiles: Iterable[ModelProfile] | None = None) -> 
     known = {profile.name: profile for profile in all_profiles(profiles or ())}
     if name not in known:
         raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION, f"there is no profile {name!r}; there are: {', '.join(known)}"
+            ErrorCode.FORMATS_INVALID_OPTION, f"unknown profile {name!r}; the known ones are: {', '.join(known)}"
         )
     return known[name]
 
@@ -201,12 +201,12 @@ def _read_profile(table: object, path: str) -> ModelProfile:
     except msgspec.ValidationError as error:
         what, inner = split_validation_error(error)
         if inner.startswith("$.format"):
-            what += f"; there are: {', '.join(ToolFormat)}"
+            what += f"; the known ones are: {', '.join(ToolFormat)}"
         raise _invalid(name, what, path + inner.removeprefix("$")) from None
 
 
 def _no_profiles(given: object) -> InputError:
-    what = f"profiles are ModelProfiles, such as read_profiles makes of a text, not {type(given).__name__}"
+    what = f"expected ModelProfiles, such as read_profiles returns, not {type(given).__name__}"
     return InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
 
 

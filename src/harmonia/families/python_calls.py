@@ -253,7 +253,7 @@ class HeldPython:
     def is_quoting(self) -> bool:
         return self._quote != ""
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         taken = 0 if self._is_over else self._followed(text)
         self._held.append(text[:taken])
         return taken, ()

@@ -73,7 +73,7 @@ class _ActionBody:
     def is_quoting(self) -> bool:
         return self._scan.is_quoting
 
-    def take(self, text: str) -> tuple[int, Sequence[Piece]]:
+    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         self._scan.advance(text, 0, -1)
         self._held.append(text)
         return len(text), ()

@@ -1,19 +1,20 @@
-"""Turn the text of a model that does not speak Harmony into events. No I/O, no clock, no globals.
+"""Turns the text of a model that does not speak Harmony into events. No I/O, no clock, no globals.
 
     plain text  -opening mark->  a passage  -closing mark->  plain text
 
-What the marks are, and what reads a call, a family says (passages.py, bodies.py); the rest is the same for all of them.
-Text that may be the beginning of a mark is held back until it is known; thoughts and text are told as they come, and so
-are calls where their body can do it. White space before a text is skipped, as chat templates put some behind marks.
+The family defines the marks and the readers of calls (passages.py, call_bodies.py); the rest is the same for all.
+Text that may be the beginning of a mark is held back until that is decided. Thoughts and text are passed on as they
+arrive, and so are calls if their body can do it. White space before a text is skipped, as chat templates add some after
+marks.
 
-What stands inside a thought that the model closes is thought, whatever it looks like (law 5). So from the first mark of
-a call inside a thought on, the text is held back until that is decided:
+Everything inside a thought that the model closes is thought, whatever it looks like (law 5). So from the first mark
+of a call inside a thought, the text is held back until it is decided:
 
     the thought is closed            all of it was thought
-    the turn or the stream ends      nobody closed the thought: it is read again, and its calls are guesses
+    the turn or the stream ends      the thought was never closed: it is read again, and its calls are guesses
 
-The same goes for a thought inside a thought: the first closing mark may be that of the inner one or the only one. What
-follows it is thought if another one comes; if none does, it is the answer, and its calls are guesses. What passes the
+The same holds for nested thoughts: the first closing mark may close the inner thought or the only one. The text after
+it is thought if another closing mark comes; otherwise it is the answer, and its calls are guesses. Text beyond the
 limit `call_chars` is thought.
 """
 
@@ -133,7 +134,7 @@ class TextReader:
     def feed(self, chunk: str) -> list[Event]:
         """What happened with this piece of text."""
         if not isinstance(chunk, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk is text, not {type(chunk).__name__}")
+            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk must be text, not {type(chunk).__name__}")
         self._begin_events()
         for start in range(0, len(chunk), _WINDOW):
             self._buffer = self._buffer[self._at - _LOOKBEHIND :] + chunk[start : start + _WINDOW]
@@ -157,7 +158,7 @@ class TextReader:
 
     def _begin_events(self) -> None:
         if self._is_closed:
-            raise InputError(ErrorCode.PARSE_CLOSED, "the reader is closed; make a new one for another answer")
+            raise InputError(ErrorCode.PARSE_CLOSED, "the reader is closed; create a new one for another answer")
         self._events = []
 
     # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,22 +183,22 @@ class TextReader:
             found = sought.finder.search(self._buffer, self._at, is_end=is_end)
             stop = len(self._buffer) if found is None else found.start
             if stop > self._at:
-                self._take(self._buffer[self._at : stop])
+                self._consume(self._buffer[self._at : stop])
                 if self._passage is not passage or self._at < stop:
                     continue  # it ended by itself, so other marks count now
             if found is None or found.which is None:
                 return
             if found.which == HALF:
-                self._take_half()
+                self._consume_half()
                 continue
             meaning, mark = sought.meanings[found.which], self._buffer[found.start : found.end]
             if self._may_be_quoted(meaning):
                 if found.end == len(self._buffer) and not is_end:
                     return  # the next character tells
                 if self._buffer[found.end : found.end + 1] == self._buffer[found.start - 1]:
-                    self._take(mark)
+                    self._consume(mark)
                     continue
-            self._take_mark(meaning, mark)
+            self._consume_mark(meaning, mark)
 
     def _sought(self) -> Sought:
         passage = self._passage
@@ -263,25 +264,25 @@ class TextReader:
         if found.which is None:
             return False
         if start > self._at:
-            self._take(self._buffer[self._at : start])
-        self._take_mark(sought.meanings[found.which], self._buffer[start : found.end])
+            self._consume(self._buffer[self._at : start])
+        self._consume_mark(sought.meanings[found.which], self._buffer[start : found.end])
         return True
 
-    def _take_half(self) -> None:
+    def _consume_half(self) -> None:
         """Half of a surrogate pair. A body that is over does not take it: then it is text."""
         self._fault(ErrorCode.STREAM_INVALID_UTF8, self._char)
-        while self._take(_REPLACEMENT) == 0:
+        while self._consume(_REPLACEMENT) == 0:
             pass
 
-    def _take_mark(self, meaning: Meaning, mark: str) -> None:
+    def _consume_mark(self, meaning: Meaning, mark: str) -> None:
         if self._body is not None and self._body.is_quoting:
-            self._take(mark)
+            self._consume(mark)
             return
         match meaning.does:
             case "nests":
                 is_repeated = self._is_blank  # nothing stands between the two marks
                 self._depth += not is_repeated
-                self._take(mark)
+                self._consume(mark)
                 self._is_blank = is_repeated
             case "opens" if self._is_in_closable_thought():
                 assert meaning.passage is not None
@@ -294,7 +295,7 @@ class TextReader:
                     self._open(meaning.passage, mark)
                 else:
                     self._begin_holding()
-                    self._take(mark)
+                    self._consume(mark)
             case "opens":
                 assert meaning.passage is not None
                 while (passage := self._passage) is not None:  # a thought may be behind the call that ends
@@ -308,7 +309,7 @@ class TextReader:
                     # It closes the inner thought, or all there is; the last such mark does.
                     self._depth -= 1
                     self._begin_holding()
-                    self._take(mark)
+                    self._consume(mark)
                 else:
                     self._end_passage(mark, is_closed=True)
             case "closes":
@@ -407,7 +408,7 @@ class TextReader:
                 self._is_told = self._is_too_long = False
                 if passage.keeps_mark:
                     self._mark = ""
-                    self._take_body(mark)
+                    self._feed_body(mark)
                 else:
                     self._mark = mark
                     self._read(len(mark))
@@ -461,10 +462,10 @@ class TextReader:
             has_end = is_closed or not (is_unclosed or self._is_closed)
             self._end_message(self._char - self._told - self._owed, stop if has_end else None)
 
-    def _take(self, text: str) -> int:
+    def _consume(self, text: str) -> int:
         """Text without a mark. How much of it the open passage took: less than all of it where it ended by itself."""
         if self._body is not None:
-            return self._take_body(text)
+            return self._feed_body(text)
         if self._passage is None and self._interrupted is not None and (said := text.lstrip()):
             blank = text[: len(text) - len(said)]
             self._read(len(blank))
@@ -492,7 +493,7 @@ class TextReader:
         self._passage, self._interrupted = thought, None
         self._start_message(Header(_ASSISTANT, "analysis"), 0, 0)
 
-    def _take_body(self, text: str) -> int:
+    def _feed_body(self, text: str) -> int:
         passage, body = self._passage, self._body
         assert passage is not None and body is not None
         at = 0
@@ -502,7 +503,7 @@ class TextReader:
                 self._give_up(passage, body)
                 return at
             piece = text[at : at + room]
-            taken, pieces = body.take(piece)
+            taken, pieces = body.feed(piece)
             at += taken
             self._read(taken)
             self._held_chars += taken
@@ -533,7 +534,7 @@ class TextReader:
                     recipient = recipient_of(piece.name, self._options.tools)
                     header = Header(_ASSISTANT, "commentary", recipient, "json", is_call=True)
                     self._start_message(
-                        header, self._take_pending(), piece.width, (*thought, *foreign, *piece.faults), piece.name
+                        header, self._pop_mark_width(), piece.width, (*thought, *foreign, *piece.faults), piece.name
                     )
                     self._held_chars -= piece.width
                     self._last_call = recipient
@@ -546,7 +547,7 @@ class TextReader:
                 case Unread():
                     # Nobody is addressed, and as a guess it is not shown.
                     faults = (ErrorCode.FAMILY_UNREADABLE_CALL,)
-                    self._start_message(Header(_ASSISTANT, "commentary"), self._take_pending(), 0, faults, piece.text)
+                    self._start_message(Header(_ASSISTANT, "commentary"), self._pop_mark_width(), 0, faults, piece.text)
                     self._say(piece.text, len(piece.text))
                 case Flawed():
                     self._fault(piece.code, self._char)
@@ -558,7 +559,7 @@ class TextReader:
                 case _:
                     assert_never(piece)
 
-    def _take_pending(self) -> int:
+    def _pop_mark_width(self) -> int:
         """How long the opening mark is, if it was not told yet."""
         width, self._mark = len(self._mark), ""
         self._is_told = True
@@ -727,7 +728,7 @@ def read_answer(
     """Read a whole answer. Strict raises the first fault, as the parser of Harmony does."""
     if mode not in _MODES:
         known = ", ".join(_MODES)
-        raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; it may be {known}")
+        raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"unknown mode {mode!r}; choose one of {known}")
     reader = family.reader(options)
     events: list[Event] = []
     for chunk in text_chunks(chunks):
@@ -749,7 +750,7 @@ def text_chunks(answer: str | Iterable[str]) -> Iterable[str]:
     # Bytes are not decoded here: a character may be cut in two. Iterated they would be numbers.
     if isinstance(answer, bytes | bytearray | memoryview) or not isinstance(answer, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         raise InputError(
-            ErrorCode.PARSE_INVALID_CHUNK, f"an answer is text, or pieces of text, not {type(answer).__name__}"
+            ErrorCode.PARSE_INVALID_CHUNK, f"an answer must be text or an iterable of text, not {type(answer).__name__}"
         )
     return answer
 

@@ -1,17 +1,17 @@
-"""Whole conversations as prompts in text, for models of other families and engines that take text.
+"""Writes conversations as prompt text, for models of other families and engines that take text.
 
     Conversation  ->  turns (instructions, tools, user, model, results)  ->  one text, which ends where the model begins
 
 A chat template is data (templates.toml): how turns open and close, where instructions go, what ends the model's turn,
-and which spellings are control tokens to the model. The family writes what stands in the turns: declarations, calls and
+and which spellings are control tokens to the model. The family writes the contents of turns: declarations, calls and
 results. Where a template belongs to a variant of the family (a Llama and a Mistral write their calls differently, and
 both are read by the format `openai`), the variant does.
 
-1. Nothing that a person or a tool wrote, and nothing that a model said, spells a control token of the template or a
-   mark of the family: each such spelling is broken (see spellings.py). Marks come from the template and the family.
-2. What the assistant says in a row is one turn: thoughts, words and calls in their order. Channels are gone with it;
-   a thought is written the way the family keeps it, or left out.
-3. Prompts of a growing conversation begin with each other, except where a thought is left out that the last one had.
+1. Nothing written by a person, a tool or a model spells a control token of the template or a mark of the family: each
+   such spelling is broken (see control_spellings.py). Marks come only from the template and the family.
+2. Consecutive assistant messages are one turn: thoughts, words and calls in order, without channels. A thought is
+   written the way the family keeps it, or omitted.
+3. Each prompt of a growing conversation is a prefix of the next, unless a thought is omitted that the last one had.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def chat_template(name: str) -> ChatTemplate:
     templates, _ = _package_templates()
     if name not in templates:
         raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION, f"there is no chat template {name!r}; there are: {', '.join(templates)}"
+            ErrorCode.FORMATS_INVALID_OPTION,
+            f"unknown chat template {name!r}; known: {', '.join(templates)}",
         )
     return templates[name]
 
