@@ -69,7 +69,7 @@ def test_a_tool_that_takes_text_has_its_form() -> None:
     form = TextForm("regex", "[a-z]+")
     tools = (ToolNamespace("functions", None, (ToolDescription("patch"),)),)
     [tool] = callable_tools(Demand(tools, texts={"functions.patch": form}))
-    assert (tool.takes_text, tool.form) == (True, form)
+    assert (tool.takes, tool.text_form) == ("text", form)
     grammar = completion_grammar(Demand(tools, texts={"functions.patch": form}))
     assert Text(form, "functions.patch") in nodes_of(grammar.rules["call_0"])
 

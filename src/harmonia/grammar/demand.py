@@ -12,8 +12,8 @@ from typing import Final, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.messages import ResponseFormat, ToolDescription, ToolNamespace
-from harmonia.tool_definitions import TextForm
+from harmonia.messages import ResponseFormat, ToolNamespace
+from harmonia.tool_definitions import Takes, TextForm, ToolDefinition
 
 _SHOWN_NAMES: Final = 20
 
@@ -63,17 +63,11 @@ def _are_all(values: object, kind: type) -> bool:
     return isinstance(values, tuple | list) and all(isinstance(each, kind) for each in cast("list[object]", values))
 
 
-class CallableTool(msgspec.Struct, frozen=True):
-    """A tool that may be called: by its whole name, with JSON that fits `parameters`, or with text of a form."""
+def callable_tools(demand: Demand) -> tuple[ToolDefinition, ...]:
+    """The tools that may be called under a demand, each under its full name, such as `functions.get_weather`.
 
-    name: str
-    description: ToolDescription | None
-    takes_text: bool = False
-    form: TextForm | None = None
-
-
-def callable_tools(demand: Demand) -> tuple[CallableTool, ...]:
-    """The tools that may be called under a demand. Raises where the demand names one that is not declared."""
+    Raises if the demand names a tool that is not declared.
+    """
     declared = {tool.name: tool for tool in _declared(demand)}
     choice = demand.tool_choice
     allowed = tuple(declared) if demand.allowed is None else demand.allowed
@@ -91,17 +85,18 @@ def callable_tools(demand: Demand) -> tuple[CallableTool, ...]:
     return tuple(declared[name] for name in declared if name in wanted)
 
 
-def _undeclared(name: str, declared: Mapping[str, CallableTool]) -> InputError:
+def _undeclared(name: str, declared: Mapping[str, ToolDefinition]) -> InputError:
     names = list(declared)
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     those = f"declared: {', '.join(names[:_SHOWN_NAMES])}{more}" if names else "no tool is declared"
     return InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the tool {name} is not declared; {those}")
 
 
-def _declared(demand: Demand) -> Iterator[CallableTool]:
+def _declared(demand: Demand) -> Iterator[ToolDefinition]:
     for namespace in demand.tools:
         if not namespace.tools:  # such as python: the namespace is itself the tool, and takes text
-            yield CallableTool(namespace.name, None, True, demand.texts.get(namespace.name))
+            yield ToolDefinition(namespace.name, takes="text", text_form=demand.texts.get(namespace.name))
         for tool in namespace.tools:
             name = f"{namespace.name}.{tool.name}"
-            yield CallableTool(name, tool, name in demand.texts, demand.texts.get(name))
+            takes: Takes = "text" if name in demand.texts else "json"
+            yield ToolDefinition(name, tool.description, tool.parameters, takes=takes, text_form=demand.texts.get(name))

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from harmonia.families.templates import PromptText
 
 _HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
+# Efforts of OpenAI's APIs that Harmony does not have, and the nearest that it has.
+_NEAREST_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+# Models have no setting for it, so it is an instruction.
+VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -121,6 +125,11 @@ def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:
     except ValueError:
         known = ", ".join(each.value for each in ReasoningEffort)
         raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; expected one of {known}") from None
+
+
+def nearest_effort(word: str | None) -> ReasoningEffort | None:
+    """An effort of OpenAI's APIs in Harmony's words."""
+    return None if word is None else ReasoningEffort(_NEAREST_EFFORTS.get(word, word))
 
 
 def declared_namespaces(conversation: Conversation) -> list[ToolNamespace]:

@@ -157,7 +157,7 @@ class Attempts:
         tools = callable_tools(self._demand)
         if len(tools) != 1:
             return None
-        name, takes_text = tools[0].name, tools[0].takes_text
+        name, takes_text = tools[0].name, tools[0].takes == "text"
         channel = "analysis" if name.partition(".")[0] in _BUILT_IN else "commentary"
         return Message.call(name, "", channel=channel, content_type=None if takes_text else "<|constrain|>json")
 

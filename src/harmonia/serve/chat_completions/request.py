@@ -21,6 +21,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.base import Sampling
+from harmonia.run.prompt import VERBOSITY, nearest_effort
 from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
@@ -36,11 +37,6 @@ _Metadata = dict[_Key, _Label]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^(?!to=)[^\s<>|\x00-\x1f\x7f]+$(?!\n)")]
 _Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Stop = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
-
-# Efforts that Harmony does not have, and the nearest that it has.
-_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
-# The model has no setting for it, so it gets an instruction.
-_VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
 
 
 # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,14 +180,13 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 
     @property
     def effort(self) -> ReasoningEffort | None:
-        """The effort that Harmony has for it; see `_EFFORTS`."""
-        given = self.reasoning_effort
-        return None if given is None else ReasoningEffort(_EFFORTS.get(given, given))
+        """The effort in Harmony's words."""
+        return nearest_effort(self.reasoning_effort)
 
     @property
     def instruction(self) -> str | None:
         """An instruction to the model besides the messages."""
-        return None if self.verbosity is None else _VERBOSITY.get(self.verbosity)
+        return None if self.verbosity is None else VERBOSITY.get(self.verbosity)
 
     @property
     def stops(self) -> tuple[str, ...]:

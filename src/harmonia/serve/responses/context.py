@@ -22,7 +22,7 @@ from harmonia.history import DOCUMENTED, fit
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
 from harmonia.run.families.engine import ProfiledEngine
-from harmonia.run.prompt import build, compose, with_head
+from harmonia.run.prompt import VERBOSITY, build, compose, with_head
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.config.settings import Settings
@@ -59,7 +59,6 @@ from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.schema_limits import SchemaBudget
 from harmonia.serve.wire.validation import invalid, unsupported
 
-_VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
 _PREVIOUS: Final = "$.previous_response_id"
 
 
@@ -377,4 +376,4 @@ def _instructions(request: CreateResponse, warnings: RequestWarnings) -> list[st
                 invalid("instructions must be a string, or messages with the role developer or system", source.path)
             texts += texts_of(item.content, f"{source.path}.content", warnings)
     verbosity = None if request.text is None else request.text.verbosity
-    return [*texts, *([_VERBOSITY[verbosity]] if verbosity in _VERBOSITY else [])]
+    return [*texts, *([VERBOSITY[verbosity]] if verbosity in VERBOSITY else [])]

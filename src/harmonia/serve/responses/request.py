@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
+from harmonia.run.prompt import nearest_effort
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
 from harmonia.tool_definitions.response_format import TextFormat, is_required, response_format_of
 
@@ -36,9 +37,6 @@ _NEVER_THERE: Final = (
     "code_interpreter_call.outputs",
 )
 INCLUDABLE: Final = (LOGPROBS, SEALED_REASONING, SEALED_ITEMS, *_NEVER_THERE)
-
-# Efforts that Harmony does not have, and the nearest that it has.
-_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
 
 
 class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,9 +101,8 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def effort(self) -> ReasoningEffort | None:
-        """The effort that Harmony has for it; see `_EFFORTS`."""
-        given = None if self.reasoning is None else self.reasoning.effort
-        return None if given is None else ReasoningEffort(_EFFORTS.get(given, given))
+        """The effort in Harmony's words."""
+        return nearest_effort(None if self.reasoning is None else self.reasoning.effort)
 
     @property
     def stores(self) -> bool:
