@@ -126,7 +126,7 @@ class ErrorCode(StrEnum):
     STORE_DAMAGED = "store.damaged"
     STORE_NEWER = "store.newer"
 
-    # The faults of models that do not speak Harmony; see harmonia/families/reader.py.
+    # Faults of models that do not speak Harmony; harmonia/parser/faults.py explains them.
     FAMILY_UNCLOSED = "family.unclosed"
     FAMILY_STRAY_MARK = "family.stray_mark"
     FAMILY_UNREADABLE_CALL = "family.unreadable_call"
@@ -136,7 +136,7 @@ class ErrorCode(StrEnum):
     FAMILY_CALL_IN_THOUGHT = "family.call_in_thought"
     FAMILY_TOO_LONG = "family.too_long"
 
-    # The model's faults. What each means and what becomes of it stands in harmonia/parser/faults.py.
+    # The model's faults. harmonia/parser/faults.py explains each of them and how the parser recovers.
     MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator
 
     STREAM_TEXT_OUTSIDE = "stream.text_outside"
@@ -183,10 +183,10 @@ class ErrorCode(StrEnum):
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where it went wrong. Every field is optional; those that are known are set.
+    """Where the error is. Every field is optional; those that are known are set.
 
-    `token` and `character` are offsets into the tokens or the text that were given, `message` is an index into
-    the conversation, and `path` is a JSON path such as `$.messages[2].content`.
+    `token` and `character` are offsets into the given tokens or text, `message` is an index into the conversation,
+    and `path` is a JSON path such as `$.messages[2].content`.
     """
 
     token: int | None = None
@@ -203,7 +203,7 @@ NOWHERE = Position()
 
 
 class HarmonyError(Exception):
-    """The root of the tree. Catch it to catch everything that Harmonia raises on purpose."""
+    """The root of the tree: everything that Harmonia raises on purpose."""
 
     def __init__(self, code: ErrorCode, message: str, at: Position = NOWHERE) -> None:
         super().__init__(code, message)
@@ -212,7 +212,7 @@ class HarmonyError(Exception):
         self.at = at
 
     def __reduce__(self) -> tuple[type[HarmonyError], tuple[ErrorCode, str, Position]]:
-        # An error may cross from one process to another, and takes its place along.
+        # Pickling an error for another process keeps its position.
         return type(self), (self.code, self.message, self.at)
 
     def __str__(self) -> str:
@@ -227,7 +227,7 @@ class InputError(HarmonyError):
 class StreamError(HarmonyError):
     """The model's fault: what it sampled is not well-formed Harmony.
 
-    `events` is what the same call of a strict parser had found before the fault, so that nothing is lost.
+    `events` are those that the same call of a strict parser had found before the fault.
     """
 
     events: Sequence[object] = ()

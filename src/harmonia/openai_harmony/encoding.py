@@ -32,7 +32,7 @@ _TOKENS: Final = {spelling: token for token, spelling in _SPELLINGS.items()}
 
 
 class HarmonyEncodingName(str, Enum):  # noqa: UP042 -- the reference's bases
-    """The encodings there are."""
+    """The available encodings."""
 
     HARMONY_GPT_OSS = "HarmonyGptOss"
 
@@ -41,14 +41,14 @@ class HarmonyEncodingName(str, Enum):  # noqa: UP042 -- the reference's bases
 
 
 def load_harmony_encoding(name: str | HarmonyEncodingName) -> HarmonyEncoding:
-    """The encoding of this name. It is inside the package: nothing is downloaded."""
+    """The encoding of this name. It is part of the package; nothing is downloaded."""
     if str(name) != HarmonyEncodingName.HARMONY_GPT_OSS.value:
         raise ValueError(f"Invalid HarmonyEncodingName: {name}")
     return HarmonyEncoding(default_vocabulary())
 
 
 class HarmonyEncoding:
-    """The Harmony format in the vocabulary of gpt-oss. `load_harmony_encoding` gives one."""
+    """The Harmony format in the vocabulary of gpt-oss. `load_harmony_encoding` returns one."""
 
     def __init__(self, inner: Vocabulary) -> None:
         self.vocabulary = inner
@@ -76,7 +76,7 @@ class HarmonyEncoding:
     def render_conversation(
         self, conversation: Conversation, config: RenderConversationConfig | None = None
     ) -> list[int]:
-        """The conversation and nothing more."""
+        """The conversation alone."""
         return render_conversation(_messages(conversation), auto_drop_analysis=_drops_analysis(config))
 
     def render_conversation_for_training(
@@ -120,8 +120,8 @@ class HarmonyEncoding:
         allowed_special: Literal["all"] | AbstractSet[str] = frozenset(),
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:
-        """The tokens of a text. Spellings of special tokens become those only where `allowed_special` has them; others
-        are refused, but for those that `disallowed_special` leaves out, which are ordinary text."""
+        """The tokens of a text. Spellings in `allowed_special` become special tokens; those in `disallowed_special` are
+        refused; all others are ordinary text."""
         allowed = self.special_tokens_set if allowed_special == "all" else allowed_special
         disallowed = self.special_tokens_set - set(allowed) if disallowed_special == "all" else disallowed_special
         if disallowed:
@@ -145,7 +145,7 @@ class HarmonyEncoding:
         return tokens
 
     def decode_utf8(self, tokens: Sequence[int]) -> str:
-        """The text of tokens that are valid UTF-8 together; a HarmonyError otherwise."""
+        """The text of tokens that together are valid UTF-8; otherwise a HarmonyError."""
         try:
             data = self._decode_bytes(tokens)
         except HarmonyError as error:
@@ -161,7 +161,7 @@ class HarmonyEncoding:
             ) from None
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """The text of tokens; `errors` is what `bytes.decode` takes."""
+        """The text of tokens; `errors` is that of `bytes.decode`."""
         return self._decode_bytes(tokens).decode("utf-8", errors)
 
     def _decode_bytes(self, tokens: Sequence[int]) -> bytes:
@@ -178,7 +178,7 @@ class HarmonyEncoding:
             return b"".join(pieces)
 
     def is_special_token(self, token: int) -> bool:
-        """Whether a token is a special one, the reserved ones among them."""
+        """Whether a token is special, including reserved ones."""
         return _as_tokens([token], name="token")[0] in _SPELLINGS
 
     def stop_tokens(self) -> list[int]:
@@ -186,12 +186,12 @@ class HarmonyEncoding:
         return [RETURN, CALL, END]
 
     def stop_tokens_for_assistant_actions(self) -> list[int]:
-        """The tokens that hand over: give these to the sampler."""
+        """The tokens that end the assistant's turn; use them as stop tokens of the sampler."""
         return [RETURN, CALL]
 
 
 def _messages(conversation: Conversation) -> list[Message]:
-    """A conversation of a class of the caller's is taken by the JSON that it gives."""
+    """The messages; a subclass of Conversation is read from its own JSON."""
     if type(conversation) is Conversation:
         return conversation.messages
     return Conversation.from_json(conversation.to_json()).messages
@@ -209,7 +209,7 @@ def _any_of(spellings: frozenset[str]) -> re.Pattern[str]:
 def _as_tokens(tokens: Sequence[int], *, may_be_out_of_range: bool = False, name: str = "tokens") -> list[int]:
     listed = list(tokens)
     try:
-        return array("I", listed).tolist()  # checks type and range, and there is no quicker way
+        return array("I", listed).tolist()  # the fastest check of type and range
     except TypeError:
         found = next(type(token).__name__ for token in listed if not hasattr(token, "__index__"))
         raise TypeError(f"argument {name!r}: {found!r} object cannot be interpreted as an integer") from None

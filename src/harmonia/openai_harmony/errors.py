@@ -1,4 +1,4 @@
-"""The errors of the drop-in: those of openai-harmony, which also know the code and the place."""
+"""The errors of the drop-in: those of openai-harmony, with a code and a position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from harmonia.errors import ErrorCode, InputError, Position, StreamError
 
 
 class HarmonyError(RuntimeError):
-    """What openai-harmony raises, in its words. `code` and `at` are Harmonia's, where it knows them."""
+    """What openai-harmony raises, in the same words. `code` and `at` are Harmonia's, if known."""
 
     def __init__(self, *args: object, code: ErrorCode | None = None, at: Position | None = None) -> None:
         super().__init__(*args)
@@ -15,12 +15,12 @@ class HarmonyError(RuntimeError):
 
 
 def refused(error: StreamError | InputError, message: str | None = None) -> HarmonyError:
-    """An error of ours as one of the reference's."""
+    """One of our errors as the reference's error."""
     return HarmonyError(error.message if message is None else message, code=error.code, at=error.at)
 
 
 def raise_disallowed_special_token(token: str) -> None:
-    """What `encode` says about text that spells a special token which is neither allowed nor waved through."""
+    """Raise for text that spells a special token which is not allowed."""
     raise HarmonyError(
         f"Encountered text corresponding to disallowed special token {token!r}.\n"
         "If you want this text to be encoded as a special token, pass it to `allowed_special`, "

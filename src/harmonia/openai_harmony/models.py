@@ -61,7 +61,7 @@ class Author(BaseModel):
 # ── contents ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# What a message may say; the classes below are the kinds of it.
+# The base of all contents.
 class Content(BaseModel):
     def to_dict(self) -> Json:
         raise NotImplementedError
@@ -114,7 +114,7 @@ class ToolNamespaceConfig(BaseModel):
 
 
 def _namespace(namespace: ToolNamespace) -> ToolNamespaceConfig:
-    # Through JSON, so that nobody can change what all share.
+    # Copied through JSON, because the original is shared.
     tools = [
         ToolDescription.new(tool.name, tool.description or "", json.loads(json.dumps(tool.parameters)))
         for tool in namespace.tools
@@ -122,7 +122,7 @@ def _namespace(namespace: ToolNamespace) -> ToolNamespaceConfig:
     return ToolNamespaceConfig(name=namespace.name, description=namespace.description, tools=tools)
 
 
-# What a system message says. None leaves a part out.
+# The content of a system message. None omits a part.
 class SystemContent(Content):
     model_identity: str | None = "You are ChatGPT, a large language model trained by OpenAI."
     reasoning_effort: ReasoningEffort | None = ReasoningEffort.MEDIUM
@@ -180,7 +180,7 @@ class SystemContent(Content):
         return cls(**raw)
 
 
-# What a developer message says: instructions and tools.
+# The content of a developer message: instructions and tools.
 class DeveloperContent(Content):
     instructions: str | None = None
     tools: dict[str, ToolNamespaceConfig] | None = None
@@ -218,7 +218,7 @@ _USUAL_KINDS: dict[Role, type[Content]] = {Role.SYSTEM: SystemContent, Role.DEVE
 
 
 def _read_content(value: object, info: ValidationInfo) -> object:
-    """A content from what `model_dump` or `to_dict` wrote; what is neither is left to pydantic."""
+    """A content from the output of `model_dump` or `to_dict`; anything else is left to pydantic."""
     if not isinstance(value, dict):
         return value
     fields = cast("Json", value)
@@ -232,7 +232,7 @@ def _kind(fields: Json) -> type[Content] | None:
 
 
 def _untyped_kind(fields: Json, author: Author | None) -> type[Content] | None:
-    """`model_dump` writes no type. What it wrote may have few fields, or none; then the author tells."""
+    """`model_dump` writes no type. If its fields do not show it either, the author's role does."""
     usual = None if author is None else _USUAL_KINDS.get(author.role)
     kinds = ([usual] if usual else []) + (list(_KINDS.values()) if fields else [])
     return next((kind for kind in kinds if fields.keys() <= kind.model_fields.keys()), None)
@@ -348,6 +348,6 @@ class RenderConversationConfig(BaseModel):
     auto_drop_analysis: bool = True
 
 
-# What a single message cannot know of the conversation it is rendered for.
+# What rendering a single message needs to know about its conversation.
 class RenderOptions(BaseModel):
     conversation_has_function_tools: bool = False

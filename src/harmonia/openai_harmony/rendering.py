@@ -1,8 +1,8 @@
-"""From the drop-in's messages to tokens, by the one renderer.
+"""Renders the drop-in's messages with the one renderer.
 
-The reference hands a conversation to its renderer as JSON, each time anew. Here a message is written out only if no
-message that says the same was rendered before; since the objects can be changed in place, what they say is looked at
-every time. Classes of the caller's with a `to_dict` of their own are taken by what they give.
+The reference passes the whole conversation to its renderer as JSON, every time. Here a message is rendered only if no
+equal message was rendered before; since the objects can be changed in place, their contents are compared every time.
+Subclasses with their own `to_dict` are read from its result.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def render_message(message: Message, *, has_functions: bool) -> list[int]:
 
 
 def _as_plain(message: Message, subject: Subject) -> Message:
-    """The message itself; one of a class of the caller's is read again from the JSON that it gives."""
+    """The message itself; a subclass is read again from its own JSON."""
     if type(message) is Message and _PLAIN_CONTENTS.issuperset(map(type, message.content)):
         return message
     written = message.to_json()
@@ -89,7 +89,7 @@ def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) 
     key = said, header if isinstance(said, str) else (*header, has_functions)
     try:
         tokens = _MEMORY.get(key)
-    except TypeError:  # somebody assigned a list; the reference finds it in the JSON
+    except TypeError:  # an unhashable value was assigned; the reference finds it in the JSON
         tokens = None
     if tokens is None:
         tokens = _render_new(message, said, read, has_functions=has_functions, subject=subject)
@@ -98,7 +98,7 @@ def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) 
 
 
 def _what_it_says(message: Message) -> tuple[str | bytes, System | Developer | None]:
-    """The text of a message; or what its contents say, packed or as JSON, and what was read for that."""
+    """The text of a message; or its contents, packed or as JSON, and the fields read for that."""
     contents = message.content
     if len(contents) == 1:
         content = contents[0]
@@ -132,11 +132,11 @@ def _render_new(
 
 
 def _as_plain_native(message: Message, content: object) -> native.Message | None:
-    """The quick way for what nearly all messages are; None where JSON has to tell what the reference would see."""
+    """The fast path for nearly all messages; None if only the JSON shows what the reference would see."""
     role, name = message.author.role, message.author.name
     channel, recipient, content_type = message.channel, message.recipient, message.content_type
     types = {type(name), type(channel), type(recipient), type(content_type)}
-    # Anything may have been assigned.
+    # Any value may have been assigned.
     if type(role) is not Role or not types <= _TEXT_OR_NOTHING or type(content) not in _NATIVE_CONTENTS:
         return None
     author = _UNNAMED[role] if name is None else native.Author(_UNNAMED[role].role, name)

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 ROLES: Final = {role.value: role for role in Role}
-# The reference calls a tool after its role where the header does not name it.
+# The reference uses the role as the name of a tool that the header does not name.
 UNNAMED_TOOL: Final = native.Author(native.Role.TOOL, native.Role.TOOL.value)
 
-# The slots of a model, written past its `__setattr__`.
+# Setters of a pydantic model's slots, which bypass its `__setattr__`.
 _set_dict, _set_fields_set, _set_extra, _set_private = (
     vars(BaseModel)[name].__set__
     for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
@@ -52,10 +52,10 @@ _set_dict, _set_fields_set, _set_extra, _set_private = (
 
 
 class ParsedMessages(list[Message]):
-    """The messages of a completion, as a list that also knows what was mended.
+    """The messages of a completion, as a list that also has the diagnostics.
 
     `diagnostics` are the faults that were found, with code and position. `parsed` are the messages as Harmonia's own
-    values, which know where they stood and how far they are to be trusted.
+    values, with their origin and trust.
     """
 
     __slots__ = ("diagnostics", "parsed")
@@ -73,11 +73,11 @@ class ParsedMessages(list[Message]):
 
 
 def is_withheld(header: Header, previous: native.Message | None) -> bool:
-    """Whether a strict program must not see this message, the one behind `previous`.
+    """Whether a strict program must not see this message, which follows `previous`.
 
-    Behind a body that has no end the reference takes everything for text. A message is read there instead; but a user's
-    or a system message that a model wrote, or a call that had to be mended, is nothing to spring on a program that asks
-    for roles and recipients only.
+    After a body without an end, the reference reads everything as text. Here the next message is read instead; but a
+    program that only checks roles and recipients must not get a user or system message that the model wrote, or a
+    repaired call.
     """
     is_swallowed = previous is not None and previous.origin is not None and previous.origin.stop is None
     return is_swallowed and (header.is_forged or (header.is_call and header.trust is not Trust.CERTAIN))
@@ -99,21 +99,21 @@ def without_withheld(events: Iterable[Event]) -> list[native.Message]:
 
 
 def as_messages(messages: Iterable[native.Message], role: Role | None) -> list[Message]:
-    """Messages of the drop-in; `role` is the one that was given for the first."""
+    """Messages of the drop-in; `role` is the given role of the first one."""
     made = [_as_message(message) for message in messages]
     if role == Role.TOOL and made and made[0].author.name == UNNAMED_TOOL.name:
-        made[0].author.name = None  # its role was not read, and so is not its name
+        made[0].author.name = None  # neither its role nor its name was read
     return made
 
 
 def _as_message(message: native.Message) -> Message:
-    """Servers make many, and validation would take most of the time; this is what pydantic's `model_construct` does,
-    three times and at once."""
+    """A message without validation, which would take most of the time: pydantic's `model_construct` for three models
+    at once."""
     role, name = ROLES[message.author.role], message.author.name
     author, content, made = Author.__new__(Author), TextContent.__new__(TextContent), Message.__new__(Message)
     _set_dict(author, {"role": role, "name": UNNAMED_TOOL.name if name is None and role is Role.TOOL else name})
     _set_fields_set(author, {"role", "name"})
-    _set_dict(content, {"text": message.content})  # a parsed message has one content, and that is text
+    _set_dict(content, {"text": message.content})  # a parsed message has one content, which is text
     _set_fields_set(content, {"text"})
     _set_dict(
         made,
@@ -136,11 +136,11 @@ def _as_message(message: native.Message) -> Message:
 
 
 _LOG: Final = logging.getLogger("harmonia.openai_harmony")
-# Programs that nobody wants to edit are made tolerant by this. It is read once, when the module is imported.
+# Makes programs tolerant without editing them. It is read once, when the module is imported.
 TOLERANT_VARIABLE: Final = "HARMONIA_TOLERANT"
 STRICT_BY_DEFAULT: Final = os.environ.get(TOLERANT_VARIABLE, "").strip().lower() not in ("1", "true", "yes", "on")
 
-# The reference has no limits, and callers hold all tokens anyway.
+# The reference has no limits, and callers keep all tokens anyway.
 _UNLIMITED: Final = Limits(header_chars=2**62, unmarked_chars=2**62, body_chars=2**62)
 _WITHHELD: Final = Header(native.Author(native.Role.ASSISTANT), trust=Trust.GUESSED)
 _NATIVE_ROLES: Final = {role.value: role for role in native.Role}
@@ -148,7 +148,7 @@ _TOO_LARGE: Final = 2**32
 
 
 class StreamState(Enum):
-    """Where a StreamableParser is."""
+    """The state of a StreamableParser."""
 
     EXPECT_START = "ExpectStart"
     HEADER = "Header"
@@ -161,11 +161,11 @@ _STATES: Final = {"wait": StreamState.EXPECT_START, "header": StreamState.HEADER
 class StreamableParser:
     """Reads a completion token by token.
 
-    Beside the reference's properties there are `diagnostics`, the faults found so far, `last_events`, what happened
-    with the last token, and `current_header`, which says of the text being read whether a user may see it.
+    Besides the reference's properties there are `diagnostics`, the faults found so far; `last_events`, the events of
+    the last token; and `current_header`, which says whether a user may see the text being read.
     """
 
-    # Slots for speed; with the last two it is as open to its users as any object.
+    # Slots for speed; `__dict__` and `__weakref__` keep it as open as any object.
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -203,7 +203,7 @@ class StreamableParser:
         self._previous: native.Message | None = None  # the last one of this stream
         self._header: Header | None = None
         self._header_from: int | None = None if role is None else 0
-        # The text of the message that is being read, how much of it is joined, and how much is encoded again.
+        # The text of the message being read, and how many of its parts are joined and encoded again.
         self._parts: list[str] = []
         self._content, self._joined_parts = "", 0
         self._content_tokens: list[int] = []
@@ -215,18 +215,18 @@ class StreamableParser:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def process(self, token: int) -> StreamableParser:
-        """Take the next token."""
+        """Process the next token."""
         if token.__class__ is not int or not 0 <= token < _TOO_LARGE:
             token = self._as_token(token)
         self._tokens.append(token)
         try:
             events = self._feed(token)
         except StreamError as error:
-            # What was refused is no message, whatever could have been made of it.
+            # Refused input is not a message.
             self._note([], token)
             self.last_events = cast("list[Event]", error.events)
             raise refused(error) from error
-        # Nearly every token is more text of a body, and nothing else.
+        # Nearly every token is just more text of a body.
         if len(events) == 1:
             event = events[0]
             if event.__class__ is TextDelta or event.__class__ is ArgumentsDelta:
@@ -239,17 +239,17 @@ class StreamableParser:
         return self
 
     def process_eos(self) -> StreamableParser:
-        """The stream is over: a message that is being read ends here. More tokens may follow, as another stream, whose
-        positions are counted anew."""
+        """End the stream, and with it an open message. More tokens may follow as another stream, whose positions start
+        at 0 again."""
         if self._strict and self._parser.state == "wait":
-            return self  # nothing is being read; a role that was given is still to be read, if its header was refused
+            return self  # nothing is being read; a given role still counts if its header was refused
         try:
-            self._feed([])  # a stream that ends before its first token is one of tokens, too
+            self._feed([])  # even an empty stream is a stream of tokens
             events = self._parser.close()
         except StreamError as error:
             raise refused(error) from error
         if self._header_from is not None:
-            self._next_role = None  # its header was given up
+            self._next_role = None  # its header was abandoned
         self._parser = make_parser(None, self._vocabulary, strict=self._strict)
         self._feed = self._parser.feed
         self._note(events, START)
@@ -298,7 +298,7 @@ class StreamableParser:
             self._header_from = None
 
     def _begin_message(self, header: Header) -> None:
-        """A header is read. One that lacks the name of its tool has its role for a name, as in the reference."""
+        """Begin a message. A tool without a name is named after its role, as in the reference."""
         if header.author.role is native.Role.TOOL and header.author.name is None and self._next_role is None:
             header = msgspec.structs.replace(header, author=UNNAMED_TOOL)
         if self._strict and is_withheld(header, self._previous):
@@ -309,7 +309,7 @@ class StreamableParser:
         self._forget_content()
 
     def _feed_unseen(self, token: Chunk) -> list[Event]:
-        """Feed a token of a message that is withheld: its text is for nobody to see."""
+        """Feed a token of a withheld message and drop its text."""
         return [event for event in self._parser.feed(token) if not isinstance(event, TextDelta | ArgumentsDelta)]
 
     def _forget_content(self) -> None:
@@ -326,7 +326,7 @@ class StreamableParser:
 
     @property
     def parsed_messages(self) -> tuple[native.Message, ...]:
-        """The messages as Harmonia's own values, which know their origin."""
+        """The messages as Harmonia's own values, with their origin."""
         return tuple(self._parsed)
 
     @property
@@ -336,12 +336,12 @@ class StreamableParser:
 
     @property
     def current_header(self) -> Header | None:
-        """The header of the message that is being read."""
+        """The header of the message being read."""
         return self._header
 
     @property
     def current_content(self) -> str:
-        """The text so far of the message that is being read."""
+        """The text so far of the message being read."""
         if self._joined_parts < len(self._parts):
             self._content += "".join(self._parts[self._joined_parts :])
             self._joined_parts = len(self._parts)
@@ -408,5 +408,6 @@ def make_parser(role: Role | None, vocabulary: Vocabulary, *, strict: bool) -> P
 
 
 def report(diagnostic: Diagnostic) -> None:
-    """For operators of programs that never ask. What was found is not logged: it may be reasoning."""
+    """Log a repair for operators of programs that do not look at diagnostics. The text itself may be reasoning, so it
+    is not logged."""
     _LOG.info("repaired %s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)

@@ -1,7 +1,7 @@
-"""What the reference's renderer takes: the drop-in's contents as checked values, on their way to Harmonia's own.
+"""The drop-in's contents as validated values, between pydantic and Harmonia's own contents.
 
-The reference writes everything as JSON and reads it again in Rust, which refuses what does not fit. Here the fields are
-read from the objects, with the same refusals; only what is unusual goes through JSON.
+The reference writes everything as JSON and reads it again in Rust, which refuses invalid values. Here the fields are
+read from the objects, with the same refusals; only unusual values go through JSON.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Developer(msgspec.Struct):
         return native.DeveloperContent(self.instructions, _namespaces(self.tools))
 
 
-# The same in JSON, where a field tells which it is. Objects have no such field, and asking them for one takes time.
+# The same in JSON, with a type field. Objects have no such field, and adding one to them takes time.
 class _SystemJson(System, tag_field="type", tag="system_content"): ...
 
 
@@ -103,7 +103,7 @@ _MESSAGE: Final = msgspec.json.Decoder(_Message)
 
 
 def read_fields(content: Content) -> System | Developer | None:
-    """The fields of a content, checked; None where one of them is of another kind than it should be."""
+    """The validated fields of a content; None if one of them has the wrong type."""
     try:
         return msgspec.convert(
             content, System if isinstance(content, SystemContent) else Developer, from_attributes=True
@@ -113,7 +113,7 @@ def read_fields(content: Content) -> System | Developer | None:
 
 
 def pack(read: System | Developer) -> bytes | None:
-    """All that the text of a content depends on; None for values that cannot be packed."""
+    """Everything that the text of a content depends on; None for values that cannot be packed."""
     try:
         return (b"s" if read.__class__ is System else b"d") + msgspec.msgpack.encode(read)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -121,8 +121,8 @@ def pack(read: System | Developer) -> bytes | None:
 
 
 def as_native(read: System | Developer) -> native.SystemContent | native.DeveloperContent | None:
-    """The content as Harmonia's; None where JSON would say it otherwise, or not at all: a schema may have a date in it,
-    or a number for a key."""
+    """The content as Harmonia's; None if its JSON would differ or fail: a schema may contain a date, or a number as a
+    key."""
     if read.tools:
         try:
             written = _DECODERS[read.__class__].decode(msgspec.json.encode(read))

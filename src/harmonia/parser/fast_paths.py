@@ -2,8 +2,8 @@
 
 There are few headers, and they recur; short answers arrive whole. A header whose exact tokens were read before, without
 faults, need not be read again, and a message with such a header that ends in the same chunk need not pass from state to
-state. The events are the same; tests compare them with those of the general path. Without
-them, an answer of two short messages takes three times as long (26 µs instead of 8).
+state. The events are the same; tests compare them with those of the general path. Without them, an answer of two short
+messages takes three times as long (26 µs instead of 8).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _LAST_JOINT_WIDTH: Final = 30
 
 
 class _Kind(NamedTuple):
-    """Characters that go into one piece, and what may stand beside a run of them."""
+    """Characters of one piece, and what may surround a run of them."""
 
     characters: str  # the inside of a character class
     before: str
@@ -45,14 +45,14 @@ _NOTHING: Final = r"(?!)"
 WHITE: Final = r" \t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 BLANK: Final = WHITE.replace(r"\n", "").replace(r"\r", "")
 
-# The patterns of the pieces are in engines.py. A class lists only characters whose category is old and settled; the
-# tests ask the engine about each of them.
+# The patterns of the pieces are in tokenizers.py. A class lists only characters whose category is old and settled; the
+# tests check each of them with the tokenizer.
 _KINDS: Final = {
     "lower": _Kind(r"a-z\xdf-\xf6\xf8-\xff\u03b1-\u03c9\u0430-\u044f", _ANYTHING, _ANYTHING),
     # After an ideograph, capitals are a piece of their own or not, depending on what follows them.
     "upper": _Kind(r"A-Z\xc0-\xd6\xd8-\xde\u0391-\u03a1\u03a3-\u03a9\u0410-\u042f", r"[\x00-\x7f]", _ANYTHING),
-    # Letters without case stand both where capitals and where small letters may; a capital behind them would join
-    # or not, depending on what stands before them.
+    # Letters without case may take the place of capitals and of small letters; a capital after them joins or not,
+    # depending on what is before them.
     "caseless": _Kind(
         r"\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0905-\u0939\u0e01-\u0e30"
         r"\u3041-\u3096\u30a1-\u30fa\u3400-\u4db5\u4e00-\u9fcc\uac00-\ud7a3",
@@ -67,7 +67,7 @@ _KINDS: Final = {
         _ANYTHING,
     ),
     "blank": _Kind(BLANK, f"[^{WHITE}]", _ANYTHING),
-    # Behind a sign, line breaks and slashes belong to the sign's piece.
+    # After punctuation, line breaks and slashes belong to its piece.
     "break": _Kind(r"\r\n", _ANYTHING, f"[^/{WHITE}]"),
     # White space of both kinds: to which pieces it belongs depends on where its last line break is.
     "white": _Kind(WHITE, _NOTHING, _NOTHING),
@@ -83,7 +83,7 @@ class _Patterns(NamedTuple):
     after: dict[str, re.Pattern[str]]
 
 
-@cache  # compiled when the first long text comes
+@cache  # compiled for the first long text
 def _patterns() -> _Patterns:
     return _Patterns(
         re.compile("|".join(f"(?P<{name}>[{kind.characters}]{{{_PROBE_LENGTH}}})" for name, kind in _KINDS.items())),
@@ -94,7 +94,7 @@ def _patterns() -> _Patterns:
 
 
 class LongRun(NamedTuple):
-    """From where to where a run reaches, and whether windows may be cut out of it."""
+    """The range of a run, and whether it may be cut into windows."""
 
     start: int
     end: int
@@ -102,7 +102,7 @@ class LongRun(NamedTuple):
 
 
 def find_long_runs(text: str) -> list[LongRun]:
-    """The long runs of `text`. Work is linear: most texts cost one look every 4,096 characters."""
+    """The long runs of `text`, in linear time: most texts cost one probe for every 4,096 characters."""
     patterns = _patterns()
     runs: list[LongRun] = []
     # A long run covers a whole probe, wherever it begins.
@@ -134,7 +134,7 @@ def encode_in_windows(
     tokens = encode(text[: cuts[0]]) if cuts else encode(text)
 
     def add_window(start: int, end: int) -> bool:
-        """Add the tokens from `start`, where `tokens` ends, to `end`; or say that no joint was found."""
+        """Add the tokens from `start`, where `tokens` ends, to `end`; False if no joint was found."""
         for width in _joint_widths(tokens, token_bytes):
             repeated = b"".join([token_bytes[token] for token in tokens[-width:]])
             window = encode(text[start - len(repeated.decode()) : end])
@@ -163,7 +163,7 @@ def _end_of(run: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _start_of(run: re.Pattern[str], text: str, position: int) -> int:
-    """Where the run that covers `position` begins. It began less than a probe before, or that would have found it."""
+    """Where the run that covers `position` begins: after the previous probe, which would have found it otherwise."""
     start = position
     for match in run.finditer(text, max(0, position - _PROBE_LENGTH), position):
         if match.end() == position:
