@@ -112,7 +112,7 @@ def test_a_form_that_never_comes_fails_where_it_is_strict_and_is_a_warning_other
     response = answered(tmp_path, engine, text=STRICT)
     assert response["status"] == "failed"
     assert response["harmonia_reason"] == "form_not_met"
-    assert response["error"]["message"] == "the answer does not have the form of text.format: it is not JSON"
+    assert response["error"]["message"] == "the answer does not match text.format: it is not JSON"
     assert text_of(response) == "Still no."
     response = answered(tmp_path, ScriptedEngine(final("No."), "Still no.<|return|>"), text=LOOSE)
     assert response["status"] == "completed"
@@ -197,11 +197,11 @@ def test_a_strict_tool_and_a_custom_one_get_what_fits_or_the_response_fails(tmp_
     assert [json.loads(item["arguments"]) for item in response["output"]] == [{"city": "Rome"}]
     wrong = calls("get_weather", '{"city":5}')
     response = answered(tmp_path, ScriptedEngine(wrong), tools=[strict])
-    said = "the call to get_weather does not have the form that the tool demands"
-    assert response["error"] == {"code": "server_error", "message": f"{said}: $.city does not fit: type is not met"}
+    said = "the call to get_weather does not match the format of the tool"
+    assert response["error"] == {"code": "server_error", "message": f"{said}: $.city is invalid: type is not met"}
     response = answered(tmp_path, ScriptedEngine(calls("get_weather", '{"secret":5}')), tools=[strict])
     said = response["error"]["message"]
-    assert said.endswith("$ does not fit: it lacks city") and "secret" not in said
+    assert said.endswith("$ is invalid: it lacks city") and "secret" not in said
     header = "<|channel|>commentary to=functions.count<|message|>"
     response = answered(tmp_path, ScriptedEngine(f"{header}many<|call|>", f"{header}12<|call|>"), tools=[DIGITS])
     assert [item["input"] for item in response["output"]] == ["12"]
@@ -292,7 +292,7 @@ def test_the_place_of_what_does_not_fit_has_no_name_of_the_models(tmp_path: Path
     form = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
     said = '{"a":{"HIDDEN":"b"}}'
     response = answered(tmp_path, ScriptedEngine(final(said), f"{said}<|return|>"), text=form)
-    assert response["error"]["message"] == "the answer does not have the form of text.format: $.a does not fit"
+    assert response["error"]["message"] == "the answer does not match text.format: $.a is invalid"
 
 
 def test_a_grammar_is_bounded(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""All checks in their order, one finding at a time: what a set-up builds on comes first."""
+"""All checks in order, one finding at a time; what others depend on comes first."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from harmonia.serve.http.ports import PortTaken, address_for_clients, check_port
 
 
 async def examine(load: Callable[[], Loaded], *, timeout_s: float = 30.0) -> AsyncGenerator[Finding]:
-    """A set-up as `harmonia serve` would start it. `load` gives its settings, or raises what is wrong with them."""
+    """Check what `harmonia serve` would start. `load` returns the settings, or raises their error."""
     for finding in check_installation():
         yield finding
     try:
         loaded = load()
     except HarmonyError as error:
         yield failure("settings", error)
-        yield Finding("port", "skip", "see settings; files and the engine were not looked at either")
+        yield Finding("port", "skip", "not checked, nor were files and the engine: correct the settings first")
         return
     settings = loaded.settings
     changed = sorted(name for name, source in loaded.sources.items() if source.kind != "default")
-    yield Finding("settings", "ok", f"set: {', '.join(changed)}" if changed else "all are the defaults")
+    yield Finding("settings", "ok", f"set: {', '.join(changed)}" if changed else "all settings have their defaults")
     for note in loaded.notes:
         yield Finding("settings", "warn", note, "correct its name, or unset it")
     for finding in check_wanted_extras(settings):
@@ -42,7 +42,7 @@ async def examine(load: Callable[[], Loaded], *, timeout_s: float = 30.0) -> Asy
 
 
 async def examine_server(url: str, *, api_key: str | None = None, timeout_s: float = 30.0) -> AsyncGenerator[Finding]:
-    """A server that runs, wherever it is."""
+    """Check a running server."""
     async with aclosing(check_server(url, api_key, timeout_s)) as findings:
         async for finding in findings:
             yield finding
@@ -55,7 +55,7 @@ async def _check_port(settings: Settings) -> Finding:
     except HarmonyError as error:
         if isinstance(error, PortTaken) and error.is_ours:
             url = address_for_clients(settings.host, settings.port)
-            advice = f"to look at that one: `harmonia doctor --server {url}`; to start another: stop it, or say --port"
-            return Finding("port", "fail", f"{place} is taken by a Harmonia server that runs already", advice)
+            advice = f"check it with `harmonia doctor --server {url}`; to start another, stop it or use --port"
+            return Finding("port", "fail", f"{place} is used by a running Harmonia server", advice)
         return failure("port", error)
-    return Finding("port", "ok", "any that is free" if settings.port == 0 else f"{place} is free")
+    return Finding("port", "ok", "any free port" if settings.port == 0 else f"{place} is free")

@@ -1,4 +1,4 @@
-"""The engine of a set-up: who is there, which model it has, and whether it continues tokens in Harmony."""
+"""Checks of the engine: that it responds, which model it has, and whether it continues a prompt in Harmony."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAYED: Final = ("demo", "replay")
 
 
 async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Finding]:
-    """Who answers, and how. A model in this process is not loaded: that takes too long for a question."""
+    """Check the engine. A model in this process is not loaded, because that takes too long."""
     if settings.engine.startswith("transformers:"):
         yield _check_folder(settings.engine.partition(":")[2])
         return
@@ -46,7 +46,9 @@ async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Fi
         for note in chosen.notes:
             yield Finding("engine", "warn", note)
         if hasattr(model, "respond"):
-            yield Finding("tokens", "skip", "a provider speaks messages", f"`harmonia check` tests {model.name}")
+            yield Finding(
+                "tokens", "skip", "a provider takes messages, not tokens", f"run `harmonia check` to test {model.name}"
+            )
         elif model.name in _PLAYED:
             yield Finding("tokens", "skip", f"{model.name} needs no test")
         else:
@@ -56,8 +58,8 @@ async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Fi
 
 
 async def _check_tokens(model: Model, timeout_s: float) -> Finding:
-    """A few tokens, which must begin a message of Harmony."""
-    engine: Engine = model  # pyright: ignore[reportAssignmentType] -- whoever cannot respond is an engine
+    """Sample a few tokens, which must begin a Harmony message."""
+    engine: Engine = model  # pyright: ignore[reportAssignmentType] -- a model without `respond` is an engine
     prompt = render([Message.system(), Message.user("Say hello.")]).tokens
     tokens: list[int] = []
     text = ""
@@ -75,26 +77,26 @@ async def _check_tokens(model: Model, timeout_s: float) -> Finding:
             "tokens",
             "warn",
             f"no answer within {timeout_s:g} s",
-            "the model may still be loading, or be busy; --wait waits longer",
+            "the model may still be loading, or be busy; use --wait to wait longer",
         )
     except HarmonyError as error:
-        return failure("tokens", error, "see what the engine itself logs")
+        return failure("tokens", error, "read the log of the engine")
     took = f"{time.monotonic() - started:.1f} s"
     if not tokens and not text:
-        return Finding("tokens", "fail", "it sampled nothing", "see what the engine itself logs")
+        return Finding("tokens", "fail", "the engine sampled nothing", "read the log of the engine")
     if tokens:
         if tokens[0] == CHANNEL:
-            return Finding("tokens", "ok", f"it continues token ids in Harmony ({len(tokens)} in {took})")
+            return Finding("tokens", "ok", f"the engine continues token ids in Harmony ({len(tokens)} in {took})")
         return Finding(
-            "tokens", "warn", "it continues token ids, but not in Harmony", "see that the model is a gpt-oss"
+            "tokens", "warn", "the engine continues token ids, but not in Harmony", "check that the model is a gpt-oss"
         )
     if text.startswith(SPELLING_BY_ID[CHANNEL]):
-        return Finding("tokens", "ok", f"it continues text in Harmony, with its special tokens ({took})")
+        return Finding("tokens", "ok", f"the engine continues text in Harmony, with special tokens ({took})")
     return Finding(
         "tokens",
         "warn",
-        "it continues text, and no special token of Harmony is in it",
-        "see that the model is a gpt-oss and that the engine keeps special tokens; `harmonia check` says more",
+        "the engine continues text, but without special tokens of Harmony",
+        "check that the model is a gpt-oss and that the engine keeps special tokens; `harmonia check` reports more",
     )
 
 
@@ -105,12 +107,17 @@ class _Config(msgspec.Struct):
 def _check_folder(name: str) -> Finding:
     folder = Path(name)
     if not folder.exists():
-        advice = "give a folder; a name is looked up, and downloaded, by transformers when the server starts"
-        return Finding("engine", "warn", f"{name} is no folder here", advice)
+        advice = "name a folder; transformers looks up any other name and downloads it when the server starts"
+        return Finding("engine", "warn", f"{name} is not a folder on this machine", advice)
     try:
         config: Any = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Config)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Finding("engine", "fail", f"{name} has no config.json that can be read: {error}", "save the model again")
+        return Finding("engine", "fail", f"the config.json of {name} cannot be read: {error}", "save the model again")
     if config.model_type != "gpt_oss":
-        return Finding("engine", "fail", f"{name} is a {config.model_type or 'model of no type'}", "serve a gpt-oss")
-    return Finding("engine", "ok", f"{name} is a gpt-oss; it was not loaded")
+        return Finding(
+            "engine",
+            "fail",
+            f"{name} has the model type {config.model_type or '(none)'}, not gpt_oss",
+            "serve a gpt-oss",
+        )
+    return Finding("engine", "ok", f"{name} is a gpt-oss; doctor did not load it")

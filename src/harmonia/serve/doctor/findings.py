@@ -1,9 +1,9 @@
-"""What a check found, as values.
+"""The results of checks.
 
-ok    it is as it should be
-warn  the server will start, and something is worse than it could be
-fail  the server will not start, or not work
-skip  there was nothing to look at, or what it builds on is broken
+ok    correct
+warn  the server will start, but something could be better
+fail  the server will not start, or will not work
+skip  nothing to check, or an earlier check failed
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Verdict = Literal["ok", "warn", "fail", "skip"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One check: its name, what was found, and what to do about it where there is something to do."""
+    """The result of one check: its name, what was found, and what to do about it."""
 
     name: str
     verdict: Verdict
@@ -27,5 +27,5 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def failure(name: str, error: HarmonyError, advice: str = "") -> Finding:
-    """What an error says; its own notes are better advice than anybody else's."""
+    """The finding for an error; the error's own notes are preferred to `advice`."""
     return Finding(name, "fail", error.message, "; ".join(getattr(error, "__notes__", ())) or advice)

@@ -1,4 +1,4 @@
-"""What is installed: Python, the packages, the vocabulary."""
+"""Checks of the installation: Python, the packages, the vocabulary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harmonia.vocabulary.ranks import read_shipped
 
 _OLDEST: Final = (3, 11)
 _CORE: Final = ("harmonia", "msgspec", "tiktoken", "click")
-# The modules of each extra, and those that only make it faster.
+# The modules of each extra, and optional ones that make it faster.
 _SERVER: Final = ("starlette", "uvicorn", "cryptography", "prometheus_client", "httpx2", "jsonschema")
 _FASTER: Final = ("httptools", "uvloop")
 _MCP: Final = ("mcp",)
@@ -26,7 +26,7 @@ _GRAMMAR: Final = ("llguidance",)
 
 
 def check_installation() -> Iterator[Finding]:
-    """What every server needs."""
+    """Check what every server needs."""
     found = f"{platform.python_implementation()} {platform.python_version()} on {platform.system()}, {sys.executable}"
     is_new = sys.version_info >= _OLDEST
     yield Finding("python", "ok" if is_new else "fail", found, "" if is_new else "install Python 3.11 or newer")
@@ -37,7 +37,7 @@ def check_installation() -> Iterator[Finding]:
 
 
 def check_wanted_extras(settings: Settings) -> Iterator[Finding]:
-    """What these settings need beside it."""
+    """Check what these settings need in addition."""
     if settings.mcp is not None or settings.allow_client_mcp:
         yield _check_extra("mcp", _MCP)
     if settings.engine.startswith("transformers:"):
@@ -53,15 +53,15 @@ def _check_extra(extra: str, modules: tuple[str, ...], faster: tuple[str, ...] =
     there = ", ".join(f"{module} {_version_of(module)}" for module in modules)
     slower = [module for module in faster if find_spec(module) is None]
     if slower and sys.platform != "win32":
-        return Finding(name, "warn", f"{there}; without {', '.join(slower)} it is slower", install)
+        return Finding(name, "warn", f"{there}; the server is slower without {', '.join(slower)}", install)
     return Finding(name, "ok", there)
 
 
 def _check_grammar() -> Finding:
-    """Nothing fails without it: what is demanded of a model is checked then, as far as that is possible."""
+    """A missing grammar extra is a warning: constraints are then validated as far as possible, not enforced."""
     found = _check_extra("grammar", _GRAMMAR)
     if found.verdict == "fail":
-        seen = f"{found.seen}; transformers are held to no grammar, and texts of custom tools are not checked"
+        seen = f"{found.seen}; transformers cannot be constrained, and inputs of custom tools are not validated"
         return Finding(found.name, "warn", seen, found.advice)
     wrong = why_unusable()
     return found if wrong is None else Finding(found.name, "warn", wrong, "reinstall it")
@@ -72,11 +72,11 @@ def _check_vocabulary() -> Finding:
         read_shipped()
     except HarmonyError as error:
         return failure("vocabulary", error, "reinstall harmonia")
-    return Finding("vocabulary", "ok", "whole, by its digest")
+    return Finding("vocabulary", "ok", "complete; its digest is correct")
 
 
 def _version_of(module: str) -> str:
     try:
         return version(module.replace("_", "-"))
     except PackageNotFoundError:
-        return "(of unknown version)"
+        return "(unknown version)"

@@ -1,4 +1,4 @@
-"""A server that runs: whether it is up and ready, what it serves, and whether an answer comes through to its end."""
+"""Checks of a running server: that it is up and ready, what it serves, and that a stream arrives complete."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from harmonia.serve.models.selection import is_harmonia
 
 _TERMINAL: Final = ("response.completed", "response.incomplete")
 _OUTPUT_TOKENS: Final = 64
-_WITHOUT_KEY: Final = "put a key of the server's into HARMONIA_API_KEY; `harmonia keys new` makes one"
-_NOT_THERE: Final = "start it with `harmonia serve`, and see where it says that it listens"
+_WITHOUT_KEY: Final = "set HARMONIA_API_KEY to a key of the server; `harmonia keys new` creates one"
+_NOT_THERE: Final = "start it with `harmonia serve`, which prints its address"
 
 
 class _Model(msgspec.Struct):
@@ -34,13 +34,13 @@ class _Fault(msgspec.Struct):
 
 class _Response(msgspec.Struct):
     error: _Fault | None = None
-    harmonia_reason: str | None = None  # more exact than the code of its error
+    harmonia_reason: str | None = None  # more exact than the code of the error
 
 
 class _Event(msgspec.Struct):
     type: str = ""
     response: _Response | None = None
-    error: _Fault | None = None  # of an event that is called so
+    error: _Fault | None = None  # of an `error` event
 
     @property
     def code(self) -> str | None:
@@ -50,13 +50,13 @@ class _Event(msgspec.Struct):
 
 
 async def check_server(url: str, api_key: str | None, timeout_s: float) -> AsyncGenerator[Finding]:
-    """The server at a URL. Nothing of what it is asked is kept there."""
+    """Check the server at a URL. Nothing is stored there."""
     root = (url if "//" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
     patience = Patience(connect_s=5.0, first_s=timeout_s, idle_s=timeout_s, attempts=1)
     try:
         server = Server(root, api_key=api_key, patience=patience)
     except HarmonyError as error:
-        yield failure("server", error, "name the address that `harmonia serve` prints")
+        yield failure("server", error, "use the address that `harmonia serve` prints")
         return
     try:
         try:
@@ -66,15 +66,17 @@ async def check_server(url: str, api_key: str | None, timeout_s: float) -> Async
             if error.code is ErrorCode.ENGINE_UNREACHABLE:
                 yield failure("health", error, _NOT_THERE)
                 return
-            yield failure("health", error, "see that a Harmonia server is at this address, and no other program")
+            yield failure(
+                "health", error, "check that a Harmonia server, and no other program, listens at this address"
+            )
             is_up = False
         is_ours = await is_harmonia(server.url, patience, api_key=api_key)
         if is_up:
             yield Finding("health", "ok", f"{server.url} is up{', a Harmonia server' if is_ours else ''}")
         if not is_ours:
-            advice = "name the address that `harmonia serve` prints; for other servers there is `harmonia check`"
-            yield Finding("server", "warn", f"{server.url} does not say that it is a Harmonia server", advice)
-        yield await _fetch(server, "ready", "/ready", "see its log: the engine or the store is not there")
+            advice = "use the address that `harmonia serve` prints; test other servers with `harmonia check`"
+            yield Finding("server", "warn", f"{server.url} does not identify itself as a Harmonia server", advice)
+        yield await _fetch(server, "ready", "/ready", "read its log: the engine or the store is unavailable")
         models = await _check_models(server)
         yield models[0]
         if models[1] is not None:
@@ -90,20 +92,20 @@ async def _fetch(server: Server, name: str, path: str, advice: str) -> Finding:
         await server.fetch(path, msgspec.Raw)
     except EngineError as error:
         return failure(name, error, advice)
-    return Finding(name, "ok", f"{path} says so")
+    return Finding(name, "ok", f"{path} reports ready")
 
 
 async def _check_models(server: Server) -> tuple[Finding, str | None]:
     try:
         listed = (await server.fetch("/v1/models", _Models)).data
     except ServerError as error:
-        advice = _WITHOUT_KEY if error.status in (401, 403) else "see its log"
+        advice = _WITHOUT_KEY if error.status in (401, 403) else "read its log"
         return failure("models", error, advice), None
     except EngineError as error:
-        return failure("models", error, "see its log"), None
+        return failure("models", error, "read its log"), None
     if not listed:
-        return Finding("models", "fail", "it serves no model", "see what it said when it started"), None
-    return Finding("models", "ok", f"it serves {', '.join(model.id for model in listed)}"), listed[0].id
+        return Finding("models", "fail", "the server has no model", "read what it printed when it started"), None
+    return Finding("models", "ok", f"the server has {', '.join(model.id for model in listed)}"), listed[0].id
 
 
 async def _check_stream(server: Server, model: str) -> Finding:
@@ -123,11 +125,13 @@ async def _check_stream(server: Server, model: str) -> Finding:
                     if line != b"[DONE]":
                         last, count = msgspec.json.decode(line, type=_Event), count + 1
     except EngineError as error:
-        return failure("stream", error, "see its log")
+        return failure("stream", error, "read its log")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Finding("stream", "fail", "an event is not what it should be", "see that no proxy changes the stream")
+        return Finding(
+            "stream", "fail", "an event of the stream is malformed", "check that no proxy changes the stream"
+        )
     if last.type not in _TERMINAL:
         because = f": {last.code}" if last.code else ""
-        advice = "docs/reference/server-errors.md explains the code; its log says more" if because else "see its log"
-        return Finding("stream", "fail", f"an answer ended with {last.type or 'no event'}{because}", advice)
-    return Finding("stream", "ok", f"an answer of {count} events, to its end, in {time.monotonic() - started:.1f} s")
+        advice = "docs/reference/server-errors.md explains the code; the log has details" if because else "read its log"
+        return Finding("stream", "fail", f"the stream ended with {last.type or 'no event'}{because}", advice)
+    return Finding("stream", "ok", f"a complete stream of {count} events in {time.monotonic() - started:.1f} s")

@@ -1,10 +1,10 @@
-"""What a client is told when something went wrong: one shape, and one table from our codes to statuses.
+"""Errors as clients see them: one shape, and one table from our codes to HTTP statuses.
 
     {"error": {"message": …, "type": …, "param": …, "code": …}}
 
-1. `code` is OpenAI's where OpenAI has one for it, so that clients which look for it find it; otherwise it is ours.
-2. A fault of the model's, a tool's or the engine's is never the client's 400.
-3. Nothing that a model said is in a message. Only what the caller wrote, and what an operator set, may be.
+1. `code` is OpenAI's if OpenAI has one for the error, so that clients recognise it; otherwise it is ours.
+2. A fault of the model, a tool or the engine is never a 400.
+3. A message never contains text of a model, only text of the caller and settings of the operator.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MODEL: Final = "model_error"
 
 
 class ApiError(msgspec.Struct, frozen=True):
-    """An error as a client sees it. `retry_after_s` is said in a header."""
+    """An error as a client sees it. `retry_after_s` goes into a header."""
 
     status: int
     type: str
@@ -43,15 +43,15 @@ class ApiError(msgspec.Struct, frozen=True):
 
     @property
     def is_models(self) -> bool:
-        """Whether it was the model's fault. The same request costs as much again, and most likely comes to the same."""
+        """Whether it was the model's fault: a retry would cost as much again, and most likely fail again."""
         return self.type == _MODEL
 
     def to_dict(self) -> Json:
-        """What stands under `error`."""
+        """The value of `error`."""
         return {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
 
 
-# The status, the type and the code of those that are not simply their class's.
+# Status, type and code of the errors that differ from their class.
 _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.SERVE_INVALID_BODY: (400, _REQUEST, "invalid_json"),
     ErrorCode.SERVE_INVALID_FIELD: (400, _REQUEST, "invalid_value"),
@@ -63,7 +63,7 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.SERVE_PREVIOUS_NOT_FOUND: (404, "not_found_error", "previous_response_not_found"),
     ErrorCode.SERVE_IN_PROGRESS: (409, "conflict_error", "response_in_progress"),
     ErrorCode.SERVE_BAD_SEAL: (400, _REQUEST, "invalid_encrypted_content"),
-    # Not a 409: clients try those again by themselves.
+    # Not 409: clients retry that status.
     ErrorCode.SERVE_APPROVAL_USED: (400, _REQUEST, "approval_used"),
     ErrorCode.SERVE_NO_KEY: (401, "authentication_error", "invalid_api_key"),
     ErrorCode.SERVE_FORBIDDEN: (403, "permission_error", "forbidden"),
@@ -71,12 +71,12 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.SERVE_TOO_SLOW: (408, _REQUEST, "request_timeout"),
     ErrorCode.SERVE_BUSY: (429, "too_many_requests", "rate_limit_exceeded"),
     ErrorCode.SERVE_STOPPING: (503, _SERVER, "server_stopping"),
-    # Clients that try one first fall back at once when they get this status.
+    # Clients that try a WebSocket first fall back at once on this status.
     ErrorCode.SERVE_NO_WEBSOCKET: (426, _REQUEST, "websocket_not_supported"),
     ErrorCode.SERVE_DEMAND_NOT_MET: (500, _MODEL, "tool_choice_not_met"),
     ErrorCode.SERVE_FORM_NOT_MET: (500, _MODEL, "form_not_met"),
     ErrorCode.SERVE_BUG: (500, _SERVER, "server_error"),
-    # The prompt did not fit, and that is the caller's to change.
+    # The prompt is too long, which is the caller's fault.
     ErrorCode.ENGINE_OUT_OF_CONTEXT: (400, _REQUEST, "context_length_exceeded"),
     ErrorCode.HISTORY_OVER_BUDGET: (400, _REQUEST, "context_length_exceeded"),
     ErrorCode.INTERCHANGE_UNKNOWN_CALL: (400, _REQUEST, "unknown_call_id"),
@@ -88,7 +88,7 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.ENGINE_DIED: (502, _SERVER, "engine_died"),
     ErrorCode.ENGINE_BAD_ANSWER: (502, _SERVER, "engine_bad_answer"),
     ErrorCode.SERVE_MCP_UNREACHABLE: (424, _REQUEST, "mcp_server_unreachable"),
-    # An MCP server that broke off.
+    # An MCP server that disconnected.
     ErrorCode.TOOL_SERVER_UNREACHABLE: (424, _REQUEST, "mcp_server_unreachable"),
     ErrorCode.STORE_UNAVAILABLE: (503, _SERVER, "store_unavailable"),
 }
@@ -99,28 +99,28 @@ _CLASSES: Final[tuple[tuple[type[HarmonyError], int, str], ...]] = (
     (EngineError, 502, _SERVER),
     (StoreError, 503, _SERVER),
 )
-# What engines and tools say may quote the model, or an address of the operator's. The log has their own words.
+# Messages of engines and tools may quote the model, or an address of the operator. The log has the originals.
 _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
-    ErrorCode.TOOL_NOT_CERTAIN: "the model began a call that is damaged or cut off, so it is none",
-    ErrorCode.ENGINE_UNREACHABLE: "the engine behind this server cannot be reached",
-    ErrorCode.ENGINE_NONE_FOUND: "there is no engine behind this server",
-    ErrorCode.ENGINE_REFUSED: "the engine behind this server refused the request",
-    ErrorCode.ENGINE_OUT_OF_CONTEXT: "the prompt does not fit into the context of the model; send less",
-    ErrorCode.ENGINE_STALLED: "the engine behind this server stopped answering",
-    ErrorCode.ENGINE_DIED: "the engine behind this server broke off",
-    ErrorCode.ENGINE_BAD_ANSWER: "the engine behind this server gave an answer that cannot be read",
+    ErrorCode.TOOL_NOT_CERTAIN: "the tool call was malformed or truncated and was not executed",
+    ErrorCode.ENGINE_UNREACHABLE: "the engine of this server cannot be reached; try again later",
+    ErrorCode.ENGINE_NONE_FOUND: "this server has no engine",
+    ErrorCode.ENGINE_REFUSED: "the engine of this server refused the request",
+    ErrorCode.ENGINE_OUT_OF_CONTEXT: "the prompt is longer than the context of the model; send less",
+    ErrorCode.ENGINE_STALLED: "the engine of this server stopped responding",
+    ErrorCode.ENGINE_DIED: "the engine of this server ended its answer too early",
+    ErrorCode.ENGINE_BAD_ANSWER: "the engine of this server sent a malformed answer",
 }
-# These are said by the server itself, about the client's own demands, and so are their places.
+# The server writes these messages itself, about the client's own demands.
 _OWN_WORDS: Final = (ErrorCode.SERVE_DEMAND_NOT_MET, ErrorCode.SERVE_FORM_NOT_MET)
 _OTHER_WORDS_BY_CLASS: Final[tuple[tuple[type[HarmonyError], str], ...]] = (
-    (StreamError, "the model's answer is not well-formed"),
+    (StreamError, "the model's answer is malformed"),
     (ToolError, "a tool of this server failed"),
-    (EngineError, "the engine behind this server failed"),
+    (EngineError, "the engine of this server failed"),
     (StoreError, "the store of this server failed"),
 )
 
 
-# As the engines say it: ours, llama.cpp, vLLM.
+# In the words of the engines: ours, llama.cpp, vLLM.
 _PROMPT_SIZE: Final = re.compile(
     r"prompt has (\d{1,9}) tokens|request \((\d{1,9}) tokens\)"
     r"|(\d{1,9}) input tokens|\((\d{1,9}) in the (?:messages|prompt)"
@@ -129,10 +129,10 @@ _CONTEXT_SIZE: Final = re.compile(r"context(?: length is| length of| size \(| si
 
 
 def api_error_of(error: BaseException) -> ApiError:
-    """What a client is told of an error. One that is not ours is a bug, of which only that is said."""
+    """The error as a client sees it. An exception that is not a HarmonyError is a bug, and its details are hidden."""
     if not isinstance(error, HarmonyError):
         return ApiError(
-            500, _SERVER, "server_error", "the server has a fault; its log has more under this request's id"
+            500, _SERVER, "server_error", "internal server error; the server's log has details under this request's id"
         )
     status, kind, code = _TABLE.get(error.code) or _of_class(error)
     return ApiError(
@@ -140,7 +140,7 @@ def api_error_of(error: BaseException) -> ApiError:
         kind,
         code or error.code.value,
         _message_of(error),
-        # The place of another fault is in an engine's answer or in what a model said.
+        # Other errors have a place in an engine's or a model's output.
         _param_of(error.at) if status < 500 or error.code in _OWN_WORDS else None,
         1 if status in (429, 503) else None,
     )
@@ -164,7 +164,7 @@ def _message_of(error: HarmonyError) -> str:
 
 
 def _sizes_in(words: str) -> str:
-    """How long the prompt is and how long it may be, where the engine said so. Nothing but numbers is taken over."""
+    """The length of the prompt and of the context, if the engine reported them. Only numbers are copied."""
     prompt, context = _PROMPT_SIZE.search(words), _CONTEXT_SIZE.search(words)
     told = [f"the prompt has {next(filter(None, prompt.groups()))} tokens"] if prompt else []
     told += [f"the context has {context[1]}"] if context else []
@@ -172,7 +172,7 @@ def _sizes_in(words: str) -> str:
 
 
 def _param_of(at: Position) -> str | None:
-    """The place in the body as OpenAI writes it: `input[2].content`."""
+    """The place in the body in OpenAI's notation: `input[2].content`."""
     if at.path is not None:
         return at.path.removeprefix("$").removeprefix(".") or None
     return None

@@ -1,10 +1,10 @@
-"""The body of a request as a value: JSON as RFC 8259 has it, and nothing that two programs would read in two ways.
+"""Parse the body of a request: strict JSON (RFC 8259), and nothing that two programs could read differently.
 
-1. UTF-8 without a byte order mark, one value, nothing behind it.
-2. Refused: a key twice in one object, NaN and Infinity, a number that no double holds, half of a surrogate pair (in
-   keys too), more nesting or more values than the limits.
-3. Each of them is an InputError with SERVE_INVALID_BODY and its place: `at.character` where the text is at fault,
-   `at.path` where a value is. SERVE_TOO_LARGE says that there are too many values.
+1. UTF-8 without a byte order mark, one value, nothing after it.
+2. Refused: a repeated key, NaN and Infinity, a number beyond a double, a lone surrogate (in keys, too), more nesting or
+   more values than the limits.
+3. Each is an InputError with SERVE_INVALID_BODY and its place: `at.character` for a fault of the text, `at.path` for a
+   value. Too many values are SERVE_TOO_LARGE.
 4. Linear in the bytes, without recursion of our own. The scanner is the standard library's, in C: with a hook for
    duplicate keys it takes about twice the time of msgspec, which has no such hook.
 """
@@ -19,16 +19,16 @@ from typing import Any, Final, cast
 from harmonia.errors import NOWHERE, ErrorCode, InputError, Position
 from harmonia.json_codec import json_path
 
-# A value takes some 60 bytes of memory where its text may take two; without this limit a body of `[],[],…` becomes
-# thirty times its size.
+# A value takes some 60 bytes of memory while its text may take two; without this limit a body of `[],[],…` would grow
+# thirtyfold.
 MOST_VALUES: Final = 1_000_000
 
-# The greatest double has 309 digits. What is longer is read in one way by some programs and in another by others.
+# The greatest double has 309 digits. Programs read longer numbers differently.
 _LONGEST_NUMBER: Final = 309
 _LONG_DIGITS: Final = re.compile(rb"[0-9]{%d}" % (_LONGEST_NUMBER + 1))
-# Text that was UTF-8 has no surrogates; only an escape makes one.
+# Decoded UTF-8 has no surrogates; only an escape makes one.
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-# Strings are skipped whole, so that their brackets and commas do not count.
+# Strings are skipped, so that their brackets and commas do not count.
 _STRUCTURE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{},]', re.DOTALL)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _INFINITY: Final = float("inf")
@@ -36,7 +36,7 @@ _HOLDERS: Final = frozenset((dict, list))
 
 
 class _Wrong:
-    """Stands in the place of a value that is refused, until its path is known."""
+    """Marks a refused value until its path is known."""
 
     __slots__ = ("key", "why")
 
@@ -46,9 +46,9 @@ class _Wrong:
 
 
 def read_json(data: bytes, *, depth: int, values: int = MOST_VALUES) -> Any:
-    """The value in the body. `depth` is how many arrays and objects may be inside of one another."""
+    """Parse the body. `depth` is how deep arrays and objects may be nested."""
     text = _text_of(data)
-    # Bounds that cost next to nothing; the exact count is only for those that exceed them.
+    # A cheap bound; only a body that exceeds it is counted exactly.
     if data.count(b",") >= values:
         _refuse_many(text, values)
     wrong: list[_Wrong] = []
@@ -61,7 +61,7 @@ def read_json(data: bytes, *, depth: int, values: int = MOST_VALUES) -> Any:
         value = _decoder(mark, has_long_digits=_has_long_digits(data)).decode(text)
     except json.JSONDecodeError as error:
         what = f"{error.msg[:1].lower()}{error.msg[1:]}"
-        raise _refusal(f"the body is not JSON: {what}, at character {error.pos}", error.pos) from None
+        raise _refusal(f"the body is not valid JSON: {what}, at character {error.pos}", error.pos) from None
     except RecursionError:
         _refuse_depth(text, depth)
         raise _refusal(f"the body is nested deeper than {depth} levels") from None
@@ -74,20 +74,20 @@ def read_json(data: bytes, *, depth: int, values: int = MOST_VALUES) -> Any:
 
 def _text_of(data: bytes) -> str:
     if data.startswith(_BYTE_ORDER_MARK):
-        raise _refusal("the body begins with a byte order mark; JSON is sent without one", 0)
+        raise _refusal("the body begins with a byte order mark; send JSON without one", 0)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         place = len(data[: error.start].decode())
         raise _refusal(f"the body is not UTF-8, at character {place}", place) from None
     if not text or text.isspace():
-        raise _refusal("the body is empty; JSON was expected")
+        raise _refusal("the body is empty; expected JSON")
     return text
 
 
 def _has_long_digits(data: bytes) -> bool:
-    """Whether there is a run of too many digits. It has one of every so many bytes: to look at these first is quick,
-    where to search all of a long body would hold up every other thread."""
+    """Whether there is a run of too many digits. Looking at every 310th byte first is fast; searching all of a long
+    body would block every other thread."""
     step = _LONGEST_NUMBER + 1
     return any(
         data[at : at + 1].isdigit() and _LONG_DIGITS.search(data, max(at - step, 0), at + step) is not None
@@ -101,26 +101,26 @@ def _decoder(mark: Callable[..., _Wrong], *, has_long_digits: bool) -> json.JSON
         if len(made) == len(pairs):
             return made
         seen: set[str] = set()
-        return mark("the key is there twice", next(key for key, _ in pairs if key in seen or seen.add(key)))
+        return mark("the key is repeated", next(key for key, _ in pairs if key in seen or seen.add(key)))
 
     def make_float(digits: str) -> float | _Wrong:
         if len(digits) > _LONGEST_NUMBER:
-            return mark(f"a number of {len(digits)} characters, where {_LONGEST_NUMBER} are the most")
+            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
         made = float(digits)
-        return made if -_INFINITY < made < _INFINITY else mark("a number that is too great for a double")
+        return made if -_INFINITY < made < _INFINITY else mark("a number that is too large for a double")
 
     def make_integer(digits: str) -> int | _Wrong:
         if len(digits) > _LONGEST_NUMBER:
-            return mark(f"a number of {len(digits)} characters, where {_LONGEST_NUMBER} are the most")
+            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
         return int(digits)
 
     def make_constant(name: str) -> _Wrong:
-        return mark(f"{name} is not JSON")
+        return mark(f"{name} is not valid JSON")
 
     return json.JSONDecoder(
         object_pairs_hook=make_object,
         parse_float=make_float,
-        # int itself is called without leaving C, so the hook is only for texts that may need it.
+        # Without a hook int() is called in C, so the hook is only used if needed.
         parse_int=make_integer if has_long_digits else None,
         parse_constant=make_constant,
     )
@@ -168,8 +168,8 @@ def _refuse_many(text: str, values: int) -> None:
 
 
 def _refuse_wrong(value: Any) -> None:
-    """Raises for the first value, in the order of the text, that was marked or has half of a surrogate pair."""
-    # What is still to visit, the next one last. A path is made of (parent's path, step), and written only for an error.
+    """Raise for the first value, in text order, that was marked or has a lone surrogate."""
+    # A stack of values to visit. A path is (parent's path, step), and is written only for an error.
     todo: list[tuple[Any, Any]] = [(value, None)]
     while todo:
         found, path = todo.pop()
@@ -191,7 +191,7 @@ def _refuse_surrogates(text: str, path: Any) -> None:
         text.encode()
     except UnicodeEncodeError:
         written = _written(path)
-        raise _refusal(f"half of a surrogate pair, at {written}", path=written) from None
+        raise _refusal(f"a lone surrogate, at {written}", path=written) from None
 
 
 def _written(path: Any) -> str:

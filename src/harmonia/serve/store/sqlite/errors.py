@@ -1,4 +1,4 @@
-"""What SQLite and the disk say, as StoreErrors. Nothing that is stored gets into a message."""
+"""Errors of SQLite and the disk as StoreErrors. Messages never contain stored data."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from harmonia.errors import ErrorCode, HarmonyError, StoreError
 
-# SQLITE_ERROR is a statement that does not fit the tables: somebody changed them.
+# SQLITE_ERROR: a statement does not match the tables, because another program changed them.
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
-# What only a fault of ours can cause: an id that is taken, a text that is not Unicode, a value too large.
+# Only a bug of ours causes these: an id that exists, a text that is not Unicode, a value that is too large.
 _BUGS: Final = {
     sqlite3.SQLITE_CONSTRAINT,
     sqlite3.SQLITE_MISMATCH,
@@ -19,11 +19,11 @@ _BUGS: Final = {
     sqlite3.SQLITE_RANGE,
     sqlite3.SQLITE_TOOBIG,
 }
-_PRIMARY_CODE: Final = 0xFF  # the other bits tell the kinds of one code apart
+_PRIMARY_CODE: Final = 0xFF  # the other bits distinguish kinds of one code
 
 
 def store_error(error: Exception) -> HarmonyError:
-    """The same failure as this package says it. Its cause is kept where that cannot hold what was stored."""
+    """The error as a HarmonyError. Its cause is kept unless that could contain stored data."""
     if isinstance(error, HarmonyError):
         return error
     if isinstance(error, sqlite3.Error):
@@ -32,21 +32,21 @@ def store_error(error: Exception) -> HarmonyError:
         message = f"the store cannot be used: {error.strerror or type(error).__name__}"
         return _caused_by(StoreError(ErrorCode.STORE_UNAVAILABLE, message), error)
     if isinstance(error, msgspec.MsgspecError):
-        return _caused_by(StoreError(ErrorCode.STORE_DAMAGED, "a stored item cannot be read again"), error)
-    found = StoreError(ErrorCode.SERVE_BUG, f"the store was given what it cannot hold ({type(error).__name__})")
-    # Such an error carries the whole text that could not be encoded.
+        return _caused_by(StoreError(ErrorCode.STORE_DAMAGED, "a stored item cannot be decoded"), error)
+    found = StoreError(ErrorCode.SERVE_BUG, f"the store was given an invalid value ({type(error).__name__})")
+    # A UnicodeError contains the whole text.
     return found if isinstance(error, UnicodeError) else _caused_by(found, error)
 
 
 def _of_sqlite(error: sqlite3.Error) -> StoreError:
-    # Errors of the Python module itself, such as the use of a closed connection, have no code.
+    # Errors of the Python module itself, such as use of a closed connection, have no code.
     name: str = getattr(error, "sqlite_errorname", type(error).__name__)
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY_CODE
     if code in _DAMAGED:
-        return StoreError(ErrorCode.STORE_DAMAGED, f"the store's file cannot be read as a store ({name})")
+        return StoreError(ErrorCode.STORE_DAMAGED, f"the store's file is damaged, or is not a store ({name})")
     if code in _BUGS:
-        return StoreError(ErrorCode.SERVE_BUG, f"the store was given what it cannot hold ({name})")
-    return StoreError(ErrorCode.STORE_UNAVAILABLE, f"the store cannot be used now ({name})")
+        return StoreError(ErrorCode.SERVE_BUG, f"the store was given an invalid value ({name})")
+    return StoreError(ErrorCode.STORE_UNAVAILABLE, f"the store is unavailable ({name})")
 
 
 def _caused_by(found: StoreError, cause: Exception) -> StoreError:
