@@ -14,5 +14,5 @@ from harmonia.serve.http.protocols import GenerationService
 def chat_completion_routes(
     service: GenerationService, settings: Settings, admission: Admission, metrics: Metrics
 ) -> list[Route]:
-    create = GenerationEndpoint(service, settings, admission, metrics, lambda _: True, is_named=False)
+    create = GenerationEndpoint(service, settings, admission, metrics, ("openai", "open-responses"), is_named=False)
     return [Route(prefix + "/chat/completions", create, methods=["POST"]) for prefix in PREFIXES]

@@ -5,7 +5,7 @@ Each is an ASGI app, so that nothing stands between a stream and the server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from harmonia.serve.http.protocols import Generation, GenerationService
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
 from harmonia.serve.http.sse import SseSink
 from harmonia.serve.http.stream_guard import StreamGuard, out_of_time, stopping
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.identity import Caller, Dialect
 from harmonia.serve.wire.event_stream import StreamEvent
 
 # With and without the version: Open Responses has its paths directly under the base URL.
@@ -29,8 +29,8 @@ PREFIXES: Final = ("/v1", "")
 
 
 class GenerationEndpoint:
-    """A POST that samples an answer, streamed or complete. `has_done`: whether a stream ends with `[DONE]`; `is_named`:
-    whether its events have names."""
+    """A POST that samples an answer, streamed or complete. `done_dialects`: those whose streams end with
+    `[DONE]`; `is_named`: whether the events have names."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class GenerationEndpoint:
         settings: Settings,
         admission: Admission,
         metrics: Metrics,
-        has_done: Callable[[Caller], bool],
+        done_dialects: Collection[Dialect],
         *,
         is_named: bool,
     ) -> None:
@@ -47,7 +47,7 @@ class GenerationEndpoint:
         self._logs_content = settings.log_content
         self._admission = admission
         self._metrics = metrics
-        self._has_done = has_done
+        self._done_dialects = done_dialects
         self._is_named = is_named
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +116,7 @@ class GenerationEndpoint:
             await self._sink(exchange, exchange.caller()).fail(error)
 
     def _sink(self, exchange: Exchange, caller: Caller) -> SseSink:
-        return SseSink(exchange, has_done=self._has_done(caller), is_named=self._is_named)
+        return SseSink(exchange, has_done=caller.dialect in self._done_dialects, is_named=self._is_named)
 
     def _note(self, exchange: Exchange, generation: Generation | None) -> None:
         if generation is None:

@@ -161,7 +161,8 @@ class PreparedRequest:
         fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, caller, backend.store)
         past = await _chain(request.previous_response_id, caller, backend.store)
         definitions = request.tools or []
-        remote = await connect_servers(remote_servers(definitions), backend.settings, stack)
+        named = remote_servers(definitions)
+        remote = await connect_servers(named, backend.settings, stack) if named else ()
         for each in remote:
             await in_worker(partial(schemas.admit, each.tool.parameters, "$.tools"))
         hosted = (*backend.tools, *remote)

@@ -22,8 +22,6 @@ async def connect_servers(
     servers: Sequence[RemoteServer], settings: Settings, stack: AsyncExitStack
 ) -> tuple[ServerTool, ...]:
     """The tools of these servers. The stack closes the connections."""
-    if not servers:
-        return ()
     if not settings.allow_client_mcp:
         raise InputError(
             ErrorCode.SERVE_FORBIDDEN,

@@ -18,9 +18,7 @@ def response_routes(
     service: ResponsesService, settings: Settings, admission: Admission, metrics: Metrics
 ) -> list[Route]:
     """The routes. `input_tokens` comes before the ids, because it is not one."""
-    create = GenerationEndpoint(
-        service, settings, admission, metrics, lambda caller: caller.dialect == "open-responses", is_named=True
-    )
+    create = GenerationEndpoint(service, settings, admission, metrics, ("open-responses",), is_named=True)
 
     async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
         with admission.slot(exchange):

@@ -11,7 +11,7 @@ a prompt as they are, special ones included, so a seal has to prove that they ca
    seals.
 2. Version, key id, owner, model and expiry are associated data. Nothing of them can be changed or left out. So is what
    the seal belongs to (`bound_to`): the kind of its item and all that the item says in the open; see
-   api/responses/seal_bindings.py. Beside any other item the seal does not open, whatever it holds. The raw tokens of a
+   serve/responses/items/base.py. Beside any other item the seal does not open, whatever it holds. The raw tokens of a
    sampling, which are only looked at, are a kind of their own.
 3. Whatever is wrong with a seal, the answer is the same. Only that it has expired is said: this is known after the seal
    has been verified, and so it is said to nobody but its owner.

@@ -6,7 +6,7 @@ parts of their contents,
 1. an unknown key is passed over, and the answer's `warnings` name it; one that is null says nothing;
 2. an unknown key that begins with `harmonia_` is refused: it is one of ours, misspelled, and somebody relies on it.
 
-An unknown field of a body, of a tool or of a tool choice is refused, because it asks for something; see fields.py.
+An unknown field of a body, of a tool or of a tool choice is refused, because it asks for something; see validation.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The items of a response: what a client may send, and what it gets."""
 
-from harmonia.serve.responses.items.apply_patch import PatchCall, PatchOutput
 from harmonia.serve.responses.items.base import (
     SLUG,
     CallAnswer,
@@ -54,8 +53,6 @@ __all__ = [
     "McpCall",
     "McpListTools",
     "MessageItem",
-    "PatchCall",
-    "PatchOutput",
     "ReasoningItem",
     "SealedItem",
     "ServerCall",
