@@ -1,4 +1,5 @@
 # Two commands do everything on a fresh machine: `make serve` and `make test`. Both set up .venv by themselves.
+# `make test-all` is what CI runs.
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -14,14 +15,24 @@ TYPESCRIPT := tests/typescript/node_modules/.package-lock.json
 PAGE_TOOLS := ui/node_modules/.package-lock.json
 PAGE := src/harmonia/serve/page/index.html
 PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/package.json ui/tsconfig.json ui/vite.config.ts
-BROWSER := $(VENV)/.browser-looked-for
+BROWSER := $(VENV)/.headless-browser-looked-for
+EXTRAS := .[dropin,fast,repair,chat,mcp,server,grammar]
+PYTHONS := 3.11 3.12 3.13
+
+# What `make test` runs; `make test-all` runs the rest too.
+QUICK := not exhaustive and not engines and not clients and not browser
+# The format, the drop-in, the run loop and the server.
+PORTABLE := $(addprefix tests/,vocabulary messages schema tool_definitions renderer parser parts history interchange \
+  families grammar inspection openai_harmony run serve)
 
 # The tests start hundreds of processes. Where Python was told to keep nothing that it compiled, as in many containers,
 # each of them would compile all of Harmonia anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page wheel demo test test-page test-page-logic test-page-browser screenshots test-exhaustive test-engines test-clients client-locks fuzz fuzz-server lint format bench bench-server shape docs clean
+.PHONY: help serve page wheel demo test test-all test-beside test-page test-page-logic test-page-browser test-pythons \
+  test-exhaustive test-engines test-clients coverage coverage-report screenshots client-locks fuzz fuzz-server lint format \
+  bench bench-server shape docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,16 +60,39 @@ demo: $(INSTALLED)  ## Without a server: a question with a tool, and a broken an
 	  "$(BIN)/harmonia chat -m demo -T examples/weather.py   (with no model)" \
 	  "$(BIN)/harmonia render examples/weather.json" >&2
 
-# The check of types keeps one processor busy and the page's own tests another, so they run side by side. If either
-# fails, nothing more is run.
-test: $(INSTALLED) $(TYPESCRIPT) $(PAGE) $(BROWSER)  ## Install what is needed, check style and types, run the tests
-	@$(MAKE) --no-print-directory -j2 lint test-page-logic
-	@$(MAKE) --no-print-directory test-page-browser
-	$(BIN)/pytest -n auto -m 'not exhaustive and not engines and not clients and not browser'
+# The tests of the page wait for the browser much of the time, and others for processes; so they run side by side.
+test: $(INSTALLED) $(TYPESCRIPT) $(PAGE) $(BROWSER)  ## Check style and types and run the tests: minutes
+	@scripts/side_by_side 'make --no-print-directory test-beside' $(BIN)/pytest -n auto -m '$(QUICK)'
+
+# Everything, each test once. What is measured on the way is the coverage of what `make test` runs.
+test-all: $(INSTALLED) $(TYPESCRIPT) $(PAGE) $(BROWSER)  ## Run every test, the fuzzers and short benchmarks: what CI runs
+	@scripts/side_by_side '$(MAKE) --no-print-directory test-beside' $(MAKE) --no-print-directory coverage
+	@$(MAKE) --no-print-directory shape
+	@$(MAKE) --no-print-directory test-pythons
+	@$(MAKE) --no-print-directory test-clients
+	@$(MAKE) --no-print-directory test-engines
+	@$(MAKE) --no-print-directory test-exhaustive
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),120)
+	@$(MAKE) --no-print-directory fuzz-server FUZZ_SECONDS=$(or $(FUZZ_SECONDS),90) FUZZ_CASES=$(or $(FUZZ_CASES),30)
+	@$(MAKE) --no-print-directory bench BENCH=--quick
+	@$(MAKE) --no-print-directory bench-server BENCH=--quick
+	@$(MAKE) --no-print-directory coverage-report
+
+coverage: $(INSTALLED) $(TYPESCRIPT)  ## Run the tests and measure the branches that they reach; fails below the floor
+	@rm -rf .coverage
+	$(BIN)/coverage run -m pytest -n auto -m '$(QUICK)'
+	@$(BIN)/coverage combine --quiet
+	@$(MAKE) --no-print-directory coverage-report
+
+coverage-report:
+	@$(BIN)/coverage report
+
+# What runs beside the tests. Each needs what the target that calls it has made.
+test-beside:
+	@$(MAKE) --no-print-directory lint test-page-logic test-page-browser
 
 test-page: $(INSTALLED) $(PAGE) $(BROWSER) test-page-logic test-page-browser  ## The page: its logic, and its behaviour in a real browser
 
-# What these two need is made by whoever asks for them.
 test-page-logic:
 	@if [ -f $(PAGE_TOOLS) ]; then cd ui && npm run --silent types && npm run --silent test; \
 	else echo "left out: the tests of the page (no npm)" >&2; fi
@@ -73,6 +107,17 @@ screenshots: $(INSTALLED) $(PAGE) $(BROWSER)  ## Take the pictures of the README
 test-exhaustive: $(INSTALLED) $(PAGE) $(BROWSER)  ## Every code point, the large fuzz, large traces in a browser: minutes
 	$(BIN)/pytest -n auto -m 'exhaustive and not browser'
 	$(BIN)/pytest -n auto -m 'browser and exhaustive' tests/page
+
+# Each Python has an environment of its own; .venv's Python runs these tests in `make test` already.
+test-pythons: $(INSTALLED)  ## The format, the drop-in, runs and the server on each Python from 3.11 on that is here
+	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	for version in $(PYTHONS); do \
+	  if [ $$version = $$own ]; then echo "$$version: the tests of .venv" >&2; continue; fi; \
+	  found=$$(scripts/find_python $$version); \
+	  if [ -z "$$found" ]; then echo "left out: Python $$version, which is not here" >&2; continue; fi; \
+	  $(MAKE) --no-print-directory $(VENV)/pythons/$$version/.installed PYTHON="$$found" || exit; \
+	  $(VENV)/pythons/$$version/bin/pytest -n auto -m '$(QUICK)' $(PORTABLE) || exit; \
+	done
 
 test-engines: $(ENGINES)  ## A tiny gpt-oss in transformers and in llama.cpp, for real
 	$(BIN)/pytest -m engines
@@ -118,7 +163,7 @@ docs: $(INSTALLED)  ## Write the pages that are made from code: the command line
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) .harmonia tests/typescript/node_modules tests/clients/javascript/node_modules ui/node_modules \
 	  src/harmonia/serve/page \
-	  .pytest_cache .ruff_cache .hypothesis .fuzz dist
+	  .pytest_cache .ruff_cache .hypothesis .fuzz .coverage dist
 
 $(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -133,12 +178,18 @@ $(SERVER): pyproject.toml | $(MADE)
 
 $(INSTALLED): pyproject.toml | $(MADE)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dropin,fast,repair,chat,mcp,server,grammar]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '$(EXTRAS)' --group dev
 	@touch $@ $(SERVER)
 
 $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --group engines
 	$(BIN)/python -m pip install --quiet --no-deps 'xgrammar>=0.2.8' apache-tvm-ffi
+	@touch $@
+
+$(VENV)/pythons/%/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade pip
+	$(@D)/bin/python -m pip install --quiet --editable '$(EXTRAS)' --group tests
 	@touch $@
 
 $(VENV)/clients/%/.installed: tests/clients/locks/%.txt | $(INSTALLED)
@@ -163,7 +214,7 @@ $(PAGE): $(PAGE_TOOLS) $(PAGE_SOURCES)
 	else echo "left out: the page (no npm); install Node.js 20 or newer and run make page" >&2; fi
 
 # The headless shell is the same browser without windows, and twice as quick; a Chromium will do.
-$(BROWSER): Makefile | $(MADE)
+$(BROWSER): | $(MADE)
 	@command -v chromium-headless-shell >/dev/null || command -v chrome-headless-shell >/dev/null || \
 	  scripts/install_system_packages chromium-headless-shell fonts-dejavu-core || \
 	  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

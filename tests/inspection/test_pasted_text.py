@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -257,7 +258,12 @@ def test_any_json_is_taken_or_refused_with_a_code(values: list[Any], prefix: str
 
 @pytest.mark.parametrize(
     ("text", "character"),
-    [('{"messages": [{"role": "user"},', 31), ('{"a": 1,}', 8), ('[{"role":', 9), ('["a" "b"]', 5)],
+    [
+        ('{"messages": [{"role": "user"},', 31),
+        ('{"a": 1,}', 7 if sys.version_info >= (3, 13) else 8),  # newer Pythons point to the comma
+        ('[{"role":', 9),
+        ('["a" "b"]', 5),
+    ],
 )
 def test_broken_json_is_told_with_its_place(text: str, character: int) -> None:
     found = pasted(text).input
