@@ -11,10 +11,12 @@ import pytest
 from harmonia import parse
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.grammar import GRAMMAR_KINDS, Demand, GrammarKind, TextForm
+from harmonia.grammar.lark_rules import text_rules
 from harmonia.grammar.writer import grammar_for
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.run.engines.grammar_mask import Matcher
 from tests.grammar.damages import sampled
+from tests.grammar.rule_reader import admits
 
 
 def demand_of(schema: Any, name: str = "act", form: TextForm | None = None) -> Demand:
@@ -159,16 +161,26 @@ def test_the_bounds_of_forms_are_the_same_for_all_engines(definition: str, kind:
 
 @pytest.mark.parametrize("kind", GRAMMAR_KINDS)
 @pytest.mark.parametrize(
-    "definition",
+    ("definition", "text"),
     [
-        'start: a b\r\na: "x"\r\n | "y"\r\nb: "y"\r\n',
-        'start: A{2,3} B{1,} C{2}\nA.2: "a"\nB: "b"\nC: "~1001{1001}"',
-        "start: INT WS? LF\n%import common (INT, WS)\n%import common.LF",
-        "start: " + "(" * 25 + '"a"' + ")" * 25,
+        ('start: a b\r\na: "x"\r\n | "y"\r\nb: "y"\r\n', "yy"),
+        ('start: A{2,3} B{1,} C{2}\nA.2: "a"\nB: "b"\nC: "~1001{1001}"', "aabb~1001{1001}~1001{1001}"),
+        ("start: INT WS? LF\n%import common (INT, WS)\n%import common.LF", "12\n"),
+        ("start: " + "(" * 25 + '"a"' + ")" * 25, "a"),
     ],
 )
-def test_forms_that_every_engine_takes(definition: str, kind: GrammarKind) -> None:
-    grammar_for(demand_of(None, form=TextForm("lark", definition)), kind)
+def test_forms_that_every_engine_takes(definition: str, text: str, kind: GrammarKind) -> None:
+    form = TextForm("lark", definition)
+    written = grammar_for(demand_of(None, form=form), kind)
+    assert written.losses == ()
+    for said, is_right in ((text, True), (f"{text}?", False)):
+        if kind == "llguidance":
+            tokens = list(sampled(f"<|channel|>commentary to=functions.act<|message|>{said}<|call|>"))
+            is_taken = Matcher(written).admitted(tokens) == len(tokens)
+        else:  # the engine is not here; these are the rules that were written for it
+            node, rules, _ = text_rules(form, "functions.act", "text")
+            is_taken = admits(node, rules, said)
+        assert is_taken is is_right
 
 
 @pytest.mark.parametrize("kind", GRAMMAR_KINDS)

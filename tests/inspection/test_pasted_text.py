@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import harmonia
 from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError
+from harmonia.inspection.inputs import Kind
 from harmonia.inspection.pasted_text import MOST_TITLES, Pasted, recognise_pasted
 from harmonia.interchange import write_harmony_json, write_markdown
 from tests.support.engines.provider_streams import STREAMS, Stream
@@ -251,9 +252,11 @@ def test_any_json_is_taken_or_refused_with_a_code(values: list[Any], prefix: str
     text = "\n".join(prefix + json.dumps(value) for value in values)
     try:
         found = pasted(text)
-    except InputError:
+    except InputError as error:
+        assert error.code.startswith(("interchange.", "messages.", "parse.")) and error.at.path is not None
         return
-    said(found)
+    assert found.input.kind in get_args(Kind)
+    said(found)  # a parser reads it
 
 
 @pytest.mark.parametrize(

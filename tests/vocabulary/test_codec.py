@@ -408,16 +408,18 @@ def test_threads_that_race_for_the_first_use_never_wait_for_each_other(monkeypat
     monkeypatch.setattr(codec, "load_engine", lambda *_arguments: engine)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] -- takes anything
     fresh = [Vocabulary() for _ in range(500)]
     barrier = Barrier(2)
+    encoded: list[list[int]] = []
+    decoded: list[str] = []
 
     def encode() -> None:
         for one in fresh:
             barrier.wait()
-            one.encode("a")
+            encoded.append(one.encode("a"))
 
     def decode() -> None:
         for one in fresh:
             barrier.wait()
-            one.decode([64])
+            decoded.append(one.decode([64]))
 
     def linger(*_arguments: object) -> None:
         """Called at each call in either thread: a moment in which the other one may run."""
@@ -432,3 +434,4 @@ def test_threads_that_race_for_the_first_use_never_wait_for_each_other(monkeypat
     finally:
         threading.setprofile(None)  # pyright: ignore[reportArgumentType] -- None is how it is taken off
         sys.setswitchinterval(interval)
+    assert (encoded, decoded) == ([[64]] * len(fresh), ["a"] * len(fresh))

@@ -7,14 +7,13 @@ every keyword stands here with every kind of value, in places that drafts know a
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia import HarmonyError, InputError
+from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.grammar import GRAMMAR_KINDS, grammar_for
 from harmonia.messages import Json
 from harmonia.messages.contents import ResponseFormat
@@ -64,15 +63,40 @@ def schemas(draw: st.DrawFn) -> Json:
     return schema if draft is None else {"$schema": draft, **schema}
 
 
+def outcome(schema: Json, arguments: Any, *, untrusted: bool) -> str:
+    """Whose fault it is that arguments do not fit, as the error says it."""
+    try:
+        compile_schema("t", schema, untrusted=untrusted)(arguments)
+    except ToolError as error:
+        assert error.code is ErrorCode.TOOL_INVALID_ARGUMENTS
+        return "the model's"
+    except InputError as error:
+        assert error.code is ErrorCode.TOOL_INVALID_DEFINITION
+        assert error.at.path is not None and error.at.path.startswith("$.parameters")
+        return "the owner's"
+    return "nobody's"
+
+
 @repeated(given(schemas(), st.booleans()), some=300, many=10_000, deadline=None)
 def test_arguments_fit_or_somebody_is_told_whose_fault_it_is(schema: Json, untrusted: bool) -> None:
-    try:
-        validate = compile_schema("t", schema, untrusted=untrusted)
-    except InputError:
-        return
     for arguments in ARGUMENTS:
-        with suppress(HarmonyError):
-            validate(arguments)
+        outcome(schema, arguments, untrusted=untrusted)
+
+
+@pytest.mark.parametrize("untrusted", [False, True])
+@pytest.mark.parametrize(
+    ("schema", "arguments", "whose"),
+    [
+        ({"type": "object", "required": ["a"]}, {"a": 1}, "nobody's"),
+        ({"type": "object", "required": ["a"]}, {"b": 1}, "the model's"),
+        ({"type": "strin"}, {"a": 1}, "the owner's"),
+        ({"$ref": "#/x", "x": [True]}, {"a": 1}, "the owner's"),
+        ({"properties": {"a": {"$ref": "#/x"}}}, {"b": 1}, "nobody's"),
+        ({"properties": {"a": {"$ref": "#/x"}}}, {"a": 1}, "the owner's"),
+    ],
+)
+def test_a_fault_has_one_who_can_mend_it(schema: Json, arguments: Json, whose: str, untrusted: bool) -> None:
+    assert outcome(schema, arguments, untrusted=untrusted) == whose
 
 
 @repeated(given(schemas()), some=100, many=3_000, deadline=None)
@@ -80,11 +104,16 @@ def test_what_is_demanded_is_written_as_a_grammar_or_refused(schema: Json) -> No
     form = ResponseFormat(name="f", schema=schema)
     try:
         compile_schema(form.name, schema, is_answers=True, is_demanded=True)
-    except InputError:
+    except InputError as error:
+        assert error.code is ErrorCode.RUN_INVALID_OPTION
         return
     for kind in GRAMMAR_KINDS:
-        with suppress(HarmonyError):
-            grammar_for(demand_of(ToolSet([]), "auto", form), kind)
+        try:
+            written = grammar_for(demand_of(ToolSet([]), "auto", form), kind)
+        except InputError as error:
+            assert error.code.startswith(("grammar.", "schema.")) and error.at.path is not None
+        else:
+            assert written.text.encode()
 
 
 LOST: Final[tuple[Json, ...]] = (

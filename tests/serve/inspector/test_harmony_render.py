@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import date
 from typing import Any, cast
 
@@ -380,17 +379,30 @@ _VALUES = st.recursive(
 )
 
 
+def check_rendered(body: Any) -> None:
+    try:
+        answer = json.loads(encode_answer(render(body, LIMITS, TODAY)))
+    except InputError as error:
+        assert error.code.startswith(("interchange.", "messages.", "render.", "schema.", "serve."))
+        assert error.at.path is not None and error.at.path.startswith("$")
+    else:
+        assert answer["text"] == harmonia.decode(answer["tokens"])
+
+
+def test_the_check_sees_a_right_body_rendered() -> None:
+    check_rendered({"messages": CHAT["messages"][:2]})
+    assert render({"messages": CHAT["messages"][:2]}, LIMITS, TODAY)
+
+
 @given(st.dictionaries(_WORDS, _VALUES, max_size=5))
 def test_nothing_but_an_input_error_comes_of_a_wrong_body(body: dict[str, Any]) -> None:
-    with suppress(InputError):
-        encode_answer(render(body, LIMITS, TODAY))
+    check_rendered(body)
 
 
 @given(_VALUES)
 def test_nothing_but_an_input_error_comes_of_wrong_messages(value: Any) -> None:
     for body in ({"messages": [value]}, {"input": [value]}, {"messages": [{"role": "user", "content": [value]}]}):
-        with suppress(InputError):
-            encode_answer(render(body, LIMITS, TODAY))
+        check_rendered(body)
 
 
 def test_a_type_that_is_no_text_is_refused_where_it_is() -> None:

@@ -63,7 +63,7 @@ def test_a_field_that_is_wrong_is_told_with_what_would_be_right(
 
 
 def test_an_empty_text_is_something_that_was_said() -> None:
-    read_response({"input": ""})
+    assert read_response({"input": ""}).input == ""
 
 
 # ── queries ─────────────────────────────────────────────────────────────────────────────────────────────────────────
