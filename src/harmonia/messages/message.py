@@ -102,12 +102,11 @@ def _position_of(error: Exception, text: str | bytes) -> Position:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Message:
-    """One message. `Message("user", "Hi")` will do; the constructors below name what each role usually has.
+    """One message. `Message("user", "Hi")` works for every role; the constructors below add what a role usually has.
 
-    `content` is text, a SystemContent, a DeveloperContent, or a tuple of several. `origin` and `sampled` are set on
-    what came from a parser and gone in every edited copy: `message.replace(channel="final")`. `answers` is the call
-    that a tool's result answers, where whoever added it said so: Harmony has no place for it, so it is no part of the
-    prompt, of the JSON, or of what makes two messages equal.
+    `content` is text, a SystemContent, a DeveloperContent, or a tuple of several. A parser sets `origin` and `sampled`;
+    every edited copy loses them: `message.replace(channel="final")`. `answers` is the call that a tool result answers,
+    if known. Harmony has no field for it, so it is not part of the prompt, of the JSON, or of equality.
     """
 
     author: Author
