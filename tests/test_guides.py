@@ -68,7 +68,10 @@ def usual_ports(engine: PlayedEngine, folder: Path) -> dict[str, str]:
     ports = {kind: unused_port() for kind in ("vllm", "llama.cpp", "ollama", "lmstudio", "sglang")}
     ports[engine.kind] = engine.port
     folder.joinpath("sitecustomize.py").write_text(
-        f"from harmonia.run.engines.discovery import USUAL_PORTS\nUSUAL_PORTS.update({ports!r})\n"
+        "import msgspec\nfrom harmonia.run.engines import registry\n"
+        f"ports, known = {ports!r}, registry.kinds()\n"
+        "moved = [msgspec.structs.replace(kind, port=ports.get(kind.name, kind.port)) for kind in known]\n"
+        "registry.kinds = lambda: tuple(moved)\n"
     )
     return {"PYTHONPATH": str(folder)}
 

@@ -27,6 +27,7 @@ from harmonia.run.engines import discover
 from harmonia.run.engines.base import Sampling
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.recording import read_capture
+from harmonia.run.engines.registry import find_kind, kinds
 from harmonia.run.engines.replay import ReplayEngine
 from harmonia.run.options import RunOptions
 from harmonia.run.tools import ToolSet
@@ -487,7 +488,9 @@ def test_a_server_that_wants_a_key_says_how_to_give_it(state: Path, monkeypatch:
 @pytest.mark.parametrize(("kind", "engine"), [("demo", DemoEngine), ("replay", ReplayEngine)])
 def test_the_settings_of_an_engine_are_those_that_it_takes(kind: str, engine: type) -> None:
     taken = set(inspect.signature(engine).parameters)
-    assert set(opening.OPTIONS_OF[kind]) == taken & set(opening.EngineOptions.__struct_fields__)
+    known = find_kind(kind)
+    assert known is not None
+    assert set(known.options) == taken & {name for each in kinds() for name in each.options}
 
 
 def test_auto_without_an_engine_is_exit_code_four(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

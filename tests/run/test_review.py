@@ -21,7 +21,7 @@ from harmonia import Conversation, ErrorCode, InputError, Message, Role, render
 from harmonia.events import Event, TurnEnded
 from harmonia.history import pending_calls
 from harmonia.run.agent import Agent
-from harmonia.run.engines import Chunk, Finish, Request, Usage
+from harmonia.run.engines import PROVIDER_TRAITS, Chunk, Finish, Request, Usage
 from harmonia.run.events import CallStarted, PendingCall, RunEnded, TurnEvent
 from harmonia.run.loop import Run, run
 from harmonia.run.options import RunLimits
@@ -388,6 +388,7 @@ def test_edited_arguments_that_are_no_json_are_the_callers_fault() -> None:
 def test_a_provider_that_only_reasons_is_said_to_have_done_so() -> None:
     class Provider:
         name = "provider"
+        traits = PROVIDER_TRAITS
         model = "some"
 
         def __init__(self, channel: str | None) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from harmonia.cli.chats.asking import Asker, find_console, has_terminal
 from harmonia.cli.chats.commands import Commands, Leave
 from harmonia.cli.chats.files import with_files
-from harmonia.cli.chats.opening import Approval, EngineOptions, McpPolicy, Options, open_session
+from harmonia.cli.chats.opening import Approval, McpPolicy, Options, open_session
 from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.session import Session
 from harmonia.cli.display import readable, shorten, show
@@ -27,6 +27,7 @@ from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parts import Guessed, call_of, is_visible
 from harmonia.run.default_paths import state_folder
 from harmonia.run.engines.base import Sampling
+from harmonia.run.engines.registry import kinds
 from harmonia.run.events import RunEnded
 from harmonia.run.options import RunLimits, RunOptions
 
@@ -332,27 +333,26 @@ def _read_piped() -> str:
     return text.strip("\r\n") if text.strip() else ""
 
 
-def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, EngineOptions]:
-    values = dict(settings)
-    kinds = (Sampling, EngineOptions)
-    known = [name for kind in kinds for name in kind.__struct_fields__]
-    for name in values:
+def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, dict[str, Any]]:
+    """Settings of the sampling, and of whatever engine has one of this name."""
+    sampling_types = {field.name: field.type for field in msgspec.structs.fields(Sampling)}
+    engine_types = {name: type_ for kind in kinds() for name, type_ in kind.options.items()}
+    known = {**sampling_types, **engine_types}
+    values: dict[str, Any] = {}
+    for name, written in settings:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
             raise click.BadParameter(f"unknown setting {name!r}; {hint}", param_hint="--option")
-    return tuple(  # pyright: ignore[reportReturnType] -- one of each kind
-        kind(**{name: _read_setting(kind, name, values[name]) for name in kind.__struct_fields__ if name in values})
-        for kind in kinds
+        try:
+            values[name] = msgspec.convert(written, known[name], strict=False)
+        except msgspec.ValidationError as error:
+            expected = next(words for type_, words in _KINDS_OF_VALUES.items() if type_ in str(known[name]))
+            raise click.BadParameter(f"{name} is {expected}, not {written!r}", param_hint="--option") from error
+    return (
+        Sampling(**{name: value for name, value in values.items() if name in sampling_types}),
+        {name: value for name, value in values.items() if name not in sampling_types},
     )
-
-
-def _read_setting(kind: type[msgspec.Struct], name: str, written: str) -> Any:
-    try:
-        return getattr(msgspec.convert({name: written}, kind, strict=False), name)
-    except msgspec.ValidationError as error:
-        expected = _KINDS_OF_VALUES[kind.__annotations__[name].removesuffix(" | None")]
-        raise click.BadParameter(f"{name} is {expected}, not {written!r}", param_hint="--option") from error
 
 
 def _list_chats(*, as_json: bool) -> None:

@@ -13,8 +13,7 @@ import msgspec
 
 from harmonia.cli.display import show, wrap_words
 from harmonia.cli.options import echo_json
-from harmonia.run.provider_check import NAMES, Outcome, Report, check, check_each
-from harmonia.run.provider_check.identity import KINDS
+from harmonia.run.provider_check import KINDS, NAMES, Outcome, Report, check, check_each
 
 _FAILED = 1
 _UNREACHABLE = 4

@@ -1,8 +1,8 @@
 """Where the completions of a run come from, and how each is asked.
 
-engine      the prompt is tokens, and the parser reads what comes
+engine      the prompt is tokens, and the parser reads the completion
 family      an engine whose model does not speak Harmony: the prompt is text, and the family's reader reads it
-provider    a provider: it gets the conversation itself, and its events are those of the parser already
+provider    it gets the conversation itself, and its events are those of the parser already
 """
 
 from __future__ import annotations
@@ -35,9 +35,19 @@ _SHARED_RENDERER: Final = Renderer()
 _NO_TOOLS: Final = Tools([])
 
 
+def provider_of(model: Model) -> Provider | None:
+    """The model as a provider; None where it is an engine."""
+    return cast("Provider", model) if model.traits.takes_messages else None
+
+
+def engine_of(model: Model) -> Engine | None:
+    """The model as an engine; None where it is a provider."""
+    return None if model.traits.takes_messages else cast("Engine", model)
+
+
 class Source:
-    """A model, and the way to speak with it. `tools` are those that it is told of, as its way has them; `renderer` is
-    None where what was said is not rendered again."""
+    """A model, and how it is asked. `tools` are those that it may call, in the form it takes; `renderer` is None where
+    its completions are not rendered again."""
 
     def __init__(
         self,
@@ -52,7 +62,7 @@ class Source:
         shows_guessed: bool = False,
     ) -> None:
         self._model = model
-        self._provider = cast("Provider", model) if hasattr(model, "respond") else None
+        self._provider = provider_of(model)
         self._route = _find_route(profile, model, tools)
         self._renderer = renderer or _SHARED_RENDERER
         self._policy = policy
@@ -61,7 +71,7 @@ class Source:
         self._shows_guessed = shows_guessed
         self.tools = tools if self._route is None else self._route.tools
         self.declared = self.tools.declared if len(self.tools) else _NO_TOOLS
-        # What a model of another family said is written as text again.
+        # What a model of another family wrote goes into the next prompt as text.
         self.renderer = self._renderer if self._route is None else None
 
     @property
@@ -75,7 +85,7 @@ class Source:
 
     @property
     def takes_grammar(self) -> GrammarKind | None:
-        """Which grammars hold the model; they are Harmony's."""
+        """Which grammars the model takes; they are Harmony's."""
         return None if self._engine is None else self._engine.traits.takes_grammar
 
     @property
@@ -95,17 +105,17 @@ class Source:
         return characters + (0 if prefix is None else len(prefix.text)) >= _LONG_PROMPT_CHARS
 
     def build(self, conversation: Conversation, prefix: Message | None, *, asked_at: int) -> Prompt:
-        """The next prompt. Behind the first `asked_at` messages stands what an attempt left that was given up."""
+        """The next prompt. What follows the first `asked_at` messages was left by an attempt that was given up."""
         if self._route is not None:
             return self._route.build(conversation)
         if self._provider is None:
             return build(conversation, prefix, self._policy, self._renderer)
-        # Providers refuse reasoning with nothing behind it, and take a text at the end for one to go on with.
+        # Providers refuse reasoning that nothing follows, and would continue a text at the end.
         said = conversation if asked_at == len(conversation) else conversation[:asked_at]
         return build(said, None, self._policy, None)
 
     def open(self, prompt: Prompt, request: Request) -> tuple[Completion, Pieces]:
-        """Ask: what comes, and the completion that takes it."""
+        """Ask the model: the completion, and the pieces to feed it."""
         if self._provider is not None:
             completion = Completion(self.declared, is_provider=True, one_call=self._one_call)
             return completion, self._provider.respond(prompt.conversation, request)
@@ -131,14 +141,14 @@ class Source:
         return completion, engine.generate(prompt.tokens, request)
 
     def notes_on(self, request: Request) -> tuple[str, ...]:
-        """What of a request this model cannot be told."""
+        """Which parts of a request this model does not see."""
         return () if self._route is None else self._route.notes_on(request)
 
 
 def _find_route(profile: ModelProfile | str | None, model: Model, tools: ToolSet) -> FamilyRoute | None:
-    if profile is None and not hasattr(model, "profile"):
+    if profile is None and model.traits.speaks_harmony:
         return None
-    # Other families are loaded where one is asked for.
+    # Other families are loaded where one is needed.
     from harmonia.run.families.route import find_route
 
     return find_route(profile, model, tools)

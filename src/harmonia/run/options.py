@@ -19,7 +19,7 @@ from harmonia.parts import Guessed
 from harmonia.renderer import Renderer
 from harmonia.run.constraints.demand import GrammarUse
 from harmonia.run.constraints.validation import find_fault
-from harmonia.run.engines.base import Sampling, ToolChoice
+from harmonia.run.engines.base import Sampling, ToolChoice, Traits
 from harmonia.run.prompt import Prompt, known_effort
 from harmonia.run.tool_calls import Approver
 from harmonia.run.tools import ToolLike, ToolSet
@@ -246,7 +246,7 @@ def _check_schema(name: str, schema: Json | bool, *, is_answers: bool) -> None:
 
 def check_model(model: object) -> None:
     """Callers without types get an error here, not in the middle of a run."""
-    if not hasattr(model, "generate") and not hasattr(model, "respond"):
+    if not isinstance(getattr(model, "traits", None), Traits):
         raise _invalid(
             f"{model!r} is not a model; `await open_model(name)` opens one by its name, and Agent takes names"
         )

@@ -19,7 +19,7 @@ from harmonia.run.agent import Agent
 from harmonia.run.constraints import demand as demands
 from harmonia.run.constraints import validation as custom_inputs
 from harmonia.run.constraints.validation import check_completion
-from harmonia.run.engines import Finish, Request, Sampling, Traits
+from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request, Sampling, Traits
 from harmonia.run.engines.http import ServerError
 from harmonia.run.engines.recording import RecordingEngine, read_capture
 from harmonia.run.engines.replay import ReplayEngine
@@ -88,6 +88,7 @@ class Provider:
     """A provider that says what an engine is told to say, as messages."""
 
     name = "provider"
+    traits = PROVIDER_TRAITS
     model = "script"
 
     def __init__(self, engine: ScriptedEngine) -> None:

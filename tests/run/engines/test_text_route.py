@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.run.engines import Alternative, Chunk, Finish, Request, Sampling, TextEngine, TokenLogprob, Usage
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.engines.text_route import StopStrings, as_text_engine
+from harmonia.run.engines.transformers.vocabulary import StopStrings
+from harmonia.run.families.engine import as_text_engine
 from tests.support.engines.engine_protocols import (
     LLAMA_CPP,
     LM_STUDIO,

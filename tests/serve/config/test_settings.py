@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.discovery import USUAL_PORTS
+from harmonia.run.engines.registry import usual_ports
 from harmonia.run.engines.urls import redact
 from harmonia.serve.config.dump import describe, to_toml
 from harmonia.serve.config.setting_types import SETTINGS
@@ -48,7 +48,7 @@ def test_without_anything_set_the_settings_are_the_defaults() -> None:
 
 
 def test_the_default_port_is_none_that_an_engine_has() -> None:
-    assert Settings().port not in USUAL_PORTS.values()
+    assert Settings().port not in usual_ports().values()
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:

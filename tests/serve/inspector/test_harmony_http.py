@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 import harmonia
+from harmonia.run.engines import PROVIDER_TRAITS
 from harmonia.run.engines.base import Traits
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.config.settings import Limits
@@ -35,6 +36,7 @@ class Engine:
 
 class Provider:
     name = "responses"
+    traits = PROVIDER_TRAITS
 
 
 async def post(server: Server, verb: str, body: Any) -> Any:

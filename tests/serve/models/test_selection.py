@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from harmonia.errors import ErrorCode, HarmonyError
-from harmonia.run.engines.discovery import USUAL_PORTS
-from harmonia.run.engines.probes import QUICK
+from harmonia.errors import EngineError, ErrorCode, HarmonyError
+from harmonia.run.engines.discovery import QUICK
+from harmonia.run.engines.registry import usual_ports
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.selection import Chosen, choose_model, is_harmonia
 from tests.support.servers.wire_servers import Asked, Served, Wire, serving, unused_port
@@ -133,8 +133,16 @@ def test_another_harmonia_is_no_engine() -> None:
     assert chosen_of(choose(Settings(), HARMONIA, OLLAMA)[0]).model.name == "ollama"
 
 
-def test_the_default_ports_are_those_of_the_engines() -> None:
-    assert (choose_model.__kwdefaults__ or {})["ports"] == tuple(USUAL_PORTS.values())
+def test_the_default_ports_are_those_of_the_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    async def find_none(_model: str | None, *, ports: Sequence[int], **_: object) -> None:
+        looked_at.extend(ports)
+        raise EngineError(ErrorCode.ENGINE_NONE_FOUND, "no engine")
+
+    monkeypatch.setattr("harmonia.serve.models.selection.discover", find_none)
+    assert asyncio.run(choose_model(Settings())).model.name == "demo"
+    assert looked_at == list(usual_ports().values())
 
 
 # ── one that was named ──────────────────────────────────────────────────────────────────────────────────────────────

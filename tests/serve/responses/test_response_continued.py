@@ -13,7 +13,7 @@ import pytest
 from harmonia import decode, encode
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.renderer import Renderer
-from harmonia.run.engines import Chunk, Finish, Usage
+from harmonia.run.engines import PROVIDER_TRAITS, Chunk, Finish, Usage
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.security.identity import Caller
@@ -245,6 +245,7 @@ def test_reasoning_that_holds_a_call_is_not_gone_on_with(tmp_path: Path) -> None
 
 class Provider:
     name = "responses"
+    traits = PROVIDER_TRAITS
     model = "script"
 
     def respond(self, *_: Any) -> Any:

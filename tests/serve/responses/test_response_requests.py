@@ -12,7 +12,7 @@ import pytest
 from harmonia import Conversation, Event, decode, parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.interchange import to_chat_body
-from harmonia.run.engines import Finish, Request
+from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request
 from harmonia.run.families.engine import with_profile
 from harmonia.serve.responses import request
 from harmonia.serve.responses.request import CreateResponse
@@ -119,6 +119,7 @@ class Provider:
     """Keeps what it would send, and answers."""
 
     name = "chat"
+    traits = PROVIDER_TRAITS
     model = "script"
 
     def __init__(self) -> None:

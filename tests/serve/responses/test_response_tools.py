@@ -12,7 +12,7 @@ import pytest
 
 from harmonia import Conversation, Event, Role, TurnEnded, decode, parse
 from harmonia.errors import ErrorCode, InputError, ToolError
-from harmonia.run.engines import Finish, Request, Usage
+from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request, Usage
 from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller
@@ -259,6 +259,7 @@ class _CallsTwice:
     """A provider that does not know `parallel_tool_calls`."""
 
     name = "provider"
+    traits = PROVIDER_TRAITS
     model = "m"
 
     async def respond(self, conversation: Conversation, request: Request) -> AsyncGenerator[Event | Finish, None]:

@@ -23,7 +23,7 @@ class ScriptedTextEngine:
         self._chunk = chunk
         self._finish = finish
         self.model = model
-        self.traits = Traits(takes_grammar="gbnf")
+        self.traits = Traits(takes_grammar="gbnf", takes_text=True)
         self.prompts: list[str] = []
         self.requests: list[Request] = []
         self.stops: list[tuple[str, ...]] = []

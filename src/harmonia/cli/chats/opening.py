@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 import click
 import msgspec
@@ -19,11 +19,10 @@ from harmonia.cli.tools import import_functions
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.run.default_paths import state_folder
-from harmonia.run.engines.base import Engine
 from harmonia.run.engines.discovery import discover, open_model
-from harmonia.run.engines.probes import is_gpt_oss
 from harmonia.run.engines.recording import RecordingEngine
-from harmonia.run.model_source import Model
+from harmonia.run.engines.registry import find_kind, is_gpt_oss
+from harmonia.run.model_source import Model, engine_of
 from harmonia.run.options import RunOptions
 from harmonia.run.tools import ToolLike, ToolSet
 
@@ -38,29 +37,6 @@ Approval = Literal["ask", "certain", "all"]
 # What becomes of a tool of an MCP server that is new; a changed one is always asked about.
 McpPolicy = Literal["ask", "trust_first", "refuse"]
 
-
-class EngineOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Options of engines that can be written in a shell."""
-
-    context_tokens: int | None = None
-    delay_s: float | None = None  # demo
-    tokens_per_chunk: int | None = None
-    timing: str | None = None  # replay
-    strict: bool | None = None
-    device: str | None = None  # transformers
-    dtype: str | None = None
-    tokenizer: str | None = None
-
-
-OPTIONS_OF: Final[dict[str, tuple[str, ...]]] = {
-    "demo": ("delay_s", "tokens_per_chunk"),
-    "replay": ("timing", "strict"),
-    "transformers": ("device", "dtype", "tokenizer"),
-    "responses": (),
-    "chat": (),
-}
-
-_KEYLESS: Final = ("demo", "replay", "transformers")  # they run here, whatever key the environment has for others
 
 _APPROVAL_HINT: Final = (
     "a call that is read from text needs approval: --approve all runs such calls, --approve ask asks in a terminal"
@@ -77,7 +53,7 @@ class Options(msgspec.Struct, frozen=True):
     api_key: str | None
     instructions: str | None
     run: RunOptions
-    engine_options: EngineOptions
+    engine_options: dict[str, Any]
     functions: tuple[str, ...]
     mcp: Path | None
     mcp_policy: McpPolicy
@@ -120,7 +96,7 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
         reasoning=options.reasoning,
         quiet=options.quiet,
         silent=options.as_json,
-        context_tokens=_context_tokens(model),
+        context_tokens=model.traits.context_tokens,
         out=out,
     )
     screen.approval_hint = _APPROVAL_HINT if approval == "certain" else None
@@ -149,7 +125,9 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
 
 
 def _silence_hint(model: Model, options: Options) -> str | None:
-    if options.profile is not None or hasattr(model, "respond") or model.name in _KEYLESS or is_gpt_oss(model.model):
+    kind = find_kind(model.name)
+    is_server = kind is not None and kind.is_server
+    if options.profile is not None or not is_server or is_gpt_oss(model.model):
         return None
     return (
         f"{model.model} is no gpt-oss by its name; other models do not speak Harmony, and --profile auto runs it in "
@@ -170,10 +148,18 @@ def _profile_of(model: Model, options: Options) -> ModelProfile | str | None:
 
 
 async def _open_model(engine: str, model: str | None, options: Options) -> Model:
-    has_key = options.api_key is not None and engine.partition(":")[0] not in _KEYLESS
+    kind = find_kind(engine.partition(":")[0])
+    # What runs in this process needs no key, whatever key the environment has for others.
+    has_key = options.api_key is not None and (kind is None or kind.takes_key)
     given: dict[str, Any] = {"api_key": options.api_key} if has_key else {}
-    given |= msgspec.to_builtins(options.engine_options)
-    _check_options(engine, options.engine_options)
+    given |= options.engine_options
+    own = ("context_tokens",) if kind is None else tuple(kind.options)
+    for name in options.engine_options:
+        if name not in own:
+            has = f"it has {', '.join(own)}" if own else "it has none"
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, f"{engine} has no setting {name}; {has}, and those of the sampling"
+            )
     if engine != "auto":
         try:
             return await open_model(engine, model, **given)
@@ -187,36 +173,20 @@ async def _open_model(engine: str, model: str | None, options: Options) -> Model
     return found.open(**given)
 
 
-def _check_options(engine: str, options: EngineOptions) -> None:
-    kind = engine.partition(":")[0]
-    own = OPTIONS_OF.get(kind, ("context_tokens",))
-    for name in msgspec.to_builtins(options):
-        if name not in own:
-            has = f"it has {', '.join(own)}" if own else "it has none"
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"{kind} has no setting {name}; {has}, and those of the sampling"
-            )
-
-
 def name_to_keep(engine: str | None) -> str | None:
     """The name by which a saved chat finds its engine again; None where it is to be looked for, or might have a key."""
     return None if engine is None or engine == "auto" or "@" in engine or "?" in engine else engine
 
 
 async def _record(model: Model, path: Path) -> Model:
-    if hasattr(model, "respond"):
+    if (sampler := engine_of(model)) is None:
         await model.close()
         raise click.UsageError(f"--record takes down what an engine samples; {model.name} does not give that")
     try:
-        return RecordingEngine(cast("Engine", model), path)
+        return RecordingEngine(sampler, path)
     except OSError as error:
         await model.close()
         raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot write {path}: {error.strerror}") from error
-
-
-def _context_tokens(model: Model) -> int | None:
-    traits = getattr(model, "traits", None)  # a provider has none: it does not say
-    return None if traits is None else traits.context_tokens
 
 
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
 """Token engines: prompt tokens in, sampled tokens out."""
 
 from harmonia.run.engines.base import (
+    PROVIDER_TRAITS,
     Alternative,
     Chunk,
     Engine,
@@ -15,14 +16,15 @@ from harmonia.run.engines.base import (
     Usage,
 )
 from harmonia.run.engines.completions import CompletionsEngine
-from harmonia.run.engines.discovery import Found, discover, open_engine, open_model
+from harmonia.run.engines.discovery import Found, discover, open_engine, open_model, probe
 from harmonia.run.engines.http import Patience
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
 from harmonia.run.engines.ollama import OllamaEngine
-from harmonia.run.engines.probes import Seen, probe
+from harmonia.run.engines.registry import Kind, Seen
 from harmonia.run.engines.vllm import VllmEngine
 
 __all__ = [
+    "PROVIDER_TRAITS",
     "Alternative",
     "Chunk",
     "CompletionsEngine",
@@ -30,6 +32,7 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Found",
+    "Kind",
     "LlamaCppEngine",
     "OllamaEngine",
     "Patience",

@@ -124,13 +124,36 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What an engine can do. `context_tokens` is None where nobody knows, `takes_grammar` where it takes none."""
+    """What a model can do. Every engine and every provider has them; nothing else is asked about a model.
+
+    takes_tokens, gives_tokens   whether prompts and completions are token ids; otherwise they are text
+    takes_text                   it has `generate_text`: it continues text in its own vocabulary
+    takes_messages               it is a provider, and has `respond`: it takes messages and reads Harmony itself
+    speaks_harmony               False for a model of another family, which is run by a profile
+    context_tokens               None where it is not known
+    takes_grammar                the kind of grammar that it enforces; None where it takes none
+    """
 
     takes_tokens: bool = True
     gives_tokens: bool = True
     gives_logprobs: bool = False
     context_tokens: int | None = None
     takes_grammar: GrammarKind | None = None
+    takes_text: bool = False
+    takes_messages: bool = False
+    speaks_harmony: bool = True
+
+    @property
+    def speaks_tokens(self) -> bool:
+        return self.takes_tokens and self.gives_tokens
+
+    @property
+    def reads_calls(self) -> bool:
+        """Whether its calls can be certain (law 5): a provider reads them itself; from text none is."""
+        return self.takes_messages or self.gives_tokens
+
+
+PROVIDER_TRAITS: Final = Traits(takes_tokens=False, gives_tokens=False, takes_messages=True)
 
 
 class Engine(Protocol):

@@ -12,14 +12,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.result import Ambiguous
 from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
-from harmonia.run.engines.http import Patience, Server, ServerError
+from harmonia.run.engines.http import Patience, Server, ServerError, objects_of
+from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.engines.response_reader import (
     STOP_SPELLINGS,
     Answer,
@@ -188,7 +189,9 @@ class CompletionsEngine:
         self._knows_more = True  # until it refuses a word of _KEEP_SPECIAL
         self.name = name
         self.model = model
-        self.traits = Traits(takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens)
+        self.traits = Traits(
+            takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens, takes_text=True
+        )
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         text, notes = safe_text(prompt, self._ambiguous)
@@ -235,3 +238,39 @@ class CompletionsEngine:
 def _is_about_words(words: str) -> bool:
     """Whether an error is about a field that the server does not know."""
     return any(name in words for name in (*_KEEP_SPECIAL, *_BEYOND, "stream_options", "cache_salt"))
+
+
+def _recognise_sglang(answers: Answers) -> Seen | None:
+    version = answers.text("/get_server_info", "version")
+    return answers.seen("sglang", version=version) if version or "sglang" in answers.owners else None
+
+
+def _recognise_lm_studio(answers: Answers) -> Seen | None:
+    listed = objects_of(answers.pages.get("/api/v0/models", {}).get("data"))
+    # Many a server answers below any path with the list of OpenAI's API, which has none of these.
+    if not any(field in entry for entry in listed for field in ("state", "compatibility_type", "arch", "type")):
+        return None
+    return answers.seen("lmstudio", [entry for entry in listed if entry.get("type") != "embeddings"])
+
+
+KINDS: Final = (
+    Kind(
+        name="sglang",
+        summary="SGLang, text",
+        make=CompletionsEngine,
+        fixed={"name": "sglang"},
+        port=30000,
+        pages=("/get_server_info",),
+        recognise=_recognise_sglang,
+    ),
+    Kind(
+        name="lmstudio",
+        summary="LM Studio, text",
+        make=CompletionsEngine,
+        fixed={"name": "lmstudio"},
+        port=1234,
+        pages=("/api/v0/models",),
+        recognise=_recognise_lm_studio,
+    ),
+    Kind(name="completions", summary="any server with /v1/completions, text", make=CompletionsEngine),
+)

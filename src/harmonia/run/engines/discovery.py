@@ -1,18 +1,8 @@
-"""A model by its name: engines, providers, and `auto`, which looks for a running engine.
+"""Opening a model by its name, and finding out what listens at an address.
 
-    demo                  the embedded engine, which needs no model
-    replay:FILE           a captured run
     auto                  a gpt-oss in an engine on one of the usual local ports
     http://HOST:PORT      whatever engine listens there
-    vllm:URL              vLLM, tokens
-    llama.cpp:URL         llama.cpp's server, tokens
-    sglang:URL            SGLang, text
-    lmstudio:URL          LM Studio, text
-    ollama:URL            Ollama, text
-    completions:URL       any server with /v1/completions, text
-    transformers:PATH     a model in this process, tokens
-    responses:URL         a provider with the Responses API
-    chat:URL              a provider with Chat Completions
+    NAME, NAME:ARGUMENT   one of the registry: demo, replay:FILE, vllm:URL, …; see registry.py
 
 Without `:URL` an engine is looked for at its usual local port. Without a model, the server is asked which it has.
 """
@@ -21,39 +11,96 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.run.engines.base import Engine
-from harmonia.run.engines.completions import CompletionsEngine
-from harmonia.run.engines.http import Patience
-from harmonia.run.engines.llama_cpp import LlamaCppEngine
-from harmonia.run.engines.ollama import OllamaEngine
-from harmonia.run.engines.probes import QUICK, Kind, Seen, probe
+from harmonia.run.engines.http import Fields, Patience, Server, ServerError, objects_of
+from harmonia.run.engines.registry import Answers, Kind, Seen, find_kind, kinds, names, usual_ports
 from harmonia.run.engines.urls import redact
-from harmonia.run.engines.vllm import VllmEngine
 
 if TYPE_CHECKING:
     from harmonia.run.providers.base import Provider
 
-# Where each engine listens unless told otherwise. `transformers serve` and vLLM share one; the server says which it is.
-USUAL_PORTS: dict[Kind, int] = {"vllm": 8000, "llama.cpp": 8080, "ollama": 11434, "lmstudio": 1234, "sglang": 30000}
 USUAL_HOST = "127.0.0.1"
-
-_KINDS: tuple[Kind, ...] = get_args(Kind)
-_PROVIDERS = ("responses", "chat")
-_NAMES = (
-    *("demo", "replay:FILE", "auto", "http://…", *(f"{kind}:URL" for kind in _KINDS), "transformers:PATH"),
-    *(f"{kind}:URL" for kind in _PROVIDERS),
-)
+# A person waits for the answer, and a server that works has it at once.
+QUICK = Patience(connect_s=0.5, first_s=3.0, idle_s=3.0, attempts=1)
 
 _HOW_TO_START = (
     "start one, such as `vllm serve openai/gpt-oss-20b`, `llama-server -hf ggml-org/gpt-oss-20b-GGUF` or "
     "`ollama run gpt-oss:20b`; give the address of one that runs elsewhere; or name `demo`, which needs no model"
 )
+
+
+# ── what listens at an address ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def look_at(root: Server, api: Server, kind: str | None = None, *, models: str = "/models") -> Seen:
+    """What a server is, by the list of its `models` at `api` and the pages that it has at `root`. Raises an EngineError
+    where nothing answers; a server that cannot be recognised is taken for one with completions. Where the caller knows
+    its `kind`, it is asked for its models only."""
+    error: EngineError | None = None
+    listed: object = None
+    try:
+        page = await api.fetch(models, dict[str, Any])
+        listed = page.get("data")
+        if "data" not in page or not isinstance(listed, list | None):  # an Ollama without models has null
+            error = EngineError(ErrorCode.ENGINE_BAD_ANSWER, f"{api.url}{models} is not a list of models")
+    except EngineError as caught:
+        if caught.code is ErrorCode.ENGINE_UNREACHABLE:
+            raise  # the other pages need not be asked for
+        error = caught
+    answers = Answers(root.url, objects_of(cast("object", listed)), {})
+    seen = answers.seen(kind) if kind is not None else _recognise([each for each in kinds() if not each.pages], answers)
+    if seen is None:
+        paths = list(dict.fromkeys(path for each in kinds() for path in each.pages))
+        pages = await asyncio.gather(*(_page(root, path) for path in paths))
+        answers = msgspec.structs.replace(answers, pages=dict(zip(paths, pages, strict=True)))
+        seen = _recognise(kinds(), answers) or answers.seen("completions")
+    return msgspec.structs.replace(seen, error=error)
+
+
+async def probe(url: str, *, api_key: str | None = None, patience: Patience = QUICK) -> Seen:
+    """What listens at `url`. Raises an EngineError where nothing does, or nothing that is known."""
+    server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, patience=patience)
+    try:
+        seen = await look_at(server, server, models="/v1/models")
+    finally:
+        await server.close()
+    error = seen.error
+    if error is None or seen.models or not _is_engine(seen):
+        return seen
+    if isinstance(error, ServerError) and error.status in (401, 403):
+        return msgspec.structs.replace(seen, problem="it asks for a key")
+    if error.code is ErrorCode.ENGINE_STALLED or (isinstance(error, ServerError) and error.status == 503):
+        raise error  # llama.cpp answers so while it loads its model
+    raise EngineError(
+        ErrorCode.ENGINE_BAD_ANSWER, f"what listens at {server.url} is not an engine: it lists no models at /v1/models"
+    )
+
+
+def _is_engine(seen: Seen) -> bool:
+    kind = find_kind(seen.kind)
+    return kind is not None and kind.is_server
+
+
+def _recognise(kinds: Sequence[Kind], answers: Answers) -> Seen | None:
+    recognised = (kind.recognise(answers) for kind in kinds if kind.recognise is not None)
+    return next((seen for seen in recognised if seen is not None), None)
+
+
+async def _page(server: Server, path: str) -> Fields:
+    """A JSON object; empty where the server has no such page."""
+    try:
+        return await server.fetch(path, dict[str, Any])
+    except EngineError:
+        return {}
+
+
+# ── auto ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -76,14 +123,16 @@ async def discover(
     model: str | None = None,
     *,
     hosts: Sequence[str] = (USUAL_HOST,),
-    ports: Sequence[int] = tuple(USUAL_PORTS.values()),
+    ports: Sequence[int] | None = None,
     api_key: str | None = None,
     patience: Patience = QUICK,
 ) -> Found:
-    """A running engine with a gpt-oss model, or with `model`, on one of the ports. One that speaks tokens is preferred.
+    """A running engine with a gpt-oss model, or with `model`, on one of the ports, by default the usual ones. One that
+    speaks tokens is preferred. A Harmonia server is not an engine.
 
     Raises an EngineError with ENGINE_NONE_FOUND, which says how to start one.
     """
+    ports = tuple(usual_ports().values()) if ports is None else ports
     addresses = [f"http://{host}:{port}" for host in hosts for port in ports]
     answers = await asyncio.gather(
         *(probe(url, api_key=api_key, patience=patience) for url in addresses), return_exceptions=True
@@ -91,7 +140,7 @@ async def discover(
     seen: list[Seen] = []
     for answer in answers:
         if isinstance(answer, Seen):
-            seen.append(answer)
+            seen += [answer] if _is_engine(answer) else []
         elif not isinstance(answer, EngineError):
             raise answer
     if model is not None:
@@ -113,66 +162,55 @@ async def discover(
     return Found(chosen, ", ".join(reasons), others)
 
 
+# ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 async def open_engine(name: str, model: str | None = None, **options: Any) -> Engine:
     """An engine by its name: see the table above. `options` are those of the engine, such as `api_key`."""
-    kind, _, rest = name.partition(":")
-    match kind:
-        case "demo":
-            from harmonia.run.engines.demo import DemoEngine
-
-            return _make(DemoEngine, {"model": model or rest or "demo", **options})
-        case "replay" if rest:
-            from harmonia.run.engines.replay import ReplayEngine
-
-            return _make(ReplayEngine, {"path": rest, **options})
-        case "transformers" if rest:
-            from harmonia.run.engines.transformers.engine import TransformersEngine
-
-            return _make(TransformersEngine, options, rest)
-        case "auto" if not rest:
-            found = await discover(model, api_key=options.get("api_key"))
-            return found.open(**options)
-        case "http" | "https":
-            seen = await probe(name, api_key=options.get("api_key"))
-            return _open_seen(seen, model or _only_model(seen), options)
-        case _ if kind in _KINDS:
-            return await _open_kind(kind, rest, model, options)
-        case _:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} names no engine; there are {', '.join(_NAMES)}"
-            )
+    opened = await open_model(name, model, **options)
+    if opened.traits.takes_messages:
+        await opened.close()
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} is a provider, not an engine; `open_model` opens it"
+        )
+    return opened  # pyright: ignore[reportReturnType] -- its traits say so
 
 
 async def open_model(name: str, model: str | None = None, **options: Any) -> Engine | Provider:
     """An engine or a provider by its name."""
-    kind, _, url = name.partition(":")
-    if kind not in _PROVIDERS:
-        return await open_engine(name, model, **options)
-    if not url or not model:
+    key, _, argument = name.partition(":")
+    if name == "auto":
+        return (await discover(model, api_key=options.get("api_key"))).open(**options)
+    if key in ("http", "https"):
+        seen = await probe(name, api_key=options.get("api_key"))
+        return _open_seen(seen, model or _only_model(seen), options)
+    kind = find_kind(key)
+    if kind is None or kind.make is None or (kind.argument in ("FILE", "PATH") and not argument):
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{kind}:URL needs an address and a model; got {redact(name)!r}, {model!r}"
+            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} names no engine; there are {', '.join(names())}"
         )
-    if kind == "responses":
-        from harmonia.run.providers.responses import ResponsesProvider
+    if kind.is_server:
+        return await _open_server(kind, argument, model, options)
+    if kind.argument == "URL" and not (argument and model):
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION, f"{key}:URL needs an address and a model; got {redact(name)!r}, {model!r}"
+        )
+    return _make(kind, argument, model, options)
 
-        return _make(ResponsesProvider, {"model": model, **options}, url)
-    from harmonia.run.providers.chat_completions import ChatCompletionsProvider
 
-    return _make(ChatCompletionsProvider, {"model": model, **options}, url)
-
-
-async def _open_kind(kind: Kind, url: str, model: str | None, options: dict[str, Any]) -> Engine:
+async def _open_server(kind: Kind, url: str, model: str | None, options: dict[str, Any]) -> Engine:
     if not url:
-        if kind not in USUAL_PORTS:
+        if kind.port is None:
             raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"{kind} has no usual port; expected {kind}:http://host:port"
+                ErrorCode.ENGINE_INVALID_OPTION,
+                f"{kind.name} has no usual port; expected {kind.name}:http://host:port",
             )
-        url = f"http://{USUAL_HOST}:{USUAL_PORTS[kind]}"
+        url = f"http://{USUAL_HOST}:{kind.port}"
     if model is not None:
-        return _open_seen(Seen(kind, url), model, options)
+        return _make(kind, url, model, options)
     seen = await probe(url, api_key=options.get("api_key"))
-    # It was named by its user, who may know better than the probe.
-    return _open_seen(msgspec.structs.replace(seen, kind=kind), _only_model(seen), options)
+    # The user named the kind, and may know better than the probe.
+    return _open_seen(msgspec.structs.replace(seen, kind=kind.name), _only_model(seen), options)
 
 
 def _only_model(seen: Seen) -> str:
@@ -188,22 +226,29 @@ def _only_model(seen: Seen) -> str:
 
 
 def _open_seen(seen: Seen, model: str, options: dict[str, Any]) -> Engine:
+    kind = find_kind(seen.kind)
+    if kind is None or not kind.is_server:
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION,
+            f"{seen.url} is a {seen.kind} server, which takes messages and does not continue prompts; "
+            f"name it responses:{seen.url}, and its model",
+        )
     if seen.context_tokens is not None:
         options = {"context_tokens": seen.context_tokens, **options}
-    match seen.kind:
-        case "vllm":
-            return _make(VllmEngine, options, seen.url, model)
-        case "llama.cpp":
-            return _make(LlamaCppEngine, options, seen.url, model)
-        case "ollama":
-            return _make(OllamaEngine, options, seen.url, model)
-        case "completions" | "lmstudio" | "sglang":
-            return _make(CompletionsEngine, {"name": seen.kind, **options}, seen.url, model)
+    return _make(kind, seen.url, model, options)
 
 
-def _make(make: Callable[..., Any], options: dict[str, Any], *arguments: Any) -> Any:
+def _make(kind: Kind, argument: str, model: str | None, options: dict[str, Any]) -> Any:
+    assert kind.make is not None
+    given = {**kind.fixed, **options}
+    if kind.argument_as is not None:
+        given[kind.argument_as] = argument
+    else:
+        model = model or argument or kind.name
+    if kind.model_as is not None:
+        given[kind.model_as] = model
     try:
-        inspect.signature(make).bind(*arguments, **options)
+        inspect.signature(kind.make).bind(**given)
     except TypeError as error:
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{make.__name__}: {error}") from None
-    return make(*arguments, **options)
+        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{kind.make.__name__}: {error}") from None
+    return kind.make(**given)

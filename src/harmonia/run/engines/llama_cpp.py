@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -37,7 +37,8 @@ from harmonia.run.engines.base import (
     Usage,
     grammar_of,
 )
-from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.http import Patience, Server, count_of, fields_of, text_of
+from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss
 from harmonia.run.engines.response_reader import STOP_TOKENS, Answer, name_parameters, sample
 from harmonia.vocabulary import (
     CALL,
@@ -211,7 +212,7 @@ class LlamaCppEngine:
         self._model = model
         self._streaming = streaming
         self._extra = {"cache_prompt": cache_prompt, **(extra or {})}
-        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens, takes_grammar="gbnf")
+        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens, takes_grammar="gbnf", takes_text=True)
 
     @property
     def model(self) -> str:
@@ -416,3 +417,33 @@ def _text_of(entry: _Probability | _Alternative) -> str:
 def _finite(logprob: float | None) -> float:
     # An impossible token's logarithm is no JSON number.
     return float("-inf") if logprob is None else logprob
+
+
+def _recognise(answers: Answers) -> Seen | None:
+    """A server has the one model that it was started with, and accepts any name for it. Its file may be called
+    anything; no other family has a vocabulary of this size."""
+    props = answers.pages.get("/props", {})
+    if "default_generation_settings" not in props:
+        return None
+    context = count_of(fields_of(props["default_generation_settings"]).get("n_ctx"))
+    named = [name for name in (text_of(props.get("model_alias")), text_of(props.get("model_path"))) if name]
+    names = [text_of(entry.get("id")) for entry in answers.listed] or named[:1]
+    sizes = {count_of(fields_of(entry.get("meta")).get("n_vocab")) for entry in answers.listed}
+    known = [name for name in names if is_gpt_oss(name)]
+    if not known and (is_gpt_oss(*named) or VOCABULARY_SIZE in sizes):
+        known = names
+    version = text_of(props.get("build_info"))
+    return Seen("llama.cpp", answers.url, tuple(names), choose_model(known), context or None, "", version)
+
+
+KINDS: Final = (
+    Kind(
+        name="llama.cpp",
+        summary="llama.cpp's server, tokens",
+        make=LlamaCppEngine,
+        speaks="tokens",
+        port=8080,
+        pages=("/props",),
+        recognise=_recognise,
+    ),
+)

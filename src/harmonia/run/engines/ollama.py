@@ -7,14 +7,15 @@ any engine that takes no tokens. Ollama stops at `<|return|>` and `<|call|>` and
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, cast
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.result import Ambiguous
 from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
-from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.http import Fields, Patience, Server, fields_of, objects_of, text_of
+from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss
 from harmonia.run.engines.response_reader import Answer, check_ambiguous, name_parameters, safe_text, sample
 
 _NAMES = {
@@ -82,7 +83,9 @@ class OllamaEngine:
         self._ambiguous: Ambiguous = ambiguous
         self._extra = extra or {}
         self.model = model
-        self.traits = Traits(takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens)
+        self.traits = Traits(
+            takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens, takes_text=True
+        )
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         text, notes = safe_text(prompt, self._ambiguous)
@@ -155,3 +158,26 @@ class _Answer(Answer):
 def _logprob_of(entry: _Logprob) -> TokenLogprob:
     top = tuple(Alternative(None, other.token, other.logprob) for other in entry.top_logprobs or ())
     return TokenLogprob(None, entry.token, entry.logprob, top)
+
+
+def _recognise(answers: Answers) -> Seen | None:
+    tags: object = answers.pages.get("/api/tags", {}).get("models")
+    version = answers.text("/api/version", "version")
+    if not isinstance(tags, list) and not version and "library" not in answers.owners:
+        return None
+    listed: list[Fields] = objects_of(cast("object", tags)) or [{"name": entry.get("id")} for entry in answers.listed]
+    families = {text_of(tag.get("name")): text_of(fields_of(tag.get("details")).get("family")) for tag in listed}
+    known = [name for name, family in families.items() if is_gpt_oss(name, family)]
+    return Seen("ollama", answers.url, tuple(families), choose_model(known), None, "", version)
+
+
+KINDS: Final = (
+    Kind(
+        name="ollama",
+        summary="Ollama, text",
+        make=OllamaEngine,
+        port=11434,
+        pages=("/api/tags", "/api/version"),
+        recognise=_recognise,
+    ),
+)

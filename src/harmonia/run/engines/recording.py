@@ -111,7 +111,7 @@ class RecordingEngine:
                 "version": VERSION,
                 "engine": engine.name,
                 "model": engine.model,
-                "traits": msgspec.to_builtins(engine.traits),
+                "traits": msgspec.to_builtins(self.traits),
             }
         )
 
@@ -125,7 +125,7 @@ class RecordingEngine:
 
     @property
     def traits(self) -> Traits:
-        return self._engine.traits
+        return msgspec.structs.replace(self._engine.traits, takes_text=False)  # only tokens are recorded
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         run, self._runs = self._runs, self._runs + 1

@@ -16,6 +16,7 @@ from typing import Final, Literal, get_args
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, Position
 from harmonia.run.engines.base import Chunk, Finish, Request, Traits
 from harmonia.run.engines.recording import Run, read_capture
+from harmonia.run.engines.registry import Kind
 from harmonia.vocabulary import VOCABULARY_SIZE, decode
 
 Timing = Literal["none", "recorded"]
@@ -128,3 +129,18 @@ def _spell(tokens: list[int]) -> str:
         except HarmonyError:
             pass
     return str(tokens)
+
+
+KINDS: Final = (
+    Kind(
+        name="replay",
+        summary="a captured run",
+        make=ReplayEngine,
+        argument="FILE",
+        argument_as="path",
+        model_as=None,
+        options={"timing": str, "strict": bool},
+        takes_key=False,
+        speaks="tokens",
+    ),
+)

@@ -16,12 +16,13 @@ first token on: start it with `--structured-outputs-config.enable_in_reasoning=T
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines.base import ENDS_OF_GENERATION, Chunk, Finish, Request, Traits, grammar_of
 from harmonia.run.engines.completions import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.engines.response_reader import STOP_TOKENS, name_parameters, salt_of, sample
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
@@ -65,7 +66,10 @@ class VllmEngine:
         self._extra = extra or {}
         self.model = model
         self.traits = Traits(
-            gives_logprobs=True, context_tokens=context_tokens, takes_grammar="xgrammar" if grammar else None
+            gives_logprobs=True,
+            context_tokens=context_tokens,
+            takes_grammar="xgrammar" if grammar else None,
+            takes_text=True,
         )
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
@@ -151,3 +155,23 @@ def _read_token(spelled: str) -> tuple[int | None, str]:
         return None, spelled
     token = int(number)
     return token, default_vocabulary().decode([token])
+
+
+def _recognise(answers: Answers) -> Seen | None:
+    version = answers.text("/version", "version")
+    if "vllm" in answers.owners or (version and "sglang" not in answers.owners):
+        return answers.seen("vllm", version=version)
+    return None
+
+
+KINDS: Final = (
+    Kind(
+        name="vllm",
+        summary="vLLM, tokens",
+        make=VllmEngine,
+        speaks="tokens",
+        port=8000,
+        pages=("/version",),
+        recognise=_recognise,
+    ),
+)

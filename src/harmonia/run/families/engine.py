@@ -19,8 +19,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families import ToolFormat
 from harmonia.families.profiles import ModelProfile, profile_named, read_profiles, resolve_profile
-from harmonia.run.engines.base import Chunk, Engine, Finish, Request
-from harmonia.run.engines.text_route import as_text_engine
+from harmonia.run.engines.base import Chunk, Engine, Finish, Request, TextEngine
 
 if TYPE_CHECKING:
     from harmonia.run.providers.base import Provider
@@ -75,7 +74,7 @@ def choose_profile(
         profile = resolve_profile(model.model, own) if is_auto else profile_named(profile, own)
     if profile.format is ToolFormat.HARMONY:
         return None
-    if hasattr(model, "respond"):
+    if model.traits.takes_messages:
         if is_auto:
             return None
         raise InputError(
@@ -83,6 +82,17 @@ def choose_profile(
             f"{model.name} takes messages, and its provider knows how the model writes; leave the profile out",
         )
     return profile
+
+
+def as_text_engine(engine: Engine) -> TextEngine:
+    """The engine, where it continues text; an InputError that says which ones do, where it does not."""
+    if not engine.traits.takes_text:
+        raise InputError(
+            ErrorCode.ENGINE_INVALID_OPTION,
+            f"{engine.name} continues only Harmony's tokens, so it cannot run a model of another family; "
+            "llama.cpp, Ollama, vLLM, transformers and any server with /v1/completions can",
+        )
+    return cast("TextEngine", engine)
 
 
 def with_profile(
@@ -101,7 +111,9 @@ class ProfiledEngine:
         self.profile = profile
         self.name = engine.name
         self.model = engine.model
-        self.traits = msgspec.structs.replace(engine.traits, takes_tokens=False, gives_tokens=False, takes_grammar=None)
+        self.traits = msgspec.structs.replace(
+            engine.traits, takes_tokens=False, gives_tokens=False, takes_grammar=None, speaks_harmony=False
+        )
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         raise InputError(

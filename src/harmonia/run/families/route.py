@@ -25,8 +25,7 @@ from harmonia.families.registry import Family, Reader, family_of
 from harmonia.families.templates import PromptText, chat_template
 from harmonia.messages import Conversation, Json, ToolDescription
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, TextEngine
-from harmonia.run.engines.text_route import as_text_engine
-from harmonia.run.families.engine import choose_profile
+from harmonia.run.families.engine import as_text_engine, choose_profile
 from harmonia.run.prompt import Prompt
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import INPUT

@@ -8,11 +8,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+import msgspec
+
 from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.run.engines.discovery import look_at
 from harmonia.run.engines.http import Patience, Server, ServerError
+from harmonia.run.engines.registry import Seen, kinds
 from harmonia.run.engines.urls import api_address
 from harmonia.run.provider_check import messages, tokens
-from harmonia.run.provider_check.identity import KINDS, choose_model, identify
 from harmonia.run.provider_check.outcomes import Found, Outcome, Report
 from harmonia.run.provider_check.session import PATHS, Api, Session, is_absent, is_denied
 
@@ -132,6 +135,8 @@ CHECKS: Final = (
     *(Check(f"tokens.{name}", why, _of_tokens(run)) for name, why, run in _TOKEN_CHECKS),
     *(Check(f"{api}.{name}", why, _of_api(api, run)) for api in get_args(Api) for name, why, run in _MESSAGE_CHECKS),
 )
+# What a provider may be said to be; all others are asked as OpenAI's.
+KINDS: Final = ("auto", *(kind.name for kind in kinds() if kind.recognise is not None), "openai")
 _FIRST: Final = {
     "reachable": "nothing can be checked where nobody answers",
     "engine": "each engine has its own way to speak tokens",
@@ -181,13 +186,14 @@ async def check_each(
     root = Server(_root_of(api.url), api_key=api_key, patience=patience or PATIENCE)
     try:
         try:
-            identity = await identify(root, api, kind)
+            identity = await _identify(root, api, kind)
         except EngineError as error:
             yield _outcome("reachable", Found("fail", error.message))
             return
         yield _outcome("reachable", Found("ok", f"{root.url} answers"))
-        yield _outcome("engine", Found("ok" if identity.kind != "openai" else "unknown", identity.engine))
-        chosen = model or choose_model(identity.models)
+        engine = f"{identity.kind} {identity.version}".strip()
+        yield _outcome("engine", Found("ok" if identity.kind != "openai" else "unknown", engine))
+        chosen = model or identity.model or next(iter(identity.models), None)
         session = Session(root, api, identity, chosen or "gpt-oss-20b", has_key=bool(api_key))
         checks = [each for each in CHECKS if _is_wanted(each.name, only)]
         wanted: list[Asked] = [name for name in ALL if any(each.name.startswith(f"{name}.") for each in checks)]
@@ -205,6 +211,17 @@ async def check_each(
         await api.close()
 
 
+async def _identify(root: Server, api: Server, kind: str) -> Seen:
+    """What the provider is. Raises an EngineError where nothing answers, or not in HTTP."""
+    seen = await look_at(root, api, None if kind == "auto" else kind)
+    error = seen.error
+    if error is None or isinstance(error, ServerError):
+        pass
+    elif error.code is not ErrorCode.ENGINE_BAD_ANSWER or "HTTP" in error.message:
+        raise error
+    return msgspec.structs.replace(seen, kind="openai") if seen.kind == "completions" else seen
+
+
 def _is_wanted(name: str, only: Sequence[str]) -> bool:
     return not only or any(name == each or name.startswith(f"{each}.") for each in only)
 
@@ -218,13 +235,10 @@ async def _run(check: Check, session: Session) -> Found:
 
 def _judge_models(session: Session, chosen: str | None, wanted: str | None) -> Found:
     identity = session.identity
-    if is_denied(identity.refusal):
-        assert identity.refusal is not None
-        return Found("warn", f"it does not list its models: {session.explain(identity.refusal)}")
-    if identity.models is None:
-        return Found("warn", "it lists no models")
     if not identity.models:
-        return Found("warn", "its list of models is empty")
+        if isinstance(identity.error, ServerError) and is_denied(identity.error):
+            return Found("warn", f"it does not list its models: {session.explain(identity.error)}")
+        return Found("warn", "its list of models is empty" if identity.error is None else "it lists no models")
     if wanted is not None and wanted not in identity.models:
         return Found("warn", f"{wanted} is not among its models: {', '.join(identity.models[:5])}")
     others = len(identity.models) - 1

@@ -15,7 +15,7 @@ from harmonia.messages import Conversation, Json, Message, ReasoningEffort
 from harmonia.parts import Call, call_of, is_visible
 from harmonia.run.engines.base import Finish, Request, Sampling
 from harmonia.run.engines.http import Server, ServerError, objects_of
-from harmonia.run.provider_check.identity import Identity
+from harmonia.run.engines.registry import Seen
 from harmonia.run.providers.bodies import Body, chat_body, responses_body
 from harmonia.run.providers.chat_completions import ChatReader
 from harmonia.run.providers.responses import ResponsesReader
@@ -111,7 +111,7 @@ class Session:
 
     root: Server
     api: Server
-    identity: Identity
+    identity: Seen
     model: str
     has_key: bool = False
     _heard: dict[object, Any] = field(default_factory=dict[object, Any])

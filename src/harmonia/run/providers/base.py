@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 from harmonia.events import Event
 from harmonia.messages import Conversation
-from harmonia.run.engines.base import Finish, Request
+from harmonia.run.engines.base import PROVIDER_TRAITS, Finish, Request, Traits
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.urls import api_address
 from harmonia.run.providers.bodies import Body, ToolNames
@@ -33,6 +33,11 @@ class Provider(Protocol):
 
     @property
     def model(self) -> str: ...
+
+    @property
+    def traits(self) -> Traits:
+        """`PROVIDER_TRAITS`, or those with more that is known."""
+        ...
 
     def respond(self, conversation: Conversation, request: Request) -> AsyncGenerator[Event | Finish, None]: ...
 
@@ -73,6 +78,10 @@ class HttpProvider(ABC):
     @property
     def model(self) -> str:
         return self._model
+
+    @property
+    def traits(self) -> Traits:
+        return PROVIDER_TRAITS
 
     @property
     def url(self) -> str:

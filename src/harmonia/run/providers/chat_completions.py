@@ -14,11 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
 
 from harmonia.events import Event
 from harmonia.messages import Conversation
 from harmonia.run.engines.base import Finish, FinishReason, Request, Usage
 from harmonia.run.engines.http import Fields, Patience, count_of, fields_of, objects_of, text_of
+from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.providers.answer import ANSWER_PARTS, Answer, call_header, channel_of, finish_of, text_header
 from harmonia.run.providers.base import HttpProvider
 from harmonia.run.providers.bodies import Body, ToolNames, chat_body
@@ -262,3 +264,26 @@ def _usage_of(chunk: Fields) -> Usage | None:
     if cached is None:
         cached = fields_of(chunk.get("timings")).get("cache_n")  # llama.cpp
     return Usage(count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens")), count_of(cached))
+
+
+def _recognise_openrouter(answers: Answers) -> Seen | None:
+    host = urlsplit(answers.url).hostname or ""
+    return answers.seen("openrouter") if host == "openrouter.ai" or host.endswith(".openrouter.ai") else None
+
+
+KINDS: Final = (
+    Kind(
+        name="openrouter",
+        summary="OpenRouter, which is opened as chat:URL",
+        speaks="messages",
+        recognise=_recognise_openrouter,
+    ),
+    Kind(
+        name="chat",
+        summary="a provider with Chat Completions",
+        make=ChatCompletionsProvider,
+        argument_as="base_url",
+        options={},
+        speaks="messages",
+    ),
+)

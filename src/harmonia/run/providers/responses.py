@@ -20,6 +20,7 @@ from harmonia.events import Event
 from harmonia.messages import Conversation
 from harmonia.run.engines.base import Finish, FinishReason, Request, Usage
 from harmonia.run.engines.http import Fields, count_of, fields_of, objects_of, text_of
+from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.providers.answer import ANSWER_PARTS, Answer, call_header, channel_of, finish_of, text_header
 from harmonia.run.providers.base import HttpProvider
 from harmonia.run.providers.bodies import Body, ToolNames, responses_body
@@ -38,9 +39,9 @@ class ResponsesProvider(HttpProvider):
         return ResponsesReader(names)
 
 
-Kind = Literal["text", "reasoning", "call", "custom"]
+ItemKind = Literal["text", "reasoning", "call", "custom"]
 
-_KINDS: Final[dict[str, Kind]] = {
+_KINDS: Final[dict[str, ItemKind]] = {
     "message": "text",
     "reasoning": "reasoning",
     "function_call": "call",
@@ -50,7 +51,7 @@ _KINDS: Final[dict[str, Kind]] = {
 _ERRORS: Final = ("error", "response.error", "response.stream.error")
 _ENDS: Final = ("completed", "incomplete", "failed", "cancelled", "done")
 # Where the last word of an event's name is one of these, its first words say what it is about.
-_TEXTS: Final[dict[str, Kind]] = {
+_TEXTS: Final[dict[str, ItemKind]] = {
     "output_text": "text",
     "refusal": "text",
     "stream": "text",
@@ -77,9 +78,9 @@ class _Item:
 
     __slots__ = ("id", "is_done", "key", "kind", "name", "part", "source")
 
-    def __init__(self, key: Hashable, kind: Kind) -> None:
+    def __init__(self, key: Hashable, kind: ItemKind) -> None:
         self.key = key
-        self.kind: Kind = kind
+        self.kind: ItemKind = kind
         self.id: str | None = None
         self.name = ""
         self.source: str | None = None  # which of several texts of a reasoning was taken
@@ -159,7 +160,7 @@ class ResponsesReader:
         if is_done:
             self._settle_item(found, item)
 
-    def _open(self, kind: Kind, event: Fields, id_: object, phase: object = None) -> _Item:
+    def _open(self, kind: ItemKind, event: Fields, id_: object, phase: object = None) -> _Item:
         opened = _Item(len(self._items), kind)
         self._items.append(opened)
         if isinstance(id_, str) and id_:
@@ -178,7 +179,7 @@ class ResponsesReader:
         self._answer.open(opened.key, header, is_sure=bool(phase))
         return opened
 
-    def _find(self, kind: Kind, event: Fields, id_: object, *, is_done: bool = False) -> _Item | None:
+    def _find(self, kind: ItemKind, event: Fields, id_: object, *, is_done: bool = False) -> _Item | None:
         """The item that an event can mean: by its id, by its place, or the last one of its kind that is not done."""
         by_id = self._by_id.get(id_) if isinstance(id_, str) else None
         if by_id is not None and by_id.kind == kind:
@@ -216,7 +217,7 @@ class ResponsesReader:
 
     # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _item_of(self, kind: Kind, event: Fields) -> _Item:
+    def _item_of(self, kind: ItemKind, event: Fields) -> _Item:
         id_ = event.get("item_id") or event.get("call_id")
         item = self._find(kind, event, id_)
         if item is None or not self._answer.is_open(item.key):
@@ -228,7 +229,7 @@ class ResponsesReader:
         self._last = item
         return item
 
-    def _add(self, kind: Kind, about: str, event: Fields) -> None:
+    def _add(self, kind: ItemKind, about: str, event: Fields) -> None:
         delta = event.get("delta", event.get("text", event.get("content")))
         if inner := fields_of(delta):
             # The guide does not say what `response.stream.delta` has; these are the forms that one can think of.
@@ -252,7 +253,7 @@ class ResponsesReader:
             self._answer.note(_REFUSED)
         self._answer.add(item.key, delta)
 
-    def _settle(self, kind: Kind, about: str, event: Fields) -> None:
+    def _settle(self, kind: ItemKind, about: str, event: Fields) -> None:
         """The end of a part. It counts only where no delta came: an item may have several parts."""
         text = event.get("text", event.get("arguments", event.get("input", event.get("refusal"))))
         if isinstance(text, str):
@@ -320,7 +321,7 @@ def _source_of(about: str) -> str:
     return "summary" if about.startswith("reasoning_summary") else "content"
 
 
-def _texts_of(kind: Kind, item: Fields, answer: Answer) -> list[tuple[str, str]]:
+def _texts_of(kind: ItemKind, item: Fields, answer: Answer) -> list[tuple[str, str]]:
     """The text of an item, and where it stood. A reasoning may have its own words, or a summary, or both."""
     match kind:
         case "call":
@@ -338,7 +339,7 @@ def _texts_of(kind: Kind, item: Fields, answer: Answer) -> list[tuple[str, str]]
             return texts
 
 
-def _join_parts(kind: Kind, content: object, answer: Answer) -> str:
+def _join_parts(kind: ItemKind, content: object, answer: Answer) -> str:
     if isinstance(content, str):
         return content
     texts: list[str] = []
@@ -363,3 +364,27 @@ def _usage_of(usage: Fields) -> Usage | None:
         count_of(usage.get("output_tokens")),
         count_of(fields_of(usage.get("input_tokens_details")).get("cached_tokens")),
     )
+
+
+def _recognise_harmonia(answers: Answers) -> Seen | None:
+    is_harmonia = answers.text("/health", "server").lower().startswith("harmonia") or "harmonia" in answers.owners
+    return answers.seen("harmonia") if is_harmonia else None
+
+
+KINDS: Final = (
+    Kind(
+        name="harmonia",
+        summary="a Harmonia server, which is opened as responses:URL",
+        speaks="messages",
+        pages=("/health",),
+        recognise=_recognise_harmonia,
+    ),
+    Kind(
+        name="responses",
+        summary="a provider with the Responses API",
+        make=ResponsesProvider,
+        argument_as="base_url",
+        options={},
+        speaks="messages",
+    ),
+)

@@ -212,8 +212,7 @@ class StartedCompletion:
 
     def _check_context(self, first: Sequence[TurnEvent]) -> None:
         """The engine would report it, too, but perhaps only in the middle of a stream."""
-        traits = self._served.traits
-        context = None if traits is None else traits.context_tokens
+        context = self._served.traits.context_tokens
         for event in first:
             if isinstance(event, SamplingStarted) and context is not None and event.prompt_tokens >= context:
                 sizes = f"the prompt has {event.prompt_tokens} tokens; the context has {context}"

@@ -15,6 +15,7 @@ from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.messages import Message
 from harmonia.renderer import render
 from harmonia.run.engines.base import Chunk, Engine, Request, Sampling
+from harmonia.run.engines.registry import is_gpt_oss
 from harmonia.run.engines.urls import redact
 from harmonia.run.model_source import Model
 from harmonia.serve.config.settings import Settings
@@ -45,7 +46,7 @@ async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Fi
         yield Finding("engine", "ok", f"{redact(model.name)}, {model.model}: {chosen.why}")
         for note in chosen.notes:
             yield Finding("engine", "warn", note)
-        if hasattr(model, "respond"):
+        if model.traits.takes_messages:
             yield Finding(
                 "tokens", "skip", "a provider takes messages, not tokens", f"run `harmonia check` to test {model.name}"
             )
@@ -113,7 +114,7 @@ def _check_folder(name: str) -> Finding:
         config: Any = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Config)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         return Finding("engine", "fail", f"the config.json of {name} cannot be read: {error}", "save the model again")
-    if config.model_type != "gpt_oss":
+    if not is_gpt_oss(config.model_type):
         return Finding(
             "engine",
             "fail",

@@ -99,8 +99,7 @@ class _Ready:
         exchange.failure = await self._store.ask(_STORE_FOR_S)
         if exchange.failure is not None:
             return STORE_FAILED
-        is_provider = getattr(model, "traits", None) is None
-        exchange.failure = await self._engine.ask(_PROVIDER_FOR_S if is_provider else _ENGINE_FOR_S)
+        exchange.failure = await self._engine.ask(_PROVIDER_FOR_S if model.traits.takes_messages else _ENGINE_FOR_S)
         return None if exchange.failure is None else ENGINE_AWAY
 
     async def _check_store(self) -> None:

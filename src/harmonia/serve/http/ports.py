@@ -9,10 +9,9 @@ import socket
 from typing import Final
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
+from harmonia.run.engines.discovery import probe
 from harmonia.run.engines.http import Patience
-from harmonia.run.engines.probes import probe
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.models.selection import is_harmonia
 
 _ALL_ADDRESSES: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 # The other program may never respond.
@@ -59,14 +58,14 @@ async def check_port(settings: Settings) -> None:
 async def who_listens(host: str, port: int) -> tuple[bool, str]:
     """Whether a Harmonia server responds at an address, and which program does, in words."""
     url = address_for_clients(host, port)
-    if await is_harmonia(url):
-        return True, "a Harmonia server"
     try:
         seen = await probe(url, patience=_PATIENCE)
     except EngineError as error:
         if error.code is ErrorCode.ENGINE_BAD_ANSWER:
             return False, "a program that is not an engine"
         return False, "a program that does not respond"
+    if seen.kind == "harmonia":
+        return True, "a Harmonia server"
     if seen.problem:
         return False, "a server that requires a key"
     return False, f"an engine: {seen}"

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
 from harmonia.messages import Json
+from harmonia.run.engines.base import Traits
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.identity import Caller
@@ -91,10 +92,13 @@ class CheckedStore(Protocol):
 
 
 class ServedModel(Protocol):
-    """An engine, which has `traits`, or a provider, which has none."""
+    """An engine or a provider."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def traits(self) -> Traits: ...
 
 
 class HttpService(Protocol):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from importlib.metadata import version
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,12 +17,9 @@ from starlette.routing import Route
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
-from harmonia.run.engines.base import Traits
+from harmonia.run.engines.base import PROVIDER_TRAITS, Traits
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.protocols import HttpService
-
-# A provider does Harmony itself: it gets no tokens, and its context is unknown.
-_PROVIDER: Final = Traits(takes_tokens=False, gives_tokens=False)
 
 
 def server_info_routes(service: HttpService, settings: Settings) -> list[Route]:
@@ -49,7 +45,7 @@ def server_info_routes(service: HttpService, settings: Settings) -> list[Route]:
                 "models": [] if model is None else list(service.model_names),
                 "engine": None if model is None else model.name,
                 "context_tokens": traits.context_tokens,
-                "speaks_tokens": traits.takes_tokens and traits.gives_tokens,
+                "speaks_tokens": traits.speaks_tokens,
                 "analysis": settings.analysis,
                 "guessed": settings.guessed,
                 "calls": settings.calls,
@@ -71,7 +67,7 @@ def _describe(name: str, service: HttpService, created: int) -> Json:
         traits = _traits_of(service)
         described["harmonia"] = {
             "engine": service.model.name,
-            "speaks_tokens": traits.takes_tokens and traits.gives_tokens,
+            "speaks_tokens": traits.speaks_tokens,
             "takes_tokens": traits.takes_tokens,
             "gives_tokens": traits.gives_tokens,
             "gives_logprobs": traits.gives_logprobs,
@@ -81,7 +77,7 @@ def _describe(name: str, service: HttpService, created: int) -> Json:
 
 
 def _traits_of(service: HttpService) -> Traits:
-    return getattr(service.model, "traits", _PROVIDER)
+    return PROVIDER_TRAITS if service.model is None else service.model.traits
 
 
 def _json(value: Json) -> Response:

@@ -14,6 +14,7 @@ import msgspec
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines.http import Server, ServerError
+from harmonia.run.providers.base import HttpProvider
 
 Reason = Literal[
     "no engine is configured", "the engine cannot be reached", "the store cannot be written", "the server is stopping"
@@ -31,7 +32,7 @@ async def check_engine(model: object) -> None:
     if not isinstance(server, Server):
         return
     # Providers have the version in their address.
-    path = "/models" if getattr(model, "traits", None) is None else "/v1/models"
+    path = "/models" if isinstance(model, HttpProvider) else "/v1/models"
     try:
         async with asyncio.timeout(PATIENCE_S):
             await server.fetch(path, msgspec.Raw)

@@ -7,18 +7,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
-from harmonia.run.engines.discovery import USUAL_HOST, USUAL_PORTS, discover, open_model
+from harmonia.run.engines.discovery import QUICK, USUAL_HOST, discover, open_model, probe
 from harmonia.run.engines.http import Patience, Server
-from harmonia.run.engines.probes import QUICK, Kind, Seen, is_gpt_oss, probe
+from harmonia.run.engines.registry import Seen, find_kind, is_gpt_oss, usual_ports
 from harmonia.run.engines.urls import api_address, redact
 from harmonia.run.families.engine import ProfiledEngine, with_profile
 from harmonia.run.model_source import Model
@@ -26,9 +25,6 @@ from harmonia.serve.config.settings import Settings
 
 OWNER: Final = "harmonia"  # who owns the models that a Harmonia lists
 
-_KINDS: Final[tuple[str, ...]] = get_args(Kind)
-_PROVIDERS: Final = ("responses", "chat")
-_KEYLESS: Final = ("demo", "replay", "transformers")  # they run here, and no key is for them
 _ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 
 HOW_TO_SERVE_A_MODEL: Final = (
@@ -46,10 +42,8 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
-async def choose_model(
-    settings: Settings, *, ports: Sequence[int] = tuple(USUAL_PORTS.values()), patience: Patience = QUICK
-) -> Chosen:
-    """The model that the settings name. `auto` looks at `ports` of this machine."""
+async def choose_model(settings: Settings, *, ports: Sequence[int] | None = None, patience: Patience = QUICK) -> Chosen:
+    """The model that the settings name. `auto` looks at `ports` of this machine, by default the usual ones."""
     if settings.engine == "auto":
         return await _find(settings, ports, patience)
     kind, url = _read_name(settings.engine)
@@ -69,48 +63,19 @@ async def choose_model(
 
 
 async def is_harmonia(url: str, patience: Patience = QUICK, *, api_key: str | None = None) -> bool:
-    """Whether the server at an address is one of ours, as far as it tells."""
-    server = Server(url, api_key=api_key, patience=patience)
+    """Whether the server at an address is a Harmonia server, as far as it reports."""
     try:
-        for path, type_ in (("/health", _Health), ("/v1/models", _Models)):
-            try:
-                if (await server.fetch(path, type_)).is_ours:
-                    return True
-            except EngineError as error:
-                if error.code in (ErrorCode.ENGINE_UNREACHABLE, ErrorCode.ENGINE_STALLED):
-                    return False
-    finally:
-        await server.close()
-    return False
-
-
-class _Health(msgspec.Struct):
-    server: str | None = None
-
-    @property
-    def is_ours(self) -> bool:
-        return (self.server or "").lower().startswith(OWNER)
-
-
-class _Listed(msgspec.Struct):
-    owned_by: str | None = None
-
-
-class _Models(msgspec.Struct):
-    data: list[_Listed]
-
-    @property
-    def is_ours(self) -> bool:
-        return any(each.owned_by == OWNER for each in self.data)
+        return (await probe(url, api_key=api_key, patience=patience)).kind == OWNER
+    except EngineError:
+        return False
 
 
 # ── auto ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _find(settings: Settings, ports: Sequence[int], patience: Patience) -> Chosen:
+async def _find(settings: Settings, ports: Sequence[int] | None, patience: Patience) -> Chosen:
+    ports = tuple(usual_ports().values()) if ports is None else ports
     others = [port for port in ports if not _is_own_address(USUAL_HOST, port, settings)]
-    ours = await asyncio.gather(*(is_harmonia(f"http://{USUAL_HOST}:{port}", patience) for port in others))
-    others = [port for port, is_ours in zip(others, ours, strict=True) if not is_ours]
     try:
         found = await discover(settings.model, ports=others, api_key=settings.engine_api_key, patience=patience)
     except EngineError as error:
@@ -134,22 +99,20 @@ async def _find(settings: Settings, ports: Sequence[int], patience: Patience) ->
 
 
 def _read_name(engine: str) -> tuple[str, str | None]:
-    """The kind of an engine, and the address where it has one."""
-    kind, _, rest = engine.partition(":")
-    if kind in ("http", "https"):
-        return kind, engine
-    if kind in _KINDS:
-        # The same place where `open_engine` looks.
-        port = next((port for known, port in USUAL_PORTS.items() if known == kind), None)
-        return kind, rest or (f"http://{USUAL_HOST}:{port}" if port is not None else None)
-    if kind in _PROVIDERS:
-        return kind, rest or None
-    return kind, None
+    """The kind of an engine, and the address where it has one: the one where `open_model` looks for it."""
+    name, _, rest = engine.partition(":")
+    if name in ("http", "https"):
+        return name, engine
+    kind = find_kind(name)
+    if kind is None or kind.argument != "URL":
+        return name, None
+    return name, rest or (f"http://{USUAL_HOST}:{kind.port}" if kind.port is not None else None)
 
 
 async def _reach(kind: str, url: str, settings: Settings, patience: Patience) -> Seen | None:
     """Who answers there; None where it does not say who it is. Raises where nobody does."""
-    if kind in _PROVIDERS:
+    known = find_kind(kind)
+    if known is not None and known.speaks == "messages":
         # A provider may have no list of models, and may want a key for it. That it answers is enough.
         server = Server(api_address(url), api_key=settings.engine_api_key, patience=patience)
         try:
@@ -166,7 +129,7 @@ async def _reach(kind: str, url: str, settings: Settings, patience: Patience) ->
         if error.code is ErrorCode.ENGINE_UNREACHABLE or kind in ("http", "https"):
             raise
         return None  # it was named by its user, who may know better
-    if seen.kind == "completions" and await is_harmonia(seen.url, patience):
+    if seen.kind == OWNER:
         raise InputError(
             ErrorCode.SERVE_INVALID_OPTION,
             f"{seen.url} is a Harmonia server, which speaks messages and continues no prompts; "
@@ -196,8 +159,8 @@ def _is_own_address(host: str, port: int, settings: Settings) -> bool:
 
 
 def _options_for(kind: str, settings: Settings) -> dict[str, Any]:
-    key = settings.engine_api_key
-    given: dict[str, Any] = {"api_key": key} if key is not None and kind not in _KEYLESS else {}
+    key, known = settings.engine_api_key, find_kind(kind)
+    given: dict[str, Any] = {"api_key": key} if key is not None and (known is None or known.takes_key) else {}
     return given | settings.engine_options
 
 
@@ -205,8 +168,8 @@ def _options_for(kind: str, settings: Settings) -> dict[str, Any]:
 
 
 def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
-    traits = getattr(model, "traits", None)
-    if traits is None:
+    traits = model.traits
+    if traits.takes_messages:
         return [
             f"{model.name} is a provider that speaks messages: Harmony happens there, and no token ids are seen here"
         ]

@@ -9,13 +9,13 @@ from typing import Final
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Traits
+from harmonia.run.engines.registry import is_gpt_oss
 from harmonia.run.model_source import Model
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.cached_tokens import SentPrompts
 
 _SAMPLINGS: Final = 4
 _SAMPLINGS_WITH_TOOLS: Final = 32
-_GPT_OSS: Final = re.compile(r"gpt-?oss[-:_]?(20b|120b)?")
 
 
 class ServedModel:
@@ -30,19 +30,19 @@ class ServedModel:
         self._allows_unverified = settings.calls == "unverified"
 
     @property
-    def traits(self) -> Traits | None:
-        """What the engine can do; None for a provider, which reads Harmony itself."""
-        return getattr(self.model, "traits", None)
+    def traits(self) -> Traits:
+        """What the model can do."""
+        return self.model.traits
 
     @property
     def gives_logprobs(self) -> bool:
         """Whether there are log-probabilities of tokens."""
-        return self.traits is not None and self.traits.gives_logprobs and self.traits.gives_tokens
+        return self.traits.gives_logprobs and self.traits.gives_tokens
 
     @property
     def calls_are_certain(self) -> bool:
         """Whether a call can be certain: from text none is, unless the operator allows it."""
-        return self.traits is None or self.traits.gives_tokens or self._allows_unverified
+        return self.traits.reads_calls or self._allows_unverified
 
     def most_samplings(self, *, has_tools: bool) -> int:
         """How often a run may ask the model: again after its tools, and after calls that are not allowed."""
@@ -67,7 +67,7 @@ class ServedModel:
         if any(_plain(known) == wanted for known in names):
             return names[0]
         # The engine without a model plays any gpt-oss.
-        if self.model.name == "demo" and _GPT_OSS.fullmatch(wanted):
+        if self.model.name == "demo" and is_gpt_oss(name):
             return names[0]
         raise InputError(
             ErrorCode.SERVE_UNKNOWN_MODEL,

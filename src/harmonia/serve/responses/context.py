@@ -21,7 +21,6 @@ from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.history import DOCUMENTED, fit
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
-from harmonia.run.families.engine import ProfiledEngine
 from harmonia.run.prompt import VERBOSITY, build, compose, with_head
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.worker_pool import SHARE, in_worker
@@ -145,7 +144,7 @@ class PreparedRequest:
         if request.response_format is not None:
             form, path = request.response_format, "$.text.format.schema"
             await in_worker(partial(schemas.admit_format, form, path, is_demanded=request.demands_form))
-        if request.harmonia_continue and (served.traits is None or isinstance(served.model, ProfiledEngine)):
+        if request.harmonia_continue and (served.traits.takes_messages or not served.traits.speaks_harmony):
             unsupported(
                 "harmonia_continue needs an engine with a gpt-oss model: no other continues within a message",
                 "$.harmonia_continue",
@@ -178,7 +177,7 @@ class PreparedRequest:
         prepared.inputs = _stored_inputs(given, prepared.fresh)
         if prepared.prefix is not None:
             prepared.prefix_tokens = await asyncio.to_thread(prepared._count_prefix, prepared.prefix)  # it may be long
-            context = None if served.traits is None else served.traits.context_tokens
+            context = served.traits.context_tokens
             if context is not None and prepared.prefix_tokens >= context:
                 # The engine would report it, too, but only after it had read all of it again.
                 sizes = f"the message to continue has {prepared.prefix_tokens} tokens; the context has {context}"
@@ -253,7 +252,7 @@ class PreparedRequest:
             conversation if self.prefix is None else conversation[:-1],
             date=self._today,
             identity=(request.harmonia_identity or "").strip() or None,
-            is_provider=self._served.traits is None,
+            is_provider=self._served.traits.takes_messages,
             has_declarations=len(tools) > 0 or request.response_format is not None,
         )
         self.conversation = compose(whole, tools, effort=request.effort, response_format=request.response_format)
@@ -267,8 +266,7 @@ class PreparedRequest:
 
     def fitted(self) -> Conversation:
         """The conversation for the run; with truncation, without the oldest turns if it does not fit."""
-        traits = self._served.traits
-        context = None if traits is None else traits.context_tokens
+        context = self._served.traits.context_tokens
         if self.request.truncation != "auto" or context is None:
             return self.conversation
         room = context - (self.request.max_output_tokens or min(context // 4, 4096)) - self.prefix_tokens

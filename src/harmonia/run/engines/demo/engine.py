@@ -24,6 +24,7 @@ from harmonia.run.engines.demo.misbehaviour import Script, script_for
 from harmonia.run.engines.demo.prompt import Open, Prompt, read_prompt
 from harmonia.run.engines.demo.speech import Speech, answer_text, arguments_for, call_message, compose, tokens_of
 from harmonia.run.engines.demo.tool_selection import Offered, Wanted, offered_tools
+from harmonia.run.engines.registry import Kind
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, decode, encode
 
 # As gpt-oss has it, so that what does not fit there does not fit here.
@@ -232,3 +233,17 @@ def _closing(begun: str) -> str:
         elif character in "}]" and stack:
             stack.pop()
     return ('"' if in_text else "") + "".join(reversed(stack))
+
+
+KINDS: Final = (
+    Kind(
+        name="demo",
+        summary="the embedded engine, which needs no model",
+        make=DemoEngine,
+        argument=None,
+        argument_as=None,
+        options={"delay_s": float, "tokens_per_chunk": int},
+        takes_key=False,
+        speaks="tokens",
+    ),
+)

@@ -42,6 +42,7 @@ from harmonia.run.engines.base import (
     grammar_of,
 )
 from harmonia.run.engines.grammar_mask import Matcher, is_installed
+from harmonia.run.engines.registry import Kind
 from harmonia.run.engines.transformers.sampler import TorchSampler, check_sampling
 from harmonia.run.engines.transformers.thread_queue import Channel, Stopped
 from harmonia.run.engines.transformers.vocabulary import OwnVocabulary, SampledText
@@ -120,6 +121,7 @@ class TransformersEngine:
             gives_logprobs=True,
             context_tokens=getattr(config, "max_position_embeddings", None),
             takes_grammar="llguidance" if speaks_harmony and is_installed() else None,
+            takes_text=True,
         )
         # Without a configuration the cache keeps every token in every layer. One that forgets what lies outside of the
         # sliding window is smaller, but cannot be cut back to where two prompts differ.
@@ -377,3 +379,18 @@ def _load(torch: Any, transformers: Any, model: str, device: str | None, dtype: 
         raise InputError(
             ErrorCode.ENGINE_INVALID_OPTION, f"transformers loads no model from {model!r}: {said}"
         ) from error
+
+
+KINDS: Final = (
+    Kind(
+        name="transformers",
+        summary="a model in this process, tokens",
+        make=TransformersEngine,
+        argument="PATH",
+        argument_as="model",
+        model_as=None,
+        options={"device": str, "dtype": str, "tokenizer": str},
+        takes_key=False,
+        speaks="tokens",
+    ),
+)

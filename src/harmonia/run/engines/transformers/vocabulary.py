@@ -12,7 +12,47 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from harmonia.run.engines.base import Alternative, TokenLogprob
-from harmonia.run.engines.text_route import StopStrings
+
+
+class StopStrings:
+    """A text as it comes, up to the first of some strings. What may be the beginning of one is held back.
+
+    The first is the one that ends first, so that it does not matter in which pieces the text comes.
+    """
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._stop = tuple(word for word in stop if word)
+        self._held: str = ""
+        self.is_over: bool = False
+
+    def feed(self, text: str) -> str:
+        """What is certain to stand before a stop."""
+        if self.is_over:
+            return ""
+        text = self._held + text
+        found = [(at + len(word), at) for word in self._stop if (at := text.find(word)) >= 0]
+        if found:
+            self.is_over = True
+            self._held = ""
+            return text[: min(found)[1]]
+        kept = len(text) - self._prefix_of_stop(text)
+        self._held = text[kept:]
+        return text[:kept]
+
+    def close(self) -> str:
+        """What was held back, and turned out to be no stop."""
+        held = self._held
+        self._held = ""
+        return held
+
+    def _prefix_of_stop(self, text: str) -> int:
+        """How much of the end of the text may become a stop."""
+        longest = min(len(text), max(map(len, self._stop), default=1) - 1)
+        for length in range(longest, 0, -1):
+            if any(word.startswith(text[-length:]) for word in self._stop):
+                return length
+        return 0
+
 
 # More tokens in a row that do not end a character are no text, and not waited for.
 MAX_HELD_TOKENS: Final = 16
