@@ -33,7 +33,7 @@ _ENTRIES = ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "
 
 # Made while the program runs: by module and function, with what bounds the work.
 MADE_LATER: dict[tuple[str, str], str] = {
-    ("harmonia.families.marks", "Finder.__init__"): "fixed spellings of a model family, each with its beginnings",
+    ("harmonia.families.passages", "Finder.__init__"): "fixed spellings of a model family, each with its beginnings",
     ("harmonia.families.profiles", "ModelProfile.__post_init__"): "the operator's own; only compiled",
     ("harmonia.families.profiles", "resolve_profile"): "the operator's own, against the name of a model",
     ("harmonia.families.python_calls", "_with_python_names"): "names, and texts in quotes that end on their line",

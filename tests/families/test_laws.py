@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harmonia.errors import ErrorCode, InputError
 from harmonia.events import MessageEnded, Repaired, Skipped
 from harmonia.families.call_bodies import JsonScan
-from harmonia.families.marks import Finder, Found
+from harmonia.families.passages import Finder, Found
 from harmonia.families.registry import FAMILY_FORMATS, Family, ReadingLimits, ReadingOptions, ToolFormat, family_of
 from harmonia.messages import ToolDescription
 from harmonia.parser import Tools

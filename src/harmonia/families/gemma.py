@@ -25,8 +25,7 @@ from typing import Any, Final, cast
 
 from harmonia.families.call_bodies import Body, HeldBody, ReadCall
 from harmonia.families.json_calls import bare_passages, calls_in
-from harmonia.families.marks import literal
-from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage, all_marks
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage, all_marks, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
     HeldPython,

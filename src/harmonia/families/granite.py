@@ -23,8 +23,7 @@ from functools import cache
 from typing import Final
 
 from harmonia.families.call_bodies import Body, JsonCalls
-from harmonia.families.marks import Mark, literal
-from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_json import described_as_openai, example_call, json_arguments

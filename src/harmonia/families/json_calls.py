@@ -37,9 +37,8 @@ from harmonia.families.call_bodies import (
     pieces_of,
     read_json_calls,
 )
-from harmonia.families.marks import Mark, literal
 from harmonia.families.mistral import mistral_body
-from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage, all_marks
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, all_marks, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_json import described_as_openai, example_call, result_guidance

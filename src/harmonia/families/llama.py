@@ -21,8 +21,7 @@ from typing import Final
 import msgspec
 
 from harmonia.families.call_bodies import Body, ChosenBody, HeldBody, JsonCalls, ReadCall, faults_of, read_json_calls
-from harmonia.families.marks import Mark, literal
-from harmonia.families.passages import ANYWHERE, Passage
+from harmonia.families.passages import ANYWHERE, Mark, Passage, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
     HeldPython,

@@ -27,7 +27,7 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode
 from harmonia.families.call_bodies import Piece, Plain, ReadCall, ReadCalls, pieces_of
-from harmonia.families.marks import Mark
+from harmonia.families.passages import Mark
 from harmonia.messages import ToolDescription
 from harmonia.parser.tools import Tools
 

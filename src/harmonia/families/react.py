@@ -37,8 +37,7 @@ from harmonia.families.call_bodies import (
     pieces_of,
     whole_characters,
 )
-from harmonia.families.marks import label, literal
-from harmonia.families.passages import ANYWHERE, Kind, Layout, Passage
+from harmonia.families.passages import ANYWHERE, Kind, Layout, Passage, label, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_json import example_call

@@ -39,8 +39,7 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.families.call_bodies import Arguments, Body, Ended, Flawed, Named, Piece, Plain, Unread
-from harmonia.families.marks import HALF
-from harmonia.families.passages import Layout, Meaning, Passage, Sought
+from harmonia.families.passages import HALF, Layout, Meaning, Passage, Sought
 from harmonia.families.registry import DEFAULT_READING, Family, ReadingOptions
 from harmonia.json_codec import json_fault
 from harmonia.messages import Author, Message, Role

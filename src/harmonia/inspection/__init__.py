@@ -1,7 +1,15 @@
 """Inspects what a model sampled: what the input is, what it cost, what is wrong with it, as JSON values."""
 
-from harmonia.inspection.inputs import As, Input, Kind, is_completion, recognise
-from harmonia.inspection.reader import is_malformed, parse_input, read_declared
+from harmonia.inspection.inputs import (
+    As,
+    Input,
+    Kind,
+    is_completion,
+    is_malformed,
+    parse_input,
+    read_declared,
+    recognise,
+)
 from harmonia.inspection.replays import Replayed, ReplayStep, replay
 from harmonia.inspection.report import (
     describe_diagnostic,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harmonia.families.marks import HALF, Finder, Found, Mark, label, literal
+from harmonia.families.passages import HALF, Finder, Found, Mark, label, literal
 
 MARKS = [literal("<a>"), literal("<ab>"), literal("<abc"), literal("x", at="line"), label("Act It"), label("Act", "**")]
 FINDER = Finder(MARKS)
