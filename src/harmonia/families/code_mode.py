@@ -130,7 +130,7 @@ def _function_of(name: str, tool: ToolDescription) -> CodeFunction:
     if takes.whole is not None:
         return CodeFunction(name, tool, ((_WHOLE, _WHOLE),), _stub(name, tool, takes, {}), takes_whole=True)
     names = _identifiers([each.name for each in takes.named], {_OTHERS} if takes.others else ())
-    # Python wants those that may be left out behind the others.
+    # Python wants those that may be left out after the others.
     order = sorted(takes.named, key=lambda each: not each.is_required)
     takes = msgspec.structs.replace(takes, named=tuple(order))
     pairs = tuple((names[each.name], each.name) for each in order)

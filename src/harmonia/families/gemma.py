@@ -9,7 +9,7 @@
     <|channel>thought … <channel|>                                                                   thoughts of Gemma 4
 
 All of them are read, Python without evaluating anything (python_calls.py). They are written as the model was taught:
-GEMINI is Gemma 3, FUNCTION_GEMMA and GEMMA_4 are its variants (variants.py chooses).
+GEMMA_3 is the family of the tool format `gemini`; FUNCTION_GEMMA and GEMMA_4 are its variants (see registry.py).
 
 Sources: ai.google.dev/gemma/docs/capabilities/function-calling, …/gemma/docs/meme-generator (tool_code, tool_output),
 …/gemma/docs/functiongemma/formatting-and-best-practices, and Gemma 4's chat template.
@@ -342,7 +342,7 @@ def _skip_comma(text: str, at: int, closing: str) -> int:
     at = _skip_blank(text, at)
     if text[at : at + 1] == ",":
         return at + 1
-    # FunctionGemma forgets the comma behind a text at times.
+    # FunctionGemma forgets the comma after a text at times.
     if text[at : at + 1] == closing or text.endswith((ESCAPE, QUOTE), 0, at):
         return at
     raise ValueError(f"neither a comma nor {closing} at {at}")

@@ -121,7 +121,7 @@ class Granite:
 
 
 class Granite3(Granite):
-    """Granite 3: one list of calls behind a mark, and results in a turn of their own."""
+    """Granite 3: one list of calls after a mark, and results in a turn of their own."""
 
     def tool_part(self, tools: Sequence[ToolDescription]) -> str:
         """The list that stands in the turn `available_tools`."""

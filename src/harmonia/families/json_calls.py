@@ -59,7 +59,7 @@ _WRAPPERS: Final = ("function", "functionCall", "function_call")
 _ONLY_OF_CALLS: Final = frozenset([*_NAMES, *_ARGUMENTS, *_WRAPPERS, "type", "id", "index"])
 _NAME: Final = re.compile(r"[A-Za-z_][\w.:/-]{0,120}")
 _BLANKS: Final = r"\s{0,16}"
-# What may stand between two calls, and behind the last: Llama's semicolon, the end of a code fence.
+# What may stand between two calls, and after the last: Llama's semicolon, the end of a code fence.
 _BETWEEN: Final = re.compile(r"[^\s;,`]")
 _BEFORE: Final = re.compile(r"[\s;,]*(?:```[a-z_]{0,16}\s*)?")
 
@@ -87,7 +87,7 @@ def _body(options: ReadingOptions, mark: str) -> BareCalls:
 
 
 class BareCalls:
-    """Reads values of JSON behind each other while they are calls. The first that is none was text all along."""
+    """Reads values of JSON after each other while they are calls. The first that is none was text all along."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools

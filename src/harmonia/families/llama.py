@@ -85,7 +85,7 @@ def _is_object(arguments: str) -> bool:
 
 
 def _function_in_line_body(options: ReadingOptions, _mark: str) -> Body:
-    """Tags behind words. Of a tool that was declared it is a call; otherwise somebody explains how to call."""
+    """Tags after words. Of a tool that was declared it is a call; otherwise somebody explains how to call."""
 
     def read(text: str) -> list[ReadCall]:
         calls = read_xml_calls(text, options.descriptions)

@@ -41,12 +41,12 @@ _HEAD_CHARS: Final = 400
 
 
 def mistral_body(_options: ReadingOptions, _mark: str) -> Body:
-    """A body for whatever stands behind the mark."""
+    """A body for whatever stands after the mark."""
     return ChosenBody(lambda first: JsonCalls() if first in "[{" else NamedCall())
 
 
 class NamedCall:
-    """A name, and behind it the arguments, which are told as they come. It ends with them.
+    """A name, and after it the arguments, which are told as they come. It ends with them.
 
     What does not begin so is read when it is complete: there may be JSON in it.
     """
@@ -94,7 +94,7 @@ class NamedCall:
         found = _WITHOUT_OBJECT.match(text)
         if found is None:
             return pieces_of(text, read_json_calls(text))
-        # What stands behind the mark is no object, and stays as it is written.
+        # What stands after the mark is no object, and stays as it is written.
         end = len(text.rstrip())
         start = min(found.end(), end)
         return pieces_of(text, [ReadCall(found["name"], text[start:end], 0, start, end)])

@@ -84,7 +84,7 @@ def prompt_for(
     tools_part: str | None = None,
     profiles: Iterable[ModelProfile] | None = None,
 ) -> PromptText:
-    """A conversation as the text behind which the model goes on, written with the chat template of its profile. A text
+    """A conversation as the text after which the model goes on, written with the chat template of its profile. A text
     is what the user asks.
 
     Tools that the conversation declares are told of as the family does, or by `tools_part`, such as the words of

@@ -157,7 +157,7 @@ class _Reading:
         return self._words.either.join(different)
 
     def _followed(self, given: object) -> Json:
-        """The schema that a reference leads to, behind as many references as there are; empty where it is none."""
+        """The schema that a reference leads to, after as many references as there are; empty where it is none."""
         self._left -= 1
         schema = cast("Json", given) if isinstance(given, dict) else {}
         followed: set[str] = set()

@@ -25,7 +25,7 @@ from harmonia.families.call_bodies import Body
 from harmonia.families.registry import ReadingOptions
 
 # anywhere  wherever it is spelled
-# line      at the beginning of a line, behind a few blanks at most
+# line      at the beginning of a line, after a few blanks at most
 Where = Literal["anywhere", "line"]
 
 _LINE_START: Final = r"(?<![^\n])"
@@ -36,7 +36,7 @@ _HALVES: Final = "[\\ud800-\\udfff]"
 class Mark(msgspec.Struct, frozen=True):
     """A mark as atoms. The first and the last are exactly one character each.
 
-    By the first one a mark is looked for, also behind the blanks of a line; and where it ends may not depend on what
+    By the first one a mark is looked for, also after the blanks of a line; and where it ends may not depend on what
     follows.
     """
 

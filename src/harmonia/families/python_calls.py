@@ -2,7 +2,7 @@
 
     convert(amount=200000.0, currency="USD")            Gemma 3, between ```tool_code and ```
     [get_weather(city="Paris"), get_time()]             the list that Gemma's documentation asks for, and Llama's
-    brave_search.call(query="Stockholm weather")        Llama 3.1's own tools, behind <|python_tag|>
+    brave_search.call(query="Stockholm weather")        Llama 3.1's own tools, after <|python_tag|>
 
 A tool whose name is no name in Python (`get-weather`) is `get_weather` there. It is written so, and where the tool is
 declared it is read either way.
@@ -46,7 +46,7 @@ _QUOTED: Final = r"""\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"""
 # A list that begins like one of calls: `[get_weather(`.
 LIST_OF_CALLS: Final = Mark((r"\[", r"\s{0,8}", "[A-Za-z_]", r"[\w.]{0,80}", r"\("), "line")
 
-# The same where it is cut off behind the bracket or inside of an argument that has its name.
+# The same where it is cut off after the bracket or inside of an argument that has its name.
 _CUT_LIST: Final = re.compile(r"\s*\[\s*(?P<name>[A-Za-z_][\w.]*)\(\s*(?=\Z|[A-Za-z_]\w*\s*=)")
 
 ParameterNames = Mapping[str, Sequence[str]]

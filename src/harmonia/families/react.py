@@ -7,14 +7,14 @@
     Final Answer: Oslo.                    text, as is everything without a label
 
 Sources: Yao et al., ReAct (arXiv 2210.03629), whose calls are `Action 1: Search[Oslo]`; LangChain's prompts
-`hwchase17/react` and `hwchase17/structured-chat-agent`, the latter with an object of JSON behind `Action:`.
+`hwchase17/react` and `hwchase17/structured-chat-agent`, the latter with an object of JSON after `Action:`.
 
 1. Labels stand at the beginning of a line, in large or small letters, with or without a number, also in bold.
 2. A model that is not stopped writes the observation itself, and goes on from there. It is a message in the name of the
    tool that never answered: forged, and all that follows is part of it.
 3. The input of an action is often no JSON. Where the tool is described and has one parameter, or one that is required,
    the input is that parameter; otherwise it stays as it is written.
-4. `Action:` with words that call nothing is text, or a thought where it follows one. With an input behind it, it is a
+4. `Action:` with words that call nothing is text, or a thought where it follows one. With an input after it, it is a
    call that cannot be read.
 5. Between the marks of a thought (`<think>`) no label counts.
 """
@@ -61,7 +61,7 @@ _AROUND_NAME: Final = " \t\r\n`'\"*[]"
 
 
 class _ActionBody:
-    """What stands behind `Action:`, read when it is complete: no mark closes it."""
+    """What stands after `Action:`, read when it is complete: no mark closes it."""
 
     def __init__(self, options: ReadingOptions) -> None:
         self._options = options
@@ -185,7 +185,7 @@ def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
     ]
     if thinking:
         opens, closes = thinking
-        # A model that thinks between marks drafts there what it will write: labels count behind the thought only.
+        # A model that thinks between marks drafts there what it will write: labels count after the thought only.
         passages.insert(0, Passage("thought", literal(opens), (literal(closes),), only_closing=True))
     return Layout(passages)
 

@@ -96,7 +96,7 @@ class TextReader:
         self._is_first = True  # there was nothing yet but thoughts and white space
         self._has_thought = False  # a thought was opened, so the prompt had opened none
         self._awaits_thought = options.prompt_opens_thought and layout.thought is not None
-        # The thought in which a call began. Nobody closed it, so what comes behind the call is thought again (law 7).
+        # The thought in which a call began. Nobody closed it, so what comes after the call is thought again (law 7).
         self._interrupted: Passage | None = None
 
         # A thought that has a closing mark. What is held back of it is part of it, or perhaps something else.
@@ -120,7 +120,7 @@ class TextReader:
         self._index = 0
         self._header: Header | None = None
         self._header_span = Span(None, None, 0, 0)
-        self._unsaid = ""  # the opening mark of a text and the white space behind it, until there is a text
+        self._unsaid = ""  # the opening mark of a text and the white space after it, until there is a text
         self._parts: list[str] = []
         self._said_chars = 0
         self._cut_at: int | None = None
@@ -207,7 +207,7 @@ class TextReader:
         return self._layout.sought_in_thought(passage, is_undecided=is_undecided)
 
     def _may_be_quoted(self, meaning: Meaning) -> bool:
-        """Whether there is a quotation mark before this mark; with the same one behind it, somebody speaks of it. Of
+        """Whether there is a quotation mark before this mark; with the same one after it, somebody speaks of it. Of
         what closes a thought that is sure only where the quotation mark opens: a thought may end with a quotation and
         an answer begin with one."""
         if self._body is not None or self._buffer[self._at - 1] not in _QUOTES:
@@ -297,7 +297,7 @@ class TextReader:
                     self._consume(mark)
             case "opens":
                 assert meaning.passage is not None
-                while (passage := self._passage) is not None:  # a thought may be behind the call that ends
+                while (passage := self._passage) is not None:  # a thought may be open around the call that ends
                     self._end_passage(is_closed=False)
                     if passage.kind == "thought":
                         self._interrupted = passage
@@ -597,7 +597,7 @@ class TextReader:
         self._say(text, len(text))
 
     def _say_announced(self, text: str) -> None:
-        """Text behind a mark that says it is the answer. White space before it goes with the mark."""
+        """Text after a mark that says it is the answer. White space before it goes with the mark."""
         if self._header is None:
             said = text.lstrip()
             self._unsaid += text[: len(text) - len(said)]
@@ -609,7 +609,7 @@ class TextReader:
         self._say(text, len(text))
 
     def _say_outside(self, text: str) -> None:
-        """Text behind the end of the turn: nobody is known to have said it."""
+        """Text after the end of the turn: nobody is known to have said it."""
         if self._header is None:
             text = self._without_blank(text)
             if not text:

@@ -43,7 +43,7 @@ Marks = tuple[str, str]
 KeptThoughts = Literal["never", "since_user", "always"]
 # free     the model decides whether it thinks
 # opened   the prompt ends inside a thought
-# skipped  the prompt ends behind an empty one
+# skipped  the prompt ends after an empty one
 PromptThinking = Literal["free", "opened", "skipped"]
 
 _FUNCTIONS: Final = "functions."
@@ -145,7 +145,7 @@ def write_prompt(
 
     The tools are those that the conversation declares, as the family declares them; `tools_part` replaces that text,
     and "" leaves it out. `thought_marks` are the model's own where they are not the template's, None where it has none
-    and no thought is written. `guided` adds the family's words behind results. `with_begin` writes the template's
+    and no thought is written. `guided` adds the family's words after results. `with_begin` writes the template's
     beginning-of-text mark, which engines usually add themselves.
     """
     template = chat_template(template) if isinstance(template, str) else template

@@ -53,7 +53,7 @@ def read_xml_calls(text: str, tools: Iterable[ToolDescription] = ()) -> list[Rea
 
 
 def _behind_json(text: str, at: int) -> int:
-    """The place behind the JSON that stands here; this one where there is none, or where it is broken."""
+    """The place after the JSON that stands here; this one where there is none, or where it is broken."""
     first = _NOT_BLANK.search(text, at)
     if first is None or first.group() != "{":
         return at
@@ -78,7 +78,7 @@ def _arguments_in(text: str, properties: Mapping[str, Any]) -> str:
 
 
 def _without_line_breaks(text: str) -> str:
-    """The template puts one line break before a value and one behind it."""
+    """The template puts one line break before a value and one after it."""
     return text.removeprefix("\n").removesuffix("\n")
 
 

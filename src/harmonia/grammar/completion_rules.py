@@ -83,9 +83,9 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 def completion_grammar(demand: Demand, begun: Begun | None = None) -> Grammar:
-    """The grammar of what follows `<|start|>assistant`, or the beginning of a message that the prompt has behind it.
+    """The grammar of what follows `<|start|>assistant`, or the beginning of a message that the prompt has after it.
 
-    Raises an InputError where the demand cannot be met by any completion, or not behind this beginning.
+    Raises an InputError where the demand cannot be met by any completion, or not after this beginning.
     """
     tools = callable_tools(demand)
     again = sequence(Special(END), Special(START), "assistant")

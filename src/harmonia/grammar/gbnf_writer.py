@@ -4,7 +4,7 @@ What llama.cpp does, and what follows from it:
 
 1. Special tokens stand by their numbers, `<[200005]>`; but wherever a character is admitted, a special token counts as
    the characters that spell it. So the text is kept from spelling one: see spelling_exclusion.py.
-2. Tokens that end the generation are never matched: one is sampled behind the end of the grammar, whichever the
+2. Tokens that end the generation are never matched: one is sampled after the end of the grammar, whichever the
    model likes. So the rules end where `<|call|>` or `<|return|>` would stand, and the run puts the right one there.
 3. A repetition is written out as so many rules. One of 2,000 or more is refused, and one whose upper bound is beyond
    that is taken for one without; so long ones are written in pieces. Within a group all repetitions count as one, so

@@ -2,10 +2,10 @@
 
     start: "*** Begin Patch" LF hunk+          // rules in small letters, terminals in capitals
     hunk: add | remove -> name                 // aliases say nothing about the text
-    NAME: /[a-z]+/i | "a".."z"                 // strings, expressions, ranges; `i` behind a string or an expression
+    NAME: /[a-z]+/i | "a".."z"                 // strings, expressions, ranges; `i` after a string or an expression
     a? b* c+ (d | e) [f] g~3 h~1..4 i{2,5}     // repetitions
     %import common.LF                          // of Lark's own library, the terminals below; also `common (LF, WS)`
-    %ignore WS                                 // may stand behind every terminal
+    %ignore WS                                 // may stand after every terminal
 
 There is no lexer in between: a terminal is what its definition says at its place, not the longest match of all
 terminals. A rule that begins with itself is turned round, since engines refuse it. A definition comes from a client, so

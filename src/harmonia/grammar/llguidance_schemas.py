@@ -24,7 +24,7 @@ from harmonia.schema.document import Place, path_text
 # Each definition and each level costs the engine's compiler a part of its stack; some thousand end the process.
 MAX_DEFINITIONS: Final = 500
 MAX_DEPTH: Final = 40
-# The engine makes a regular expression of a range, and gives up beyond this, or behind so many digits.
+# The engine makes a regular expression of a range, and gives up beyond this, or after so many digits.
 LARGEST_BOUND: Final = 10**18
 BOUND_DIGITS: Final = 12
 # The branches of a `oneOf` are compared, each with each; more than this are reported as if they overlapped.

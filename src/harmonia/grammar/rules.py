@@ -65,7 +65,7 @@ class Repeat(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> str:
-        """How often, as Lark and EBNF write it behind the node."""
+        """How often, as Lark and EBNF write it after the node."""
         match self.least, self.most:
             case 0, None:
                 return "*"

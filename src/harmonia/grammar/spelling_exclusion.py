@@ -134,7 +134,7 @@ class _Crossing:
         return Name(self._named[key])
 
     def _prepare_long(self, nodes: tuple[Node, ...], begin: int, ends: States) -> None:
-        """Write the parts of a long sequence from behind, or it would need a deep stack."""
+        """Write the parts of a long sequence from the end, or it would need a deep stack."""
         places: list[tuple[int, int]] = []
         states = {begin}
         for index, node in enumerate(nodes[:-_LONG]):
@@ -157,7 +157,7 @@ class _Crossing:
             for middle in sorted(self._ends.of(nodes[index], begin)):
                 rest = self._sequence(nodes, index + 1, middle, ends)
                 if (len(nodes) - index - 1) % _LONG == 0:
-                    rest = self._shared(rest)  # or the same end would be written behind each of many beginnings
+                    rest = self._shared(rest)  # or the same end would be written after each of many beginnings
                 groups.setdefault(rest, set()).add(middle)
             made: list[Node] = []
             for rest, middles in groups.items():
@@ -184,7 +184,7 @@ class _Crossing:
         return Choice((some, NOTHING)) if node.least == 0 and begin in ends else some
 
     def _counted(self, node: Repeat, count: int, begin: int, ends: States) -> Node:
-        """What leads from one state to one of others behind so many repetitions."""
+        """What leads from one state to one of others after so many repetitions."""
         if node.most is None:
             count = min(count, node.least)
         elif count == node.most:
@@ -339,7 +339,7 @@ class _Ends:
 
 @lru_cache(maxsize=4096)  # the same few are met very often
 def _literal_end(text: str, begin: int) -> int | None:
-    """The state behind a text; None where it spells a control token."""
+    """The state after a text; None where it spells a control token."""
     state = begin
     for character in text:
         if state == 2 and "a" <= character <= "z":
@@ -363,7 +363,7 @@ def _continues(ranges: Ranges, begin: int) -> bool:
 
 
 def _after(one: Node, other: Node) -> Node:
-    """One behind the other, without the empty ones and the nesting."""
+    """One after the other, without the empty ones and the nesting."""
     nodes: list[Node] = []
     for node in (one, other):
         nodes += node.nodes if isinstance(node, Sequence) else (node,)

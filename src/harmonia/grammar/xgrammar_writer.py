@@ -4,7 +4,7 @@ What xgrammar does, and what follows from it:
 
 1. Special tokens are `Token(200005)`; but wherever a character is admitted, a special token counts as the characters
    that spell it. So the text is kept from spelling one: see spelling_exclusion.py.
-2. A token that the engine stops at is refused inside a grammar, and admitted, whichever it is, behind the end. So the
+2. A token that the engine stops at is refused inside a grammar, and admitted, whichever it is, after the end. So the
    rules end where `<|call|>` or `<|return|>` would stand, and the run puts the right one there.
 3. A negated set of characters has halves of surrogate pairs, which are no text. All sets are written as what they have.
 4. Masks are made beforehand for each place in a rule, as far as a token does not leave the rule. A choice within a

@@ -186,7 +186,7 @@ class _PastedReader:
             imported = format_named(name).read(_as_list(value))
             if self._check is not None:
                 self._check(imported.conversation)
-            # Without a cache, so that one paste leaves nothing behind for the next.
+            # Without a cache, so that one paste leaves nothing for the next.
             rendered = Renderer(cache_bytes=0).render(imported.conversation, None)
         except InputError as error:
             where = f", at {error.at.path}" if error.at.path is not None else ""

@@ -146,7 +146,7 @@ class Conditions:
         return self._items[part.steps]
 
     def of_item(self, index: int) -> Together | None:
-        """What the item has to fit; behind the listed ones it is the same for all. None where there may be none."""
+        """What the item has to fit; after the listed ones it is the same for all. None where there may be none."""
         made: list[Part] = []
         spend(len(self.parts))
         for part in self.parts:

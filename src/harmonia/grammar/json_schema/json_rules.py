@@ -333,7 +333,7 @@ class _Builder:
         return sequence("[", SPACE, self._items(own, other, least, most), "]")
 
     def _items(self, own: list[Node], other: Node, least: int, most: int | None) -> Node:
-        """The items, built from behind: each node is what may follow so many of them."""
+        """The items, built from the end: each node is what may follow so many of them."""
         count = len(own) if most is None else min(len(own), most)
         left = None if most is None else most - count
         tail: Node = NOTHING
@@ -397,7 +397,7 @@ class _Builder:
         return sequence(choice(*firsts), SPACE)
 
     def _other_pair(self, conditions: Conditions, declared: list[str]) -> Node:
-        """A property that nobody declared. Who declared only patterns of names has their values behind these names."""
+        """A property that nobody declared. Who declared only patterns of names has their values after these names."""
         others = conditions.of_others()
         patterned = conditions.each("patternProperties", lambda value: isinstance(value, dict))
         if others is None and len(conditions.parts) == 1 and patterned and not declared:
