@@ -461,7 +461,7 @@ WRONG: list[tuple[Any, ErrorCode, str]] = [
     ("Just some words", ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, ""),
     ("{}", ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, ""),
     ('{"messages": []}', ErrorCode.SERVE_INVALID_FIELD, "no message"),
-    ('{"a": 1, "a": 2}', ErrorCode.SERVE_INVALID_BODY, "twice"),
+    ('{"a": 1, "a": 2}', ErrorCode.SERVE_INVALID_BODY, "repeated"),
     (json.dumps(CHAT) + "\n{", ErrorCode.SERVE_INVALID_BODY, "line 2: "),
     (json.dumps(CHAT) + '\n{"x":1}', ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, "line 2: "),
     ({**OWN, "version": 2}, ErrorCode.SERVE_INVALID_FIELD, "version"),

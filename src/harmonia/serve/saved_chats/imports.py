@@ -105,7 +105,7 @@ def read_file(text: str, name: str, limits: Limits, now: float, tools: Sequence[
 
 def _placed(error: InputError, where: str) -> InputError:
     inner = error.at.path
-    at = "" if inner in (None, "$", _TEXT) else f" (at {inner})"
+    at = "" if inner in (None, "$", _TEXT) or inner in error.message else f" (at {inner})"
     # The JSON reader speaks of the body of a request; here it is a file in that body.
     told = re.sub(r"^the body\b", "the file" if not where else "it", error.message)
     return InputError(error.code, f"{where}{told}{at}", Position(error.at.token, path=_TEXT))
