@@ -7,7 +7,7 @@ import sys
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import harmonia
@@ -248,6 +248,7 @@ _JSON = st.recursive(
 
 
 @given(st.lists(_JSON, min_size=1, max_size=3), st.sampled_from(["", "data: "]))
+@example([[{"content": None, "type": []}]], "")
 def test_any_json_is_taken_or_refused_with_a_code(values: list[Any], prefix: str) -> None:
     text = "\n".join(prefix + json.dumps(value) for value in values)
     try:

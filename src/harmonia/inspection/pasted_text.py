@@ -316,7 +316,7 @@ def _is_certain(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(
-        isinstance(each, Mapping) and ("role" in each or cast(Object, each).get("type") in _ITEMS)
+        isinstance(each, Mapping) and ("role" in each or str(cast(Object, each).get("type")) in _ITEMS)
         for each in cast("list[Any]", value)
     )
 
