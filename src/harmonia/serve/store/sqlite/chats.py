@@ -1,8 +1,8 @@
-"""What the store asks of the tables of chats: plain functions of a connection, each run inside a transaction.
+"""Statements on the tables of chats: plain functions of a connection, each run inside a transaction.
 
-1. Every question names the owner.
-2. A chat and each of its turns are encrypted under secrets of their own. What is written anew gets a new secret, so
-   that no copy of what it was before can be read.
+1. Every statement names the owner.
+2. A chat and each of its turns have their own secrets. Rewritten content gets a new secret, so that no copy of the
+   former content can be decrypted.
 3. Writing a turn reads no other turn.
 """
 
@@ -83,7 +83,7 @@ def add(
     (count,) = connection.execute("SELECT count(*) FROM chats WHERE owner = ?", (owner,)).fetchone()
     if count + len(chats) > most:
         return False
-    # The first of a file is the first of the list.
+    # The first chat of a file becomes the first of the list.
     for chat, turns in reversed(chats):
         key = _add_chat(connection, chat)
         keys: dict[str, int] = {}
@@ -158,7 +158,7 @@ def change(
             settings=chat.settings if change.settings is None else change.settings,
         )
         _write_chat(connection, found.key, chat)
-    if change.settings is not None:  # another name for a chat is nothing new in it
+    if change.settings is not None:  # a new title does not count as a change of the chat
         chat = _touch(connection, found, chat, now)
     return chat
 
@@ -234,7 +234,7 @@ def delete(connection: sqlite3.Connection, owner: str, chat_id: str) -> bool:
 
 
 class _Counted:
-    """The turns of a chat as somebody looks at them, and how many bytes these had."""
+    """Iterates over the turns of a chat and counts their bytes."""
 
     def __init__(self, connection: sqlite3.Connection, chat: _Chat) -> None:
         self.read_bytes = 0
@@ -320,7 +320,7 @@ def _encrypt_turn(connection: sqlite3.Connection, chat: StoredChat, key: int, tu
 
 
 def _renew(connection: sqlite3.Connection, key: int) -> bytes:
-    """Another secret for what is written anew."""
+    """Replace a secret, for rewritten content."""
     secret = new_secret()
     connection.execute("UPDATE secrets SET secret = ? WHERE slot = ?", (secret, key))
     return secret
@@ -331,7 +331,7 @@ def _show(connection: sqlite3.Connection, chat: _Chat, leaf: str | None) -> None
 
 
 def _touch(connection: sqlite3.Connection, found: _Chat, chat: StoredChat, now: int) -> StoredChat:
-    """To the front of the list."""
+    """Move a chat to the front of the list."""
     newest = connection.execute("SELECT max(changed) FROM chats WHERE owner = ?", (found.owner,)).fetchone()[0]
     changed = found.changed if newest == found.changed else newest + 1
     connection.execute("UPDATE chats SET changed = ?, updated_at = ? WHERE key = ?", (changed, now, found.key))

@@ -1,14 +1,13 @@
-"""The file of a store, open: its connections, its permissions, and the lock that says that this server is alive.
+"""The open file of a store: its connections, its permissions, and the lock that marks this server as alive.
 
-1. The file has mode 0600, and so have the `-wal` and `-shm` files that SQLite makes next to it. Folders that are made
-   for it have 0700.
-2. A commit is on the disk when it returns (`synchronous=FULL` in WAL mode), so that a power cut loses nothing either.
-   The writer joins waiting writes in one commit, which wins back what that costs.
-3. A file that is refused (newer, damaged, something else's) is left as it was.
-4. A file that is removed, replaced, cut short or written over while it is open is noticed before the next commit.
-   SQLite would go on with what it has in memory, and what was acknowledged would be gone with the process.
+1. The file and SQLite's `-wal` and `-shm` files beside it have mode 0600. Folders created for it have 0700.
+2. A commit is on the disk when it returns (`synchronous=FULL` in WAL mode), so that a power failure loses nothing. The
+   writer joins waiting writes in one commit, which makes up for the cost.
+3. A refused file (newer, damaged, of another program) is left unchanged.
+4. A file that is removed, replaced, truncated or overwritten while it is open is noticed before the next commit. SQLite
+   would continue with its memory, and acknowledged data would be lost with the process.
 
-Everything here blocks; it runs in threads of the store's own.
+Everything here blocks; it runs in the store's own threads.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _PAGE_COUNT_AT: Final = 28
 
 
 class Database:
-    """One connection that writes, some that read, and who we are. A database in memory has no readers of its own."""
+    """One connection that writes, some that read, and the id of this server. A database in memory has no readers."""
 
     def __init__(self, path: Path | None, *, busy_timeout_s: float, max_bytes: int | None) -> None:
         self.busy_timeout_ms: Final = round(busy_timeout_s * 1000)
@@ -52,10 +51,10 @@ class Database:
             return
         _make_private(self._path)
         self._log_identity: tuple[int, int] | None = None
-        # It stays open until SQLite has closed the file: to close it earlier would drop SQLite's locks (POSIX).
+        # Stays open until SQLite has closed the file: closing it earlier would drop SQLite's locks (POSIX).
         self._file: BinaryIO = cast("BinaryIO", open(self._path, "rb", buffering=0))  # noqa: SIM115 -- closed with the database
         self._identity = _identity_of(os.fstat(self._file.fileno()))
-        # The mode rw makes SQLite open what is there: a file that vanishes now is an error, and not an empty store.
+        # With mode=rw, a file that vanishes now is an error and not an empty store.
         address = f"{self._path.as_uri()}?mode=rw"
         self.writer = _connect(address, self.busy_timeout_ms)
         try:
@@ -77,11 +76,11 @@ class Database:
         return self._server_lock.id if self._server_lock else MEMORY
 
     def dead_among(self, server_ids: set[str]) -> set[str]:
-        """Those of these servers that certainly run no more."""
+        """Those of these servers that are certainly dead."""
         return self._server_lock.dead_among(server_ids) if self._server_lock else set()
 
     def check_file(self) -> None:
-        """Raises a StoreError where the file that is open is not the one under its name any more, or not whole."""
+        """Raise a StoreError if the open file is no longer the one at its path, or is damaged."""
         if self._path is None:
             return
         if _identity_at(self._path) != self._identity:
@@ -93,7 +92,7 @@ class Database:
         if not self._is_whole():
             time.sleep(_RETRY_S)  # another server may be writing the log into it, beginning with the header
             if not self._is_whole():
-                raise _lost("cut short or written over")
+                raise _lost("truncated or overwritten")
 
     def _is_whole(self) -> bool:
         header = self._read_header()
@@ -132,7 +131,7 @@ def _lost(how: str) -> StoreError:
 
 
 def _connect(address: str, busy_timeout_ms: int) -> sqlite3.Connection:
-    # Each connection is used by one thread at a time, though not always by the same.
+    # One thread at a time uses a connection, but not always the same one.
     connection = sqlite3.connect(address, uri=address != MEMORY, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA busy_timeout = {busy_timeout_ms}")
     return connection
@@ -149,7 +148,7 @@ def _prepare_writer(connection: sqlite3.Connection, max_bytes: int | None) -> No
 
 
 def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
-    """Switching needs the file for itself, and SQLite does not wait for that: two that start at once collide."""
+    """Switch to WAL mode. This needs exclusive access, for which SQLite does not wait if two servers start at once."""
     give_up_at = time.monotonic() + timeout_s
     while True:
         try:
@@ -162,13 +161,13 @@ def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """The file and its folders, made where they are missing. A file that others could read is closed to them."""
+    """Create the file and its folders if missing, and make the file private."""
     for folder in reversed(path.parents):
-        # Another server that starts now may make them too; what is there already keeps its mode.
+        # Another server may create them at the same time; existing folders keep their mode.
         with suppress(FileExistsError):
             if not folder.exists():
                 folder.mkdir(mode=_FOLDER_MODE)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, _FILE_MODE))
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        with suppress(FileNotFoundError, PermissionError):  # of another user's file we cannot change the mode
+        with suppress(FileNotFoundError, PermissionError):  # the mode of another user's file cannot be changed
             path.with_name(name).chmod(_FILE_MODE)

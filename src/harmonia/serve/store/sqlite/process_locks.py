@@ -1,5 +1,5 @@
-"""Which servers that use a store are alive: each holds the lock of a file next to it, and the system drops the lock
-when the process ends, however it ends.
+"""Which servers of a store are alive: each holds the lock of a file beside it, and the system releases the lock when
+the process ends, however it ends.
 
     PATH            the database
     PATH-servers/   one empty file for each server, named by its id
@@ -8,9 +8,9 @@ This is exact on one machine, which is as far as SQLite's WAL goes. A heartbeat 
 would fail a response of a server that was only suspended. Locks of a whole file (flock) belong to the open file, so two
 stores in one process see each other too.
 
-A server takes its lock before it writes anything under its id. So whoever finds an id in the database and its lock
-free, or the file gone, knows that this server is dead. A child that was forked from a server, and runs no
-other program, holds the lock as well: then the server counts as alive for longer, which does no harm.
+A server takes its lock before it writes anything under its id. So if an id is in the database and its lock is free, or
+the file is gone, that server is dead. A forked child holds the lock as well: then the server counts as alive for
+longer, which does no harm.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class ServerLock:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptor = -1
-        # Another server that tidies up may take the file for a dead one's between its making and its locking.
+        # Another server that cleans up may remove the file between its creation and its locking.
         while self._descriptor < 0:
             self.id = secrets.token_hex(16)
-            self._descriptor = _take(folder, folder / self.id)
+            self._descriptor = _create_locked(folder, folder / self.id)
 
     def dead_among(self, server_ids: set[str]) -> set[str]:
-        """Those that certainly run no more. What dead servers left in the folder is removed."""
+        """Those that are certainly dead. Their files are removed."""
         alive = {self.id}
         with contextlib.suppress(FileNotFoundError):
             for name in set(os.listdir(self._folder)) - alive:
@@ -74,8 +74,8 @@ class ServerLock:
             self._folder.rmdir()
 
 
-def _take(folder: Path, path: Path) -> int:
-    """The descriptor of a new locked file, or -1 where somebody removed it meanwhile."""
+def _create_locked(folder: Path, path: Path) -> int:
+    """The descriptor of a new locked file, or -1 if it was removed meanwhile."""
     folder.mkdir(mode=0o700, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)

@@ -1,7 +1,7 @@
-"""What the store asks of its tables: plain functions of a connection, each run inside a transaction.
+"""Statements on the tables of responses: plain functions of a connection, each run inside a transaction.
 
-1. Every question names the owner. Writes to a response that is in progress come from the server that began it, and name
-   its id, which nobody can guess.
+1. Every read names the owner. Writes to a response in progress come from the server that began it, and name its id,
+   which cannot be guessed.
 2. The number of statements does not depend on the length of a chain or the number of items, and their work is linear.
 """
 
@@ -20,7 +20,7 @@ from harmonia.serve.store.encryption import ContentCipher, new_secret
 
 Side = Literal["input", "output"]
 
-# Decisions are kept for longer than requests can be decided, because the clocks of several servers may differ.
+# Decisions are kept longer than requests can be decided, because the clocks of servers may differ.
 _KEPT_LONGER_S: Final = 86_400
 
 IN_PROGRESS: Final = "in_progress"
@@ -31,7 +31,7 @@ _RESPONSE: Final = """
     SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, r.body
     FROM responses AS r JOIN secrets AS s ON s.slot = r.key
 """
-# UNION drops what was there before, so that a circle ends. CROSS JOIN makes SQLite go through the tables in that order.
+# UNION drops duplicates, so that a cycle ends. CROSS JOIN makes SQLite read the tables in that order.
 _CHAIN: Final = """
     WITH RECURSIVE chain (key, previous_id) AS (
         SELECT key, previous_id FROM responses WHERE id = :id AND owner = :owner
@@ -151,7 +151,7 @@ def chain(connection: sqlite3.Connection, owner: str, response_id: str) -> tuple
     wanted: str | None = response_id
     while wanted is not None:
         if wanted in in_order:
-            raise StoreError(ErrorCode.STORE_DAMAGED, "a chain of stored responses comes back to itself")
+            raise StoreError(ErrorCode.STORE_DAMAGED, "a chain of stored responses contains a cycle")
         if wanted not in responses:
             return None
         in_order[wanted] = responses[wanted]
@@ -181,7 +181,7 @@ def input_items(
     direction, behind, last = ("ASC", ">", "max") if order == "asc" else ("DESC", "<", "min")
     condition, parameters = "", [found.key]
     if after is not None:
-        # Where several items have one id, the last of them counts, so that going from page to page comes to an end.
+        # If several items have one id, the last one counts, so that paging comes to an end.
         (position,) = connection.execute(
             f"SELECT {last}(position) FROM items WHERE response = ? AND name = ? AND side = 'input'",
             (found.key, cipher.name(after)),
@@ -213,7 +213,7 @@ def purge(connection: sqlite3.Connection, older_than: int, limit: int) -> int:
 
 
 def decide(connection: sqlite3.Connection, *, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
-    """See `Store.decide`. The writer holds the lock of the database, so that nobody decides in between."""
+    """See `Store.decide`. The writer holds the lock of the database, so that no other decision comes in between."""
     for each in decisions:
         known = connection.execute(
             "SELECT 1 FROM decisions WHERE owner = ? AND request = ?", (owner, each.request_id)
@@ -250,7 +250,7 @@ def check(connection: sqlite3.Connection) -> None:
 
 
 def allocate_slot(connection: sqlite3.Connection, secret: bytes) -> int:
-    """The place of a secret: one that something deleted left, or a new one at the end. See migrations.py."""
+    """Store a secret in a free slot, or in a new one at the end; see migrations.py."""
     (free,) = connection.execute("SELECT min(slot) FROM free_slots").fetchone()
     if free is None:
         added = connection.execute("INSERT INTO secrets (secret) VALUES (?)", (secret,)).lastrowid
@@ -299,8 +299,7 @@ def _turn(response: _Response, rows: list[_ItemRow]) -> StoredTurn:
 
 
 def _failed_body(response: _Response) -> bytes:
-    """The resource as it was, but failed. One that cannot be read is made anew; it must not keep a server from its
-    start."""
+    """The stored resource, marked as failed. An unreadable one is replaced: it must not keep a server from starting."""
     known: dict[str, Any] = {
         "id": response.id,
         "object": "response",
