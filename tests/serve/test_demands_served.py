@@ -232,7 +232,7 @@ def test_the_place_in_a_grammar_is_told(tmp_path: Path) -> None:
     form = {"type": "grammar", "syntax": "lark", "definition": 'start: a\na: "x" ('}
     assert "(at line 2, character 7)" in refused(tmp_path, tools=[{**DIGITS, "format": form}]).message
     form = {"type": "grammar", "syntax": "regex", "definition": "ab("}
-    assert "count cannot be read: a group that does not end (at character 2)" in (
+    assert "count is invalid: the group is not closed (at character 2)" in (
         refused(tmp_path, tools=[{**DIGITS, "format": form}]).message
     )
 

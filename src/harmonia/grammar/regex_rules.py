@@ -231,7 +231,7 @@ class _Reader:
         node = self._alternatives()
         self._depth -= 1
         if not self._take(")"):
-            self._refuse("a group that does not end", begin)
+            self._refuse("the group is not closed", begin)
         return node
 
     def _names_a_group(self) -> bool:
@@ -300,10 +300,10 @@ class _Reader:
             end = self._text.find("}", self._at)
         number = self._text[self._at : end] if end > 0 else ""
         if not number or not set(number) <= set(string.hexdigits) or int(number, 16) > 0x10FFFF:
-            self._fail("an escape whose number cannot be read", begin)
+            self._fail("an escape with an invalid number", begin)
         self._at = end + (self._text[end : end + 1] == "}" and self._text[self._at - 1] == "{")
         if 0xD800 <= int(number, 16) <= 0xDFFF:
-            self._fail("half of a surrogate pair", begin)
+            self._fail("a lone surrogate", begin)
         return chr(int(number, 16))
 
     def _take(self, text: str) -> bool:
