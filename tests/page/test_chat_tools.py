@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from harmonia import decode
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.tools import Tool
-from harmonia.run.tools.mcp.client import StdioServer
+from harmonia.run.tools.mcp import StdioServer
 from harmonia.serve.models.server_tools import ServerTool
 from tests.support.clients.page_views import OpenPage, StartServer, Visit
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think

@@ -31,7 +31,7 @@ from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.store import Store, open_store
 
 if TYPE_CHECKING:
-    from harmonia.run.tools.mcp.client import McpTools
+    from harmonia.run.tools.mcp import McpTools
 
 _LOG: Final = logging.getLogger("harmonia.serve")
 _DAY_S: Final = 86_400
@@ -125,7 +125,7 @@ async def _connect(settings: Settings, stack: AsyncExitStack) -> McpTools | None
     if settings.mcp is None:
         return None
     from harmonia.run.default_paths import state_folder
-    from harmonia.run.tools.mcp.client import connect, read_servers
+    from harmonia.run.tools.mcp import connect, read_servers
 
     pins = state_folder() / "mcp-pins.json"
     tools = await stack.enter_async_context(connect(read_servers(Path(settings.mcp)), pins=pins, policy="trust_first"))

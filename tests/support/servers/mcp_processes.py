@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harmonia.run.tools.mcp.client import StdioServer, Timeouts
+from harmonia.run.tools.mcp import StdioServer, Timeouts
 from tests.support.paths import ROOT
 
 T = TypeVar("T")

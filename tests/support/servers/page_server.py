@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harmonia.run.model_source import Model
-from harmonia.run.tools.mcp.client import McpServer, McpTools, connect
+from harmonia.run.tools.mcp import McpServer, McpTools, connect
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.server import Listening, serve
 from harmonia.serve.models.server_tools import ServerTool, server_tools

@@ -28,7 +28,7 @@ from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
-    from harmonia.run.tools.mcp.client import McpTools
+    from harmonia.run.tools.mcp import McpTools
 
 # ask      every call is asked about
 # certain  what was certainly called runs; nothing else does
@@ -193,7 +193,7 @@ async def _record(model: Model, path: Path) -> Model:
 
 
 async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack: AsyncExitStack) -> McpTools:
-    from harmonia.run.tools.mcp.client import Change, connect, read_servers
+    from harmonia.run.tools.mcp import Change, connect, read_servers
 
     asks = None if console is None else Asker(console)
 

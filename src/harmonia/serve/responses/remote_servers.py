@@ -35,7 +35,7 @@ async def connect_servers(
             f"a request may name at most {_MOST_SERVERS} MCP servers by URL",
             Position(path=f"{servers[_MOST_SERVERS].path}.server_url"),
         )
-    from harmonia.run.tools.mcp.client import HttpServer, connect
+    from harmonia.run.tools.mcp import HttpServer, connect
 
     private_hosts = frozenset(settings.client_mcp_hosts)
     offered: list[ServerTool] = []

@@ -11,7 +11,7 @@ import pytest
 
 from harmonia.run.engines.base import Engine
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
-from harmonia.run.engines.transformers.engine import TransformersEngine
+from harmonia.run.engines.transformers import TransformersEngine
 from tests.run.engines.real.lessons import find_lessons
 from tests.run.engines.real.real_engines import LlamaServer, start_llama
 from tests.run.engines.real.tiny_gpt_oss import byte_pair_merges, make_random, make_taught, write_gguf

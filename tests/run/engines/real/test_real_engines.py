@@ -12,7 +12,7 @@ import harmonia
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines.base import Chunk, Engine, Request, Sampling, Usage
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
-from harmonia.run.engines.transformers.engine import TransformersEngine
+from harmonia.run.engines.transformers import TransformersEngine
 from harmonia.vocabulary import CALL, RETURN
 from tests.run.engines.real.lessons import GREETING_SCRIPT, WEATHER_SCRIPT, find_lessons
 from tests.run.engines.real.real_engines import LlamaServer, ask, run_watched

@@ -18,7 +18,7 @@ from harmonia import ErrorCode, Role, visible_text
 from harmonia.errors import EngineError, InputError
 from harmonia.events import SpannedEvent
 from harmonia.run.engines import Chunk, Finish, LlamaCppEngine, Request, Sampling, TextEngine
-from harmonia.run.engines.transformers.engine import TransformersEngine
+from harmonia.run.engines.transformers import TransformersEngine
 from harmonia.run.engines.transformers.vocabulary import MAX_HELD_TOKENS, OwnVocabulary, SampledText
 from harmonia.run.events import CallEnded, SamplingEnded, TurnEvent
 from harmonia.run.loop import Run, run

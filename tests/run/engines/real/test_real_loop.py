@@ -81,7 +81,7 @@ def test_a_real_model_answers_without_tools(taught_engine: Engine) -> None:
 
 def test_both_engines_come_to_the_same_conversation(taught_model: Any, taught_llama: Any) -> None:
     from harmonia.run.engines.llama_cpp import LlamaCppEngine
-    from harmonia.run.engines.transformers.engine import TransformersEngine
+    from harmonia.run.engines.transformers import TransformersEngine
 
     def talk(engine: Engine) -> Conversation:
         running = run(engine, begin(WEATHER_QUESTION), tools=[get_weather], sampling=GREEDY)

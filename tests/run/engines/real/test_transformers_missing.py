@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.transformers.engine import TransformersEngine
+from harmonia.run.engines.transformers import TransformersEngine
 
 IMPORT = """
 import sys

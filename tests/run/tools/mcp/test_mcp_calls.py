@@ -12,7 +12,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.parts.calls import split_name
-from harmonia.run.tools.mcp.client import HttpServer, McpTools, StdioServer, Timeouts, connect
+from harmonia.run.tools.mcp import HttpServer, McpTools, StdioServer, Timeouts, connect
 from harmonia.run.tools.mcp.connection import LIMIT_BYTES, Complaints, Connection
 from tests.support.servers.mcp_processes import (
     LEGACY,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
-from harmonia.run.tools.mcp.client import Change, McpTools, Pins, connect
+from harmonia.run.tools.mcp import Change, McpTools, Pins, connect
 from tests.support.servers.mcp_processes import legacy_server, run, sdk_server, until
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.parts.calls import split_name
-from harmonia.run.tools.mcp.client import HttpServer, StdioServer, Timeouts, connect, read_servers
+from harmonia.run.tools.mcp import HttpServer, StdioServer, Timeouts, connect, read_servers
 from harmonia.run.tools.mcp.configuration import environment_for
 
 USUAL = """{"mcpServers": {
@@ -163,7 +163,7 @@ WITHOUT_MCP = """
 import asyncio, sys
 sys.modules["mcp"] = None
 from harmonia.errors import InputError
-from harmonia.run.tools.mcp.client import connect, read_servers
+from harmonia.run.tools.mcp import connect, read_servers
 servers = read_servers('{"mcpServers": {"a": {"command": "x"}}}')
 
 async def main():

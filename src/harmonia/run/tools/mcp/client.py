@@ -25,12 +25,8 @@ from typing import TYPE_CHECKING, Any
 from harmonia.errors import ErrorCode, InputError, ToolError
 from harmonia.run.tools.mcp.configuration import (
     SEPARATOR,
-    HttpServer,
     McpServer,
-    StdioServer,
-    Timeouts,
     check_unique,
-    read_servers,
 )
 from harmonia.run.tools.mcp.connection import Connection, SessionExpired, require_mcp
 from harmonia.run.tools.mcp.pins import POLICIES, Change, Consent, Definition, Pins, Policy
@@ -39,21 +35,6 @@ from harmonia.run.tools.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Tool as ListedTool
-
-__all__ = [
-    "Change",
-    "Consent",
-    "HttpServer",
-    "McpServer",
-    "McpTools",
-    "Pins",
-    "Policy",
-    "ServerStatus",
-    "StdioServer",
-    "Timeouts",
-    "connect",
-    "read_servers",
-]
 
 
 @dataclass(frozen=True, slots=True)
