@@ -39,6 +39,47 @@ ROOMS = (
     "cli",
     "__main__",
 )
+# The same order inside the two rooms that have folders for their features.
+INNER: dict[str, tuple[str, ...]] = {
+    "run": (
+        "default_paths",
+        "cancellation",
+        "worker_pool",
+        "tools",
+        "engines",
+        "providers",
+        "prompt",
+        "events",
+        "constraints",
+        "families",
+        "provider_check",
+        "sampling",
+        "tool_calls",
+        "model_source",
+        "options",
+        "loop",
+        "agent",
+    ),
+    "serve": (
+        "security",
+        "store",
+        "config",
+        "models",
+        "wire",
+        "http",
+        "chat_completions",
+        "responses",
+        "inspector",
+        "saved_chats",
+        "openapi",
+        "doctor",
+        "service",
+        "app",
+        "server",
+    ),
+}
+# The one place that opens whatever a name means, engines and providers alike.
+LOOKS_AHEAD = {("run/engines/discovery.py", "providers")}
 # Only the command line may import click; msgspec and tiktoken are the core's; the others are extras. A tool may be
 # made of a pydantic model.
 ALLOWED_PACKAGES = {
@@ -100,6 +141,23 @@ def test_imports_point_to_earlier_rooms_only(path: Path) -> None:
             assert package in ALLOWED_PACKAGES, f"{path}: imports {package}"
             rooms = ALLOWED_PACKAGES[package]
             assert rooms is None or room in rooms, f"{path}: {room} imports {package}"
+
+
+@pytest.mark.parametrize("room", INNER)
+def test_imports_inside_a_room_point_to_earlier_folders_only(room: str) -> None:
+    order = INNER[room]
+    found: set[str] = set()
+    for path in (PACKAGE / room).rglob("*.py"):
+        inside = path.relative_to(PACKAGE / room).parts[0].removesuffix(".py")
+        if inside == "__init__":
+            continue
+        found.add(inside)
+        for name in imported_by(path):
+            imported = name.removeprefix(f"harmonia.{room}.").partition(".")[0]
+            if not name.startswith(f"harmonia.{room}.") or (str(path.relative_to(PACKAGE)), imported) in LOOKS_AHEAD:
+                continue
+            assert order.index(imported) <= order.index(inside), f"{path}: {inside} imports {imported}"
+    assert found == set(order)
 
 
 def test_nothing_inside_the_server_knows_the_whole_service() -> None:

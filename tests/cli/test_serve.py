@@ -215,7 +215,7 @@ def test_a_flag_that_says_no_wins_over_the_file(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "harmonia.serve.http.server", raising=False)
+    monkeypatch.delitem(sys.modules, "harmonia.serve.server", raising=False)
     result = CliRunner().invoke(main, ["serve", "--engine", "demo", "--port", "0"])
     assert result.exit_code == 1
     assert "pip install 'harmonia[server]'" in result.stderr and "[serve.missing_extra]" in result.stderr

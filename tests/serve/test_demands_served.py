@@ -19,10 +19,10 @@ from harmonia.messages import Json
 from harmonia.run.constraints import demand as demands
 from harmonia.run.constraints import validation as demand_checks
 from harmonia.run.engines import Chunk, Finish, Request
+from harmonia.serve.app import AppService
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.protocols import HttpService
-from harmonia.serve.http.server import serve
 from harmonia.serve.security.identity import Caller
+from harmonia.serve.server import serve
 from harmonia.serve.wire import request_tools
 from harmonia.serve.wire.schema_limits import SchemaBudget
 from tests.support.engines.masked import MaskedEngine
@@ -405,7 +405,7 @@ async def with_sdk(engine: Any, folder: Path, use: Callable[[AsyncOpenAI], Await
         listening: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         task = asyncio.create_task(
-            serve(cast("HttpService", service), Settings(port=0), on_listening=listening.set_result, stop=stop)
+            serve(cast("AppService", service), Settings(port=0), on_listening=listening.set_result, stop=stop)
         )
         try:
             address = await asyncio.wait_for(listening, WATCHDOG_S)

@@ -118,7 +118,7 @@ class _Signals:
 def _import_server() -> tuple[Any, Any, Any]:
     """They need the extra, so they are imported when everything else is known to be right."""
     try:
-        from harmonia.serve.http.server import loop_factory, serve
+        from harmonia.serve.server import loop_factory, serve
         from harmonia.serve.service import Service
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("harmonia"):

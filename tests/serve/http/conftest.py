@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from harmonia.serve.http.server import loop_factory
+from harmonia.serve.server import loop_factory
 from tests.support.servers.event_loops import Run, run_on
 
 

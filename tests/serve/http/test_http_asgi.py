@@ -7,8 +7,8 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from harmonia.serve.app import make_app
 from harmonia.serve.config.settings import Limits, Settings
-from harmonia.serve.http.app import make_app
 from harmonia.serve.wire.event_stream import StreamEvent
 from tests.support.servers.http_servers import FakeService, Generated, hang_behind, numbered
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.serve import server as server_module
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http import server as server_module
-from harmonia.serve.http.server import Listening, bind
+from harmonia.serve.server import Listening, bind
 from tests.support.paths import ROOT
 from tests.support.servers.event_loops import Run
 from tests.support.servers.http_servers import emit, hang_behind, numbered, request_of, running
@@ -293,7 +293,7 @@ SERVE = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 from tests.support.servers.http_servers import FakeService, hang_behind, numbered
-from harmonia.serve.http.server import loop_factory, serve
+from harmonia.serve.server import loop_factory, serve
 from harmonia.serve.config.settings import Limits, Settings
 
 service = FakeService()

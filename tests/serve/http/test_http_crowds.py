@@ -112,7 +112,7 @@ def test_where_nobody_is_idle_requests_are_refused_but_those_of_operators(
 
 
 def test_a_head_that_follows_an_answer_may_not_take_longer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harmonia.serve.http.server.KEEP_ALIVE_S", 0)
+    monkeypatch.setattr("harmonia.serve.server.KEEP_ALIVE_S", 0)
 
     async def play() -> None:
         async with running(limits=Limits(head_s=0.05)) as server:

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from harmonia.run.engines.demo import DemoEngine
+from harmonia.serve.app import make_app
 from harmonia.serve.config.settings import Limits, Settings
-from harmonia.serve.http.app import make_app
 from harmonia.serve.openapi import STYLE, build_openapi, write_page
 from harmonia.serve.openapi.document import error_codes
 from harmonia.serve.openapi.routes import base_url

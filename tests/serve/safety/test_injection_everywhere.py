@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from harmonia.serve.app import Application
 from harmonia.serve.chat_completions import request as chat_request
-from harmonia.serve.http.app import Application
 from harmonia.serve.inspector import request as harmony
 from harmonia.serve.responses import request as response_request
 from harmonia.serve.responses import tools as response_tools

@@ -17,8 +17,8 @@ import pytest
 from harmonia import encode
 from harmonia.run.engines import Chunk, Finish, Request, Traits
 from harmonia.run.engines.demo import DemoEngine
+from harmonia.serve.app import Application
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http.app import Application
 from harmonia.serve.security.identity import new_id
 from tests.support.call_counts import counting_calls
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think

@@ -12,8 +12,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from harmonia.run.model_source import Model
-from harmonia.serve.http.app import Application, make_app
-from harmonia.serve.http.protocols import HttpService
+from harmonia.serve.app import Application, AppService, make_app
 from harmonia.serve.service import Service
 from tests.support.servers.served import served
 
@@ -93,7 +92,7 @@ async def ask(
 async def application(engine: Model, folder: Path, **options: Any) -> AsyncGenerator[tuple[Application, Service]]:
     """The application in front of a service in front of this engine."""
     async with served(engine, folder, **options) as service:
-        yield make_app(cast(HttpService, service), service.settings), service
+        yield make_app(cast(AppService, service), service.settings), service
 
 
 def events_of(answered: Answered) -> list[dict[str, Any]]:

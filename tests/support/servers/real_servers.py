@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from harmonia.run.model_source import Model
-from harmonia.serve.http.app import Application, make_app
-from harmonia.serve.http.protocols import HttpService
-from harmonia.serve.http.server import Listening, serve
+from harmonia.serve.app import Application, AppService, make_app
 from harmonia.serve.security.api_keys import ApiKeys
+from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service
 from tests.support.servers.http_servers import Answer, Client, request_of
 from tests.support.servers.served import served
@@ -81,7 +80,7 @@ async def real_server(
     async with served(engine, folder, port=0, log_format="json", **settings) as service:
         if key_file is not None:
             service.keys = ApiKeys(key_file)
-        made = cast(HttpService, service)
+        made = cast(AppService, service)
         app = make_app(made, service.settings)
         listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 from harmonia.messages import Json
 from harmonia.run.engines.base import Traits
-from harmonia.serve.inspector.request import SampledEntry
-from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.validation import Query
@@ -121,12 +119,6 @@ class HttpService(Protocol):
 
     @property
     def model_names(self) -> tuple[str, ...]: ...
-    async def render_turn(
-        self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
-    ) -> RenderedTurn:
-        """The prompt and the output of a request as tokens; see serve/inspector/turn_trace.py."""
-        ...
-
     def describe_mcp_servers(self) -> list[Json]:
         """The operator's MCP servers, for clients."""
         ...

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
@@ -35,7 +35,7 @@ from harmonia.serve.http.page import page_routes
 from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
 from harmonia.serve.http.server_info import server_info_routes
-from harmonia.serve.inspector.routes import harmony_routes
+from harmonia.serve.inspector.routes import RenderTurn, harmony_routes
 from harmonia.serve.openapi.routes import document_routes
 from harmonia.serve.responses.routes import response_routes
 from harmonia.serve.saved_chats.routes import saved_chat_routes
@@ -56,7 +56,14 @@ _LINGER_S: Final = 5.0
 _LINGER_BYTES: Final = 64 * 1024 * 1024
 
 
-def make_app(service: HttpService, settings: Settings) -> Application:
+class AppService(HttpService, Protocol):
+    """Everything that the application asks of a service."""
+
+    @property
+    def render_turn(self) -> RenderTurn: ...
+
+
+def make_app(service: AppService, settings: Settings) -> Application:
     """The application of an open service."""
     return Application(service, settings)
 
@@ -65,7 +72,7 @@ class Application:
     """`drain` accepts no more work; `stop` also ends the running work. `stop` is called when the lifespan ends, or
     earlier by a server that waits for its connections."""
 
-    def __init__(self, service: HttpService, settings: Settings) -> None:
+    def __init__(self, service: AppService, settings: Settings) -> None:
         self.metrics = Metrics()
         self._settings = settings
         self._admission = Admission(settings.limits)

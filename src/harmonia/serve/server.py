@@ -33,11 +33,10 @@ import msgspec
 import uvicorn
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.serve.app import HEAD_BYTES, Application, AppService, make_app
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.app import HEAD_BYTES, Application, make_app
 from harmonia.serve.http.connections import Budgets, Connection, Connections
 from harmonia.serve.http.logs import configure, log_drain, log_loop_fault, withdraw
-from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
 from harmonia.serve.http.stream_guard import GRACE_S
 from harmonia.serve.security.identity import new_id
@@ -64,7 +63,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 async def serve(
-    service: HttpService,
+    service: AppService,
     settings: Settings,
     *,
     on_listening: Callable[[Listening], None],
