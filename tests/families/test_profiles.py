@@ -23,7 +23,8 @@ from harmonia.families.profiles import (
 )
 from harmonia.families.registry import ToolFormat
 from harmonia.families.templates import template_names
-from harmonia.run.families.engine import default_profiles_file, user_profiles
+from harmonia.run.default_paths import profiles_file
+from harmonia.run.families.engine import user_profiles
 
 TAGS = Thinking("<think>", "</think>")
 OPENED = Thinking("<think>", "</think>", opened_by_prompt=True)
@@ -265,8 +266,8 @@ def test_a_profile_made_in_python_is_checked_too() -> None:
 def test_the_users_file_is_read_from_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert user_profiles() == ()
-    default_profiles_file().parent.mkdir()
-    default_profiles_file().write_bytes(b"\xef\xbb\xbf" + WHOLE.replace("\n", "\r\n").encode())
+    profiles_file().parent.mkdir()
+    profiles_file().write_bytes(b"\xef\xbb\xbf" + WHOLE.replace("\n", "\r\n").encode())
     assert [profile.name for profile in user_profiles()] == ["mine"]
     # One that is named stands for it.
     other = tmp_path / "other.toml"
@@ -277,7 +278,7 @@ def test_the_users_file_is_read_from_its_place(tmp_path: Path, monkeypatch: pyte
 def test_without_a_configuration_folder_it_is_the_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_profiles_file() == tmp_path / ".config" / "harmonia" / "profiles.toml"
+    assert profiles_file() == tmp_path / ".config" / "harmonia" / "profiles.toml"
 
 
 @pytest.mark.parametrize("written", [None, b"[[profile]]\nname = 3\n", b"\xff"])

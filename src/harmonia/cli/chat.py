@@ -25,7 +25,7 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.inspection.report import describe_diagnostic
 from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parts import Guessed, call_of, is_visible
-from harmonia.run.default_paths import state_folder
+from harmonia.run.default_paths import questions_file
 from harmonia.run.engines.base import Sampling
 from harmonia.run.engines.registry import kinds
 from harmonia.run.events import RunEnded
@@ -187,7 +187,7 @@ async def _chat(options: Options, question: str | None, out: TextIO) -> int:
         if question is not None:
             return await _ask_once(session, options, with_files(question, options.files))
         assert console is not None
-        asker = Asker(console, state_folder() / "questions" if options.saves else None)
+        asker = Asker(console, questions_file() if options.saves else None)
         return await _converse(session, options, asker)
 
 

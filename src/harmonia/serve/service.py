@@ -124,10 +124,10 @@ class Service:
 async def _connect(settings: Settings, stack: AsyncExitStack) -> McpTools | None:
     if settings.mcp is None:
         return None
-    from harmonia.run.default_paths import state_folder
+    from harmonia.run.default_paths import pins_file
     from harmonia.run.tools.mcp import connect, read_servers
 
-    pins = state_folder() / "mcp-pins.json"
+    pins = pins_file()
     tools = await stack.enter_async_context(connect(read_servers(Path(settings.mcp)), pins=pins, policy="trust_first"))
     for status in tools.servers:
         if status.error is not None:

@@ -18,7 +18,7 @@ from harmonia.cli.display import readable, show
 from harmonia.cli.tools import import_functions
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
-from harmonia.run.default_paths import state_folder
+from harmonia.run.default_paths import pins_file
 from harmonia.run.engines.discovery import discover, open_model
 from harmonia.run.engines.recording import RecordingEngine
 from harmonia.run.engines.registry import find_kind, is_gpt_oss
@@ -214,7 +214,7 @@ async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack
             return False
         return answer.strip().lower() in ("y", "yes")
 
-    pins = state_folder() / "mcp-pins.json"
+    pins = pins_file()
     return await stack.enter_async_context(connect(read_servers(path), pins=pins, policy=policy, consent=consent))
 
 

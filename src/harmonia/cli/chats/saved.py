@@ -22,7 +22,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
 from harmonia.provenance import Origin, Sampled, Trust
-from harmonia.run.default_paths import state_folder
+from harmonia.run.default_paths import chats_folder
 from harmonia.vocabulary import VOCABULARY_SIZE
 
 _VERSION: Final = 1
@@ -52,7 +52,7 @@ class SavedChats:
     """The chats of a folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or state_folder() / "chats"
+        self.folder = folder or chats_folder()
 
     @staticmethod
     def new_id() -> str:

@@ -19,6 +19,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families import ToolFormat
 from harmonia.families.profiles import ModelProfile, profile_named, read_profiles, resolve_profile
+from harmonia.run.default_paths import profiles_file
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, TextEngine
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def user_profiles(file: str | os.PathLike[str] | None = None) -> tuple[ModelProf
 
     A file that was named has to be there. What is wrong in either is `formats.invalid_profile`, with the file's name.
     """
-    path = default_profiles_file() if file is None else Path(file)
+    path = profiles_file() if file is None else Path(file)
     if file is None and not path.exists():
         return ()
     try:
@@ -43,12 +44,6 @@ def user_profiles(file: str | os.PathLike[str] | None = None) -> tuple[ModelProf
         return read_profiles(text)
     except InputError as error:
         raise InputError(error.code, f"{path}: {error.message}", error.at) from None
-
-
-def default_profiles_file() -> Path:
-    """Where a user's profiles are looked for."""
-    configuration = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(configuration) / "harmonia" / "profiles.toml"
 
 
 def _invalid(message: str) -> InputError:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harmonia.run.default_paths import state_folder
+from harmonia.run.default_paths import store_file
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.seal_keys import default_path
 
 
 def store_address(settings: Settings) -> str:
     """The address of the store: `sqlite:///PATH`."""
-    return settings.store or f"sqlite:///{state_folder() / 'responses.sqlite3'}"
+    return settings.store or f"sqlite:///{store_file()}"
 
 
 def seal_key_path(settings: Settings) -> Path:

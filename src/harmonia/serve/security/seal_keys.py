@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.run.default_paths import state_folder
+from harmonia.run.default_paths import seal_keys_file
 from harmonia.serve.security.private_files import (
     create_private,
     is_there,
@@ -61,7 +61,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def default_path() -> Path:
     """Where the keys are if nothing else is set."""
     try:
-        return state_folder() / "seal-keys.json"
+        return seal_keys_file()
     except (OSError, RuntimeError) as error:  # the second where there is no home
         raise InputError(
             ErrorCode.SERVE_INVALID_OPTION,
