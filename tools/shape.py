@@ -35,7 +35,7 @@ from harmonia.run.engines.demo import DemoEngine  # noqa: E402
 
 # What `make shape` allows. Lower a limit when the figure falls; raise one only with a reason in the commit.
 LIMITS: Final = {
-    "lines of src": 67_300,
+    "lines of src": 67_500,
     "modules of src": 376,
     "lines of the largest module": 765,
     "modules that run in a streamed tool call": 90,
