@@ -190,7 +190,7 @@ def test_what_cannot_be_imported_is_refused_in_words(visit: Visit) -> None:
     dialog.get_by_label("Or paste it here").fill('{"half": ')
     dialog.get_by_role("button", name="Import", exact=True).click()
     problem = dialog.locator(".problem")
-    expect(problem).to_contain_text("breaks at character 9")
+    expect(problem).to_contain_text("invalid at character 9")
     expect(problem).to_contain_text("Chat Completions JSON")
     expect(problem).not_to_contain_text("harmony-json")
     assert httpx2.get(f"{visit.server.url}/v1/chats").json()["data"] == []

@@ -62,7 +62,7 @@ KINDS: Final = {
         "a Responses request",
         ["developer", "user"],
     ),
-    "response.json": Kind(json.dumps(WHOLE[2][1]), "a response of Responses", ["analysis", "final"]),
+    "response.json": Kind(json.dumps(WHOLE[2][1]), "a Responses response", ["analysis", "final"]),
     "chat-request.json": Kind(
         json.dumps(
             {
@@ -137,7 +137,7 @@ def test_the_streams_of_all_dialects_are_put_together(visit: Visit) -> None:
         page.evaluate(_DROP, ["dump.sse", stream.content.decode()])
         words = "a stream of Responses" if stream.api == "responses" else "a stream of Chat Completions"
         expect(page.locator(".input-line"), str(stream)).to_contain_text(words)
-        expect(page.locator(".input-note"), str(stream)).to_contain_text("not those that the model sampled")
+        expect(page.locator(".input-note"), str(stream)).to_contain_text("not the ones that the model sampled")
         if stream.said[0][2] == THOUGHT:
             expect(visit.heads, str(stream)).to_contain_text(heads_of(stream.said))
             expect(page.locator(".body-text"), str(stream)).to_have_text([text for _, _, text, _ in stream.said])
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_refused_in_words_and_what_was_open_stays(visit: 
     visit.trace.fill('{"messages": [{"role": "nobody", "content": "Hi"}]}')
     visit.trace.press("Control+Enter")
     failure = page.locator(".failure")
-    expect(failure).to_contain_text("'nobody' is no role of Chat Completions")
+    expect(failure).to_contain_text("Unknown role 'nobody'")
     expect(failure).to_contain_text("$.messages[0].role")
     expect(visit.heads).to_have_count(5)
     large = tmp_path / "large.txt"

@@ -182,7 +182,7 @@ def test_the_lens_shows_that_what_was_typed_stayed_text(visit: Visit) -> None:
     visit.inspect(f"<|start|>user<|message|>{TYPED}<|end|>")
     expect(visit.heads).to_have_text(["1user", "2system"])
     panel = visit.open_tab("Injection lens")
-    expect(panel).to_contain_text("a control token that somebody typed cannot be told from a real one")
+    expect(panel).to_contain_text("a typed control token cannot be told from a real one")
 
 
 def test_a_control_token_in_what_a_tool_gave_is_told(visit: Visit) -> None:
