@@ -16,6 +16,7 @@ import pytest
 from openai import BadRequestError, OpenAI
 
 from tests.run.engines.real.lessons import GREETING, GREETING_ANSWER, WEATHER_ANSWER, WEATHER_QUESTION
+from tests.support.commands import run_harmonia
 from tests.support.engines.played_engines import OLLAMA_CONTEXT, VLLM_CONTEXT, PlayedEngine, playing
 from tests.support.guide_pages import (
     CHAT_TOOL,
@@ -30,7 +31,7 @@ from tests.support.guide_pages import (
     verdicts_of,
 )
 from tests.support.servers.served import WEATHER, text_of
-from tests.support.servers.server_processes import run_harmonia, server_process
+from tests.support.servers.server_processes import server_process
 from tests.support.servers.wire_servers import Asked, Wire, serving, unused_port
 
 PAGES = {"ollama": ("ollama.md", "127.0.0.1:11434"), "vllm": ("vllm.md", "127.0.0.1:8000")}
@@ -100,7 +101,7 @@ def test_the_requests_of_a_guide_are_answered_by_the_server_that_it_starts(
 
 def test_auto_finds_the_engine_where_it_usually_is(engine: PlayedEngine, tmp_path: Path) -> None:
     variables = usual_ports(engine, tmp_path)
-    with server_process(folder=tmp_path, HARMONIA_ENGINE="auto", **variables) as server:
+    with server_process(folder=tmp_path, engine="auto", **variables) as server:
         answer = ask(client_of(server.url))
     assert f"found at {engine.url}" in server.line_with("engine ")
     assert text_of(answer) == GREETING_ANSWER

@@ -31,7 +31,7 @@ from harmonia.run.engines.registry import find_kind, kinds
 from harmonia.run.engines.replay import ReplayEngine
 from harmonia.run.options import RunOptions
 from harmonia.run.tools import ToolSet
-from tests.support.clients.terminals import NEVER_S, WATCHDOG_S, Said, chat, chat_json, script, start
+from tests.support.clients.terminals import NEVER_S, Said, chat, chat_json, script, start
 from tests.support.engines.scripted import calls, final, think
 from tests.support.servers.mcp_processes import SDK
 from tests.support.servers.wire_servers import Asked, Wire, serving, unused_port
@@ -291,36 +291,33 @@ def test_a_time_limit_ends_an_answer_that_does_not_end(state: Path, tmp_path: Pa
 
 def test_ctrl_c_stops_the_answer_and_keeps_what_came(state: Path, tmp_path: Path) -> None:
     engine = script(tmp_path / "script", ["<|channel|>final<|message|>One,", (NEVER_S, " two")])
-    process = start(["chat", *engine, "Hi"], state)
-    assert process.stdout is not None
-    assert process.stdout.read(4) == "One,"
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=WATCHDOG_S)
-    assert (process.returncode, out) == (130, "\n")
+    with start(["chat", *engine, "Hi"], state) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(4) == "One,"
+        process.send_signal(signal.SIGINT)
+        assert (process.stdout.read(), process.wait()) == ("\n", 130)
     _, conversation = SavedChats(state / "harmonia" / "chats").load()
     assert conversation[-1].text == "One,"
 
 
 def test_ctrl_c_leaves_what_came_in_the_json_too(state: Path, tmp_path: Path) -> None:
     engine = script(tmp_path / "script", [think("Hm."), "<|channel|>final<|message|>One,", (NEVER_S, " two")])
-    process = start(["chat", *engine, "--json", "-R", "Hi"], state)
-    assert process.stderr is not None
-    assert process.stderr.readline() == "Hm.\n"  # it is under way
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=WATCHDOG_S)
-    answered = json.loads(out)
-    assert (process.returncode, answered["reason"]) == (130, "stopped")
+    with start(["chat", *engine, "--json", "-R", "Hi"], state) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stderr.readline() == "Hm.\n"  # it is under way
+        process.send_signal(signal.SIGINT)
+        answered = json.loads(process.stdout.read())
+        assert (process.wait(), answered["reason"]) == (130, "stopped")
     assert answered["text"] in ("", "One,")  # the signal may have been quicker than the next chunk
 
 
 def test_a_reader_that_has_seen_enough_is_no_error_to_speak_of(state: Path) -> None:
-    process = start(["chat", "-m", "demo", "-o", "max_tokens", "20000", "/demo endless"], state)
-    assert process.stdout is not None and process.stderr is not None
-    process.stdout.read(10)
-    process.stdout.close()
-    said = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(WATCHDOG_S) == 1
+    with start(["chat", "-m", "demo", "-o", "max_tokens", "20000", "/demo endless"], state) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait() == 1
     assert "Traceback" not in said
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from harmonia.run.provider_check import NAMES
+from tests.support import commands
 from tests.support.engines.harmony_provider import provider_in_a_thread
 from tests.support.servers.server_processes import server_process
 from tests.support.servers.wire_servers import unused_port
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "harmonia", "check", *arguments], capture_output=True, text=True, encoding="utf-8"
-    )
+    return commands.run(["check", *arguments], os.environ)
 
 
 def test_a_good_provider_exits_with_0_and_has_a_line_for_each_check() -> None:

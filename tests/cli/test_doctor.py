@@ -17,9 +17,11 @@ import pytest
 from harmonia.serve.config.sources import Flag, load_settings
 from harmonia.serve.doctor import Finding, Verdict, examine, examine_server
 from harmonia.vocabulary import encode
+from tests.support.commands import run_harmonia
 from tests.support.engines.engine_protocols import OLLAMA, VLLM, Protocol
-from tests.support.servers.server_processes import WATCHDOG_S, run_harmonia, server_process
+from tests.support.servers.server_processes import async_server_process, server_process
 from tests.support.servers.wire_servers import Asked, Wire, serving, unused_port
+from tests.support.watchdog import WATCHDOG_S
 
 SECRET = "sk-SECRET-3141592653"
 SAMPLED = encode("<|channel|>analysis<|message|>Hello", special="all")
@@ -129,13 +131,11 @@ def test_an_answer_that_failed_is_told_with_its_code(tmp_path: Path, dialect: st
             else:
                 await wire.answer(500 if asked.path == VLLM.path else 404, {"error": "out of memory"})
 
-        async with serving(sample_nothing) as engine:
-            started = server_process("--engine", engine.url, "--dialect", dialect, folder=tmp_path)
-            server = await asyncio.to_thread(started.__enter__)
-            try:
-                return [finding async for finding in examine_server(server.url)]
-            finally:
-                await asyncio.to_thread(started.__exit__, None, None, None)
+        async with (
+            serving(sample_nothing) as engine,
+            async_server_process("--engine", engine.url, "--dialect", dialect, folder=tmp_path) as server,
+        ):
+            return [finding async for finding in examine_server(server.url)]
 
     (failing,) = [each for each in asyncio.run(run()) if each.verdict == "fail"]
     assert failing.name == "stream" and failing.seen.rpartition(": ")[2] in {"engine_error", "engine_refused"}

@@ -16,9 +16,11 @@ from click.testing import CliRunner
 
 from harmonia.cli import main
 from harmonia.serve.config.setting_types import SETTINGS
+from tests.support.commands import Command, environment_of, run_harmonia
 from tests.support.paths import ROOT
-from tests.support.servers.server_processes import WATCHDOG_S, environment_of, run_harmonia, server_process
+from tests.support.servers.server_processes import server_process
 from tests.support.servers.wire_servers import Asked, Wire, serving, unused_port
+from tests.support.watchdog import WATCHDOG_S
 
 EXAMPLE = ROOT / "examples" / "harmonia.toml"
 
@@ -75,12 +77,8 @@ def test_it_says_where_it_listens_what_it_serves_and_why(tmp_path: Path) -> None
 
 
 def test_for_programs_it_says_the_same_in_lines_of_json_only(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "harmonia", "serve", "--port", "0", "--engine", "demo", "--log-format", "json"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment_of(tmp_path, HARMONIA_PROT="1"),
-    ) as process:
+    arguments = ["serve", "--port", "0", "--engine", "demo", "--log-format", "json"]
+    with Command(arguments, environment_of(tmp_path, HARMONIA_PROT="1")) as process:
         assert process.stderr is not None
         first = json.loads(process.stderr.readline())
         process.send_signal(signal.SIGTERM)
@@ -93,12 +91,12 @@ def test_for_programs_it_says_the_same_in_lines_of_json_only(tmp_path: Path) -> 
 
 
 def test_where_the_sdk_is_not_installed_the_line_for_python_says_how_to_get_it(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    hide = (
         "import importlib.util as util\n"
         "find = util.find_spec\n"
         "util.find_spec = lambda name, package=None: None if name == 'openai' else find(name, package)\n"
     )
-    with server_process(folder=tmp_path, PYTHONPATH=str(tmp_path)) as server:
+    with server_process(folder=tmp_path, first=hide) as server:
         assert "pip install openai" in server.line_with("Try it")
         assert server.line_with(" -c ").startswith("python3 -c ")
 
@@ -135,14 +133,11 @@ def test_a_signal_stops_it_while_it_still_waits_for_its_engine(tmp_path: Path, n
             await wire.wait_for_reader_to_leave()
 
         async with serving(hang) as engine:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "harmonia", "serve", "--port", "0", "--engine", engine.url),
-                env=environment_of(tmp_path),
-                stderr=asyncio.subprocess.DEVNULL,
-            )
-            await asyncio.wait_for(is_asked.wait(), WATCHDOG_S)
-            process.send_signal(number)
-            return await asyncio.wait_for(process.wait(), WATCHDOG_S)
+            arguments = ["serve", "--port", "0", "--engine", engine.url]
+            with Command(arguments, environment_of(tmp_path), stderr=subprocess.DEVNULL) as process:
+                await asyncio.wait_for(is_asked.wait(), WATCHDOG_S)
+                process.send_signal(number)
+                return await asyncio.to_thread(process.wait)
 
     assert asyncio.run(run()) == code
 

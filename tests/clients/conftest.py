@@ -3,25 +3,24 @@ asks for a key."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from openai import OpenAI
 
-from tests.support.servers.serving_process import ServingProcess, environment, serving
+from tests.support.commands import run_harmonia
+from tests.support.servers.server_processes import ServerProcess, server_process
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingProcess]:
-    with serving(tmp_path_factory.mktemp("server")) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with server_process(folder=tmp_path_factory.mktemp("server")) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def client(server: ServingProcess) -> Iterator[OpenAI]:
+def client(server: ServerProcess) -> Iterator[OpenAI]:
     """The SDK wants a key in any case; a server without keys does not look at it."""
     with OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as opened:
         yield opened
@@ -31,7 +30,7 @@ def client(server: ServingProcess) -> Iterator[OpenAI]:
 def open_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     """A client of a server that shows its reasoning."""
     with (
-        serving(tmp_path_factory.mktemp("shown"), "--analysis", "shown") as started,
+        server_process("--analysis", "shown", folder=tmp_path_factory.mktemp("shown")) as started,
         OpenAI(base_url=started.base_url, api_key="none", max_retries=0) as opened,
     ):
         yield opened
@@ -43,14 +42,14 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
     file = tmp_path_factory.mktemp("keys") / "api-keys"
 
     def make(name: str) -> str:
-        command = [sys.executable, "-m", "harmonia", "keys", "new", name, "--file", str(file)]
-        made = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(file.parent))
+        made = run_harmonia("keys", "new", name, "--file", str(file), folder=file.parent)
+        assert made.returncode == 0, made.stderr
         return made.stdout.strip()
 
     return file, {name: make(name) for name in ("alice", "bob")}
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, dict[str, str]]) -> Iterator[ServingProcess]:
-    with serving(tmp_path_factory.mktemp("guarded"), "--api-key-file", str(keys[0])) as started:
+def guarded(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, dict[str, str]]) -> Iterator[ServerProcess]:
+    with server_process("--api-key-file", str(keys[0]), folder=tmp_path_factory.mktemp("guarded")) as started:
         yield started

@@ -14,7 +14,7 @@ import pytest
 
 from harmonia import Message, decode, render
 from tests.support.clients.client_processes import CLIENTS, JAVASCRIPT, node, run_program
-from tests.support.servers.serving_process import serving, write_capture
+from tests.support.servers.server_processes import server_process, write_capture
 
 pytestmark = pytest.mark.clients
 
@@ -37,7 +37,7 @@ def test_each_call_arrives_with_its_arguments(analysis: str, tmp_path: Path) -> 
     cases = json.loads(CASES.read_text())["cases"]
     assert len(cases) == 30
     engine = write_capture(tmp_path / "capture.jsonl", [completion(case) for case in cases] * 4)
-    with serving(tmp_path, "--analysis", analysis, "-o", "strict", "false", engine=engine) as server:
+    with server_process("--analysis", analysis, "-o", "strict", "false", folder=tmp_path, engine=engine) as server:
         ran = run_program(server, tmp_path, node(), JAVASCRIPT / "agents_calls.mjs", CASES)
     assert len(ran) == 4 * len(cases)
     for case, got in zip(cases * 4, ran, strict=True):

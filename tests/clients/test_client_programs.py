@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.clients.client_processes import CLIENTS, JAVASCRIPT, environment_of, node, offline, run_program
+from tests.support.clients.client_processes import CLIENTS, JAVASCRIPT, node, offline, programs_of, run_program
 from tests.support.engines.scripted import calls, final, think
-from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
+from tests.support.servers.server_processes import ServerProcess, server_process, write_capture
+from tests.support.watchdog import WATCHDOG_S
 
 pytestmark = pytest.mark.clients
 
@@ -25,15 +26,15 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module", params=["hidden", "shown"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingProcess]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """With the reasoning sealed and with the reasoning shown: either way clients send it back as they got it."""
-    with serving(tmp_path_factory.mktemp("server"), "--analysis", request.param) as started:
+    with server_process("--analysis", request.param, folder=tmp_path_factory.mktemp("server")) as started:
         yield started
 
 
-def run(server: ServingProcess, folder: Path, environment: str, program: str) -> Json:
+def run(server: ServerProcess, folder: Path, environment: str, program: str) -> Json:
     """What a program in Python printed, which ran in one of the environments of clients.toml."""
-    return run_program(server, folder, environment_of(environment) / "python", CLIENTS / "programs" / program)
+    return run_program(server, folder, programs_of(environment) / "python", CLIENTS / "programs" / program)
 
 
 def is_report(value: Json) -> bool:
@@ -52,7 +53,7 @@ def check_weather_agent(got: Json) -> None:
     ]
 
 
-def test_agents_sdk(server: ServingProcess, tmp_path: Path) -> None:
+def test_agents_sdk(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-3", "agents_sdk.py")
     for api in ("responses", "chat"):
         got = said[api]
@@ -66,7 +67,7 @@ def test_agents_sdk(server: ServingProcess, tmp_path: Path) -> None:
     assert said["calls"] == ["Paris", "Rome", "Oslo"] * 2 + ["Lima"]
 
 
-def test_langchain(server: ServingProcess, tmp_path: Path) -> None:
+def test_langchain(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-3", "langchain_sdk.py")
     for got in (said["responses"], said["chat"]):
         assert got["answer"].endswith("You said: Hello!")
@@ -77,7 +78,7 @@ def test_langchain(server: ServingProcess, tmp_path: Path) -> None:
         assert got["usage"]
 
 
-def test_litellm(server: ServingProcess, tmp_path: Path) -> None:
+def test_litellm(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-2", "litellm_sdk.py")
     for got in (said["responses"], said["chat"]):
         assert got["answer"].endswith("You said: Hello!")
@@ -87,7 +88,7 @@ def test_litellm(server: ServingProcess, tmp_path: Path) -> None:
     assert (said["responses"]["last"], said["chat"]["last"]) == ("response.completed", "stop")
 
 
-def test_openai_sdk_in_javascript(server: ServingProcess, tmp_path: Path) -> None:
+def test_openai_sdk_in_javascript(server: ServerProcess, tmp_path: Path) -> None:
     said = run_program(server, tmp_path, node(), JAVASCRIPT / "openai_sdk.mjs")
     for got in (said["responses"], said["chat"]):
         assert got["answer"].endswith("You said: Hello!")
@@ -103,7 +104,7 @@ def test_openai_sdk_in_javascript(server: ServingProcess, tmp_path: Path) -> Non
     assert said["models"] == ["demo"]
 
 
-def test_ai_sdk(server: ServingProcess, tmp_path: Path) -> None:
+def test_ai_sdk(server: ServerProcess, tmp_path: Path) -> None:
     said = run_program(server, tmp_path, node(), JAVASCRIPT / "ai_sdk.mjs")
     for got in (said["responses"], said["stateless"], said["chat"]):
         assert got["answer"].endswith("You said: Hello!")
@@ -115,7 +116,7 @@ def test_ai_sdk(server: ServingProcess, tmp_path: Path) -> None:
         assert got["usage"]
 
 
-def test_agents_sdk_in_javascript(server: ServingProcess, tmp_path: Path) -> None:
+def test_agents_sdk_in_javascript(server: ServerProcess, tmp_path: Path) -> None:
     said = run_program(server, tmp_path, node(), JAVASCRIPT / "agents_sdk.mjs")
     for got in (said["responses"], said["chat"]):
         check_weather_agent(got)
@@ -125,7 +126,7 @@ def test_agents_sdk_in_javascript(server: ServingProcess, tmp_path: Path) -> Non
     assert said["calls"] == ["Paris", "Rome", "Oslo"] * 2
 
 
-def test_pydantic_ai(server: ServingProcess, tmp_path: Path) -> None:
+def test_pydantic_ai(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-3", "pydantic_ai_sdk.py")
     for got in (said["responses"], said["chat"]):
         assert WEATHER in got["answer"]
@@ -137,7 +138,7 @@ def test_pydantic_ai(server: ServingProcess, tmp_path: Path) -> None:
     assert said["calls"] == ["Paris", "Rome", "Oslo", "Paris", "Paris"] * 2
 
 
-def test_langchain_agents_and_langgraph(server: ServingProcess, tmp_path: Path) -> None:
+def test_langchain_agents_and_langgraph(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-3", "langchain_agents.py")
     for got in (said["responses"], said["chat"]):
         assert WEATHER in got["answer"]
@@ -148,7 +149,7 @@ def test_langchain_agents_and_langgraph(server: ServingProcess, tmp_path: Path) 
     assert said["calls"] == ["Paris", "Rome", "Oslo", "Paris"] * 2
 
 
-def test_llama_index(server: ServingProcess, tmp_path: Path) -> None:
+def test_llama_index(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-2", "llama_index_sdk.py")
     for got in (said["responses"], said["chat"]):
         assert got["answer"].endswith("You said: Hello!")
@@ -159,7 +160,7 @@ def test_llama_index(server: ServingProcess, tmp_path: Path) -> None:
     assert said["calls"] == ["Paris", "Rome"] * 2
 
 
-def test_instructor(server: ServingProcess, tmp_path: Path) -> None:
+def test_instructor(server: ServerProcess, tmp_path: Path) -> None:
     said = run(server, tmp_path, "openai-2", "instructor_sdk.py")
     for got in said.values():
         assert is_report(got["report"]) and is_report(got["streamed"])
@@ -178,7 +179,7 @@ def test_smolagents(analysis: str, tmp_path: Path) -> None:
     report = {"city": "Paris", "unit": "celsius", "degrees": 20}
     spoken = [*[think("Hm.") + final("Hello, world!")] * 2, final(json.dumps(report)), *loop, *loop, final(program)]
     engine = write_capture(tmp_path / "capture.jsonl", spoken)
-    with serving(tmp_path, "--analysis", analysis, "-o", "strict", "false", engine=engine) as server:
+    with server_process("--analysis", analysis, "-o", "strict", "false", folder=tmp_path, engine=engine) as server:
         said = run(server, tmp_path, "openai-3", "smolagents_sdk.py")
     assert said["answer"] == said["streamed"] == "Hello, world!" and said["pieces"] > 1
     assert said["report"] == report
@@ -188,8 +189,8 @@ def test_smolagents(analysis: str, tmp_path: Path) -> None:
     assert said["calls"] == ["Paris"] * 3
 
 
-def test_the_llm_command(server: ServingProcess, tmp_path: Path) -> None:
-    program = environment_of("openai-3") / "llm"
+def test_the_llm_command(server: ServerProcess, tmp_path: Path) -> None:
+    program = programs_of("openai-3") / "llm"
     (tmp_path / "extra-openai-models.yaml").write_text(
         f"- model_id: demo\n  model_name: demo\n  api_base: {server.base_url}\n"
         "  supports_schema: true\n  supports_tools: true\n"

@@ -18,7 +18,8 @@ import pytest
 from tests.support.clients.client_processes import codex, offline
 from tests.support.engines.scripted import calls, final, think
 from tests.support.paths import ROOT
-from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, serving, write_capture
+from tests.support.servers.server_processes import ServerProcess, server_process, write_capture
+from tests.support.watchdog import WATCHDOG_S
 
 pytestmark = pytest.mark.clients
 
@@ -46,7 +47,7 @@ class Session:
 
 
 def run_codex(
-    server: ServingProcess,
+    server: ServerProcess,
     folder: Path,
     prompt: str,
     *flags: str,
@@ -81,7 +82,7 @@ def run_codex(
     return Session(work, ended.returncode, events, said, ended.stderr)
 
 
-def config(server: ServingProcess, model: str, *, has_key: bool) -> str:
+def config(server: ServerProcess, model: str, *, has_key: bool) -> str:
     """The file that our guide shows, for this server."""
     shown = PAGE.read_text().partition("```toml\n")[2].partition("```\n")[0]
     key = 'env_key = "HARMONIA_API_KEY"\n' if has_key else ""
@@ -94,7 +95,7 @@ def config(server: ServingProcess, model: str, *, has_key: bool) -> str:
     return shown
 
 
-def answered_with(server: ServingProcess) -> list[str]:
+def answered_with(server: ServerProcess) -> list[str]:
     """The status of each response that the server gave."""
     return [
         part for line in server.said if "route=/v1/responses " in line for part in line.split() if "status=" in part
@@ -122,7 +123,7 @@ def test_a_file_is_written_and_run(tmp_path: Path) -> None:
             think("Ten, as it should be.") + final("primes.py prints how many primes are below 30: 10."),
         ],
     )
-    with serving(tmp_path, "-o", "strict", "false", engine=engine) as server:
+    with server_process("-o", "strict", "false", folder=tmp_path, engine=engine) as server:
         session = run_codex(server, tmp_path, "Write a program that counts the primes below 30, and run it.")
     assert session.exit_code == 0, session.stderr
     assert session.last == "primes.py prints how many primes are below 30: 10."
@@ -139,7 +140,7 @@ def test_a_file_is_written_and_run(tmp_path: Path) -> None:
 
 
 def test_the_output_of_a_command_reaches_the_model(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with server_process(folder=tmp_path) as server:
         session = run_codex(server, tmp_path, 'exec_command(cmd="echo $((6 * 7)) apples | tee apples.txt")')
     assert session.exit_code == 0, session.stderr
     assert (session.work / "apples.txt").read_text() == "42 apples\n"
@@ -149,14 +150,14 @@ def test_the_output_of_a_command_reaches_the_model(tmp_path: Path) -> None:
 def test_an_image_is_described_to_a_model_that_reads_text(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "dot.png").write_bytes(PIXEL)
-    with serving(tmp_path) as server:
+    with server_process(folder=tmp_path) as server:
         session = run_codex(server, tmp_path, 'view_image(path="dot.png")')
     assert session.exit_code == 0, session.stderr
     assert f"functions.view_image answered: [image: png, {len(PIXEL)} bytes, 1×1;" in session.last
 
 
 def test_a_server_with_keys_is_used_with_a_key(
-    guarded: ServingProcess, keys: tuple[Path, dict[str, str]], tmp_path: Path
+    guarded: ServerProcess, keys: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     session = run_codex(guarded, tmp_path, "Hello!", key=keys[1]["alice"])
     assert session.exit_code == 0, session.stderr
@@ -167,7 +168,7 @@ def test_a_server_with_keys_is_used_with_a_key(
 
 
 def test_an_engine_that_dies_ends_the_turn_with_an_error(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with server_process(folder=tmp_path) as server:
         session = run_codex(
             server, tmp_path, "/demo engine-error", "-c", "model_providers.harmonia.stream_max_retries=1"
         )
@@ -177,7 +178,7 @@ def test_an_engine_that_dies_ends_the_turn_with_an_error(tmp_path: Path) -> None
 
 
 def test_a_tool_in_a_namespace_is_called(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with server_process(folder=tmp_path) as server:
         session = run_codex(server, tmp_path, 'close_agent(target="nobody")', "--enable", "multi_agent")
     assert session.exit_code == 0, session.stderr
     # Codex knew which tool of which namespace was meant: it says what is wrong with the argument.
@@ -200,7 +201,7 @@ def test_a_file_is_patched_by_a_custom_tool(tmp_path: Path) -> None:
             final("It says good morning now."),
         ],
     )
-    with serving(tmp_path, "--alias", "gpt-5.5", "-o", "strict", "false", engine=engine) as server:
+    with server_process("--alias", "gpt-5.5", "-o", "strict", "false", folder=tmp_path, engine=engine) as server:
         session = run_codex(server, tmp_path, "Greet politely.", "--enable", "multi_agent", model="gpt-5.5")
     assert session.exit_code == 0, session.stderr
     assert session.last == "It says good morning now."
@@ -223,7 +224,7 @@ def test_tools_that_come_as_an_item_are_called(tmp_path: Path) -> None:
             final("The answer is 42."),
         ],
     )
-    with serving(tmp_path, "--alias", "gpt-6-astra", "-o", "strict", "false", engine=engine) as server:
+    with server_process("--alias", "gpt-6-astra", "-o", "strict", "false", folder=tmp_path, engine=engine) as server:
         session = run_codex(server, tmp_path, "What is the answer?", "--enable", "multi_agent", model="gpt-6-astra")
     assert session.exit_code == 0, session.stderr
     assert session.last == "The answer is 42."
@@ -240,7 +241,7 @@ def test_an_answer_has_the_form_that_was_asked_for(tmp_path: Path) -> None:
     }
     file = tmp_path / "schema.json"
     file.write_text(json.dumps(schema))
-    with serving(tmp_path) as server:
+    with server_process(folder=tmp_path) as server:
         session = run_codex(server, tmp_path, "Describe this folder.", "--output-schema", str(file))
     assert session.exit_code == 0, session.stderr
     answer = json.loads(session.last)
@@ -257,7 +258,7 @@ def test_a_conversation_goes_on_with_sealed_reasoning(tmp_path: Path) -> None:
             final("It was blue."),
         ],
     )
-    with serving(tmp_path, "-o", "strict", "false", engine=engine) as server:
+    with server_process("-o", "strict", "false", folder=tmp_path, engine=engine) as server:
         first = run_codex(server, tmp_path, "Remember the colour blue.")
         assert (first.exit_code, first.last) == (0, "Noted: blue."), first.stderr
         second = run_codex(server, tmp_path, "Which colour was it?", resumes=True)

@@ -16,7 +16,7 @@ from openai.types.chat import (
 )
 
 from tests.support.clients.sdk_questions import CHAT_TOOL, QUESTION, WEATHER, Report
-from tests.support.servers.serving_process import ServingProcess
+from tests.support.servers.server_processes import ServerProcess
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello!"}]
 ASKED: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]
@@ -162,7 +162,7 @@ def test_errors_are_of_the_classes_that_people_catch(client: OpenAI) -> None:
     assert no_model.value.code == "model_not_found"
 
 
-def test_a_server_with_keys_lets_no_stranger_in(guarded: ServingProcess) -> None:
+def test_a_server_with_keys_lets_no_stranger_in(guarded: ServerProcess) -> None:
     with (
         OpenAI(base_url=guarded.base_url, api_key="not-a-key-of-this-server", max_retries=0) as stranger,
         pytest.raises(openai.AuthenticationError),
@@ -176,7 +176,7 @@ def test_raw_responses_have_their_headers(client: OpenAI) -> None:
     assert (raw.parse().choices[0].message.content or "").endswith("Hello!")
 
 
-def test_the_asynchronous_client_does_the_same(server: ServingProcess) -> None:
+def test_the_asynchronous_client_does_the_same(server: ServerProcess) -> None:
     async def main() -> None:
         async with AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client:
             whole = await client.chat.completions.create(model="demo", messages=HELLO, seed=7)

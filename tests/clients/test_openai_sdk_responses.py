@@ -27,7 +27,7 @@ from openai.types.responses import (
 )
 
 from tests.support.clients.sdk_questions import QUESTION, TOOL, WEATHER, Report
-from tests.support.servers.serving_process import ServingProcess
+from tests.support.servers.server_processes import ServerProcess
 
 
 def call_of(response: Response | ParsedResponse[None]) -> ResponseFunctionToolCall:
@@ -292,7 +292,7 @@ def test_models_are_listed(client: OpenAI) -> None:
         client.models.retrieve("gpt-2")
 
 
-def test_a_server_with_keys_knows_whose_is_what(guarded: ServingProcess, keys: tuple[Path, dict[str, str]]) -> None:
+def test_a_server_with_keys_knows_whose_is_what(guarded: ServerProcess, keys: tuple[Path, dict[str, str]]) -> None:
     with (
         OpenAI(base_url=guarded.base_url, api_key="not-a-key-of-this-server", max_retries=0) as stranger,
         OpenAI(base_url=guarded.base_url, api_key=keys[1]["alice"], max_retries=0) as alice,
@@ -314,7 +314,7 @@ def test_a_server_with_keys_knows_whose_is_what(guarded: ServingProcess, keys: t
 # ── the asynchronous client ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_asynchronous_client_does_the_same(server: ServingProcess) -> None:
+def test_the_asynchronous_client_does_the_same(server: ServerProcess) -> None:
     async def main() -> None:
         async with AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client:
             whole, streamed, parsed = await asyncio.gather(
@@ -330,7 +330,7 @@ def test_the_asynchronous_client_does_the_same(server: ServingProcess) -> None:
     asyncio.run(main())
 
 
-def test_many_streams_at_once_do_not_mix(server: ServingProcess) -> None:
+def test_many_streams_at_once_do_not_mix(server: ServerProcess) -> None:
     async def main() -> None:
         async with AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client:
             responses = await asyncio.gather(*(_streamed(client, f"This is number {each}.") for each in range(30)))

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from tests.support.clients.client_processes import offline, opencode
-from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, serving
+from tests.support.servers.server_processes import ServerProcess, server_process
+from tests.support.watchdog import WATCHDOG_S
 
 pytestmark = pytest.mark.clients
 
 
-def configuration(server: ServingProcess, package: str) -> dict[str, Any]:
+def configuration(server: ServerProcess, package: str) -> dict[str, Any]:
     provider = {
         "npm": package,
         "name": "Harmonia",
@@ -35,7 +36,7 @@ def configuration(server: ServingProcess, package: str) -> dict[str, Any]:
     }
 
 
-def run_opencode(server: ServingProcess, folder: Path, package: str, prompt: str, *flags: str) -> list[dict[str, Any]]:
+def run_opencode(server: ServerProcess, folder: Path, package: str, prompt: str, *flags: str) -> list[dict[str, Any]]:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     (work / "opencode.json").write_text(json.dumps(configuration(server, package)))
@@ -63,7 +64,7 @@ def texts(events: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("package", ["@ai-sdk/openai-compatible", "@ai-sdk/openai"], ids=["chat", "responses"])
 def test_a_command_is_run_and_the_conversation_continued(package: str, tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with server_process(folder=tmp_path) as server:
         first = run_opencode(server, tmp_path, package, "use bash for `echo $((6 * 7)) apples | tee apples.txt`")
         second = run_opencode(server, tmp_path, package, "Thanks!", "--continue")
     (used,) = (event["part"] for event in first if event["type"] == "tool_use")

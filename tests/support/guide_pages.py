@@ -15,9 +15,10 @@ from typing import Any
 from openai import OpenAI
 
 from tests.run.engines.real.lessons import GREETING, WEATHER_QUESTION
+from tests.support.commands import environment_of
 from tests.support.paths import ROOT
 from tests.support.servers.served import WEATHER
-from tests.support.servers.server_processes import WATCHDOG_S, environment_of
+from tests.support.watchdog import WATCHDOG_S
 
 MODEL = "gpt-oss-20b"  # as the pages call it
 CHAT_TOOL: Any = {"type": "function", "function": {name: WEATHER[name] for name in WEATHER if name != "type"}}

@@ -15,9 +15,10 @@ from harmonia.serve.config.settings import Limits
 from harmonia.serve.http import body as bodies
 from harmonia.serve.http import connections
 from harmonia.serve.http.connections import Budgets, Connections, Group, address_of
+from tests.support.commands import run_harmonia
 from tests.support.servers.event_loops import Run
 from tests.support.servers.http_servers import Client, FakeService, Server, hang_behind, numbered, request_of, running
-from tests.support.servers.server_processes import run_harmonia, server_process
+from tests.support.servers.server_processes import server_process
 
 KEY = "Bearer right"
 KEYS = {"right": "alice"}

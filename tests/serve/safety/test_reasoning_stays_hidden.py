@@ -8,10 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +29,7 @@ from tests.support.servers.hidden_marks import LETTERS, MARK, RUNES, find_mark
 from tests.support.servers.http_servers import Answer, request_of
 from tests.support.servers.real_servers import RealServer, real_server
 from tests.support.servers.served import WEATHER
-from tests.support.servers.server_processes import environment_of
+from tests.support.servers.server_processes import async_server_process
 from tests.support.servers.wire_servers import Asked, Wire, serving
 
 Json = dict[str, Any]
@@ -555,45 +551,25 @@ def test_a_server_process_says_nothing_of_it_either(tmp_path: Path, protocol: Pr
     kind = {"lmstudio": "completions"}.get(protocol.name, protocol.name)
 
     async def main() -> tuple[bytes, str]:
-        async with serving(handle) as engine:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "harmonia", "serve", "--port", "0", "--engine", f"{kind}:{engine.url}"),
-                *("--model", "gpt-oss-20b", "--analysis", analysis),
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=environment_of(tmp_path),
-            )
-            watchdog = threading.Timer(120, process.kill)
-            watchdog.start()
-            try:
-                assert process.stderr is not None
-                said = b""
-                while b" -c " not in said:
-                    line = await process.stderr.readline()
-                    assert line, said
-                    said += line
-                url = next(line for line in said.decode().splitlines() if "listens at" in line).rpartition(" ")[2]
-                heard = b""
-                for path, body in (
-                    ("/v1/responses", {"input": "Hi", "stream": True}),
-                    ("/v1/chat/completions", {"model": "gpt-oss-20b", "messages": HI}),
-                    ("/v1/responses", {"input": "Hi", "stream": True}),
-                    ("/v1/chat/completions", {"model": "gpt-oss-20b", "messages": HI}),
-                ):
-                    port = int(url.rstrip("/").rpartition(":")[2])
-                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.write(request_of("POST", path, body, connection="close"))
-                    heard += await reader.read()
-                    writer.close()
-                process.send_signal(signal.SIGTERM)
-                said += await process.stderr.read()
-                assert await process.wait() == 0
-            finally:
-                watchdog.cancel()
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
-            return heard, said.decode()
+        async with (
+            serving(handle) as engine,
+            async_server_process(
+                *("--engine", f"{kind}:{engine.url}", "--model", "gpt-oss-20b", "--analysis", analysis), folder=tmp_path
+            ) as server,
+        ):
+            heard = b""
+            for path, body in (
+                ("/v1/responses", {"input": "Hi", "stream": True}),
+                ("/v1/chat/completions", {"model": "gpt-oss-20b", "messages": HI}),
+                ("/v1/responses", {"input": "Hi", "stream": True}),
+                ("/v1/chat/completions", {"model": "gpt-oss-20b", "messages": HI}),
+            ):
+                port = int(server.url.rstrip("/").rpartition(":")[2])
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(request_of("POST", path, body, connection="close"))
+                heard += await reader.read()
+                writer.close()
+        return heard, "".join(server.said)
 
     heard, said = asyncio.run(main())
     assert len(handle_count) >= 4

@@ -14,8 +14,9 @@ import pytest
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.sqlite import SqliteStore
-from tests.support.servers.server_processes import WATCHDOG_S, server_process
+from tests.support.servers.server_processes import server_process
 from tests.support.strategies.stored_responses import a_response, an_item, some_items, with_store
+from tests.support.watchdog import WATCHDOG_S
 
 
 def mode_of(path: Path) -> int:

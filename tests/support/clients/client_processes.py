@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.commands import environment_of
 from tests.support.paths import ROOT
-from tests.support.servers.serving_process import WATCHDOG_S, ServingProcess, environment
+from tests.support.servers.server_processes import ServerProcess
+from tests.support.watchdog import WATCHDOG_S
 
 CLIENTS = ROOT / "tests" / "clients"
 JAVASCRIPT = CLIENTS / "javascript"
@@ -22,8 +24,9 @@ _NOWHERE = "http://127.0.0.1:9"
 
 def offline(folder: Path, **more: str) -> dict[str, str]:
     """An environment from which only this machine is reached, so that a client that needs more fails."""
-    return environment(
+    return environment_of(
         folder,
+        HOME=str(folder),
         HTTP_PROXY=_NOWHERE,
         HTTPS_PROXY=_NOWHERE,
         ALL_PROXY=_NOWHERE,
@@ -33,7 +36,7 @@ def offline(folder: Path, **more: str) -> dict[str, str]:
     )
 
 
-def run_program(server: ServingProcess, folder: Path, *command: str | Path) -> Any:
+def run_program(server: ServerProcess, folder: Path, *command: str | Path) -> Any:
     """Run a client's program to its end: the JSON of the last line that it printed. The server must not have reported
     an error."""
     ended = subprocess.run(
@@ -50,7 +53,7 @@ def run_program(server: ServingProcess, folder: Path, *command: str | Path) -> A
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-def environment_of(name: str) -> Path:
+def programs_of(name: str) -> Path:
     """Where the programs of an environment of clients.toml are; without it the test is skipped."""
     folder = Path(sys.prefix) / "clients" / name / "bin"
     if not folder.exists():

@@ -10,7 +10,6 @@ import re
 import select
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -18,43 +17,26 @@ from pathlib import Path
 from typing import IO, Any
 
 from harmonia import encode
+from tests.support import commands
+from tests.support.commands import Command, environment_of
+from tests.support.watchdog import WATCHDOG_S
 
-# No test may wait for ever; none measures time by this.
-WATCHDOG_S = 120.0
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 NEVER_S = 1e6  # a time of a script that does not come
 
-_HARMONIA = [sys.executable, "-c", "from harmonia.cli import main; main()"]
-# The terminal must be the process's own, so that Ctrl-C reaches it as a signal.
-_TAKE_TERMINAL = (
-    "import fcntl, os, sys, termios; terminal = int(sys.argv[1]); fcntl.ioctl(terminal, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.argv[2], sys.argv[2:])"
-)
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()=>][0-9A-Za-z]?)")
 
 
 def environment(state: Path, **more: str) -> dict[str, str]:
-    """That of this process, but for the folders and settings of whoever runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARMONIA_", "XDG_"))}
-    kept.pop("NO_COLOR", None)
     # A terminal that nobody plays does not say where its cursor is.
-    return kept | {"XDG_STATE_HOME": str(state), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"} | more
+    return environment_of(state, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1", **more)
 
 
 def run(
     arguments: Sequence[str], state: Path, stdin: str | bytes = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """`harmonia` without a terminal, not even that of whoever runs the tests."""
-    data = stdin.encode() if isinstance(stdin, str) else stdin
-    ran = subprocess.run(
-        [*_HARMONIA, *arguments],
-        input=data,
-        capture_output=True,
-        env=environment(state, **more),
-        timeout=WATCHDOG_S,
-        start_new_session=True,
-    )
-    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+    """`harmonia` without a terminal."""
+    return commands.run(arguments, environment(state, **more), stdin)
 
 
 def chat(state: Path, *arguments: str, stdin: str | bytes = "", **more: str) -> subprocess.CompletedProcess[str]:
@@ -66,18 +48,9 @@ def chat_json(state: Path, *arguments: str, stdin: str = "") -> dict[str, Any]:
     return json.loads(chat(state, "--json", *arguments, stdin=stdin).stdout)
 
 
-def start(arguments: Sequence[str], state: Path) -> subprocess.Popen[str]:
+def start(arguments: Sequence[str], state: Path) -> Command:
     """`harmonia` without a terminal, while it runs."""
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [*_HARMONIA, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        env=environment(state),
-        start_new_session=True,
-    )
+    return Command(arguments, environment(state), new_session=True)
 
 
 class Terminal:
@@ -98,23 +71,22 @@ class Terminal:
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-        command = _HARMONIA
-        if without:  # an extra that is not installed
-            command = [sys.executable, "-c", f"import sys; sys.modules[{without!r}] = None; {_HARMONIA[2]}"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _TAKE_TERMINAL, str(slave), *command, *arguments],
+        self._process = Command(
+            arguments,
+            environment(state, **more),
             stdin=slave if piped is None else subprocess.PIPE,
-            stdout=slave if stdout is None else stdout,
-            stderr=slave if stderr is None else stderr,
-            env=environment(state, **more),
-            start_new_session=True,
-            pass_fds=[slave],
+            stdout=slave if stdout is None else stdout.fileno(),
+            stderr=slave if stderr is None else stderr.fileno(),
+            terminal=slave,
+            new_session=True,
+            # An extra that is not installed.
+            first=f"import sys; sys.modules[{without!r}] = None" if without else "",
         )
         os.close(slave)
         if piped is not None:
             assert self._process.stdin is not None
-            self._process.stdin.write(piped)
-            self._process.stdin.close()
+            with self._process.stdin as stdin:
+                stdin.write(piped.decode())
         self.raw = b""
         self._seen = 0
 
@@ -122,8 +94,7 @@ class Terminal:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._process.__exit__()
         os.close(self._master)
 
     @property
@@ -158,7 +129,7 @@ class Terminal:
         deadline = time.monotonic() + WATCHDOG_S
         while self._read(deadline):
             pass
-        return self._process.wait(WATCHDOG_S)
+        return self._process.wait()
 
     def _read(self, deadline: float) -> bool:
         readable, _, _ = select.select([self._master], [], [], max(deadline - time.monotonic(), 0))

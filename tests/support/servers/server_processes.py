@@ -1,90 +1,107 @@
-"""`harmonia serve` as a process of its own, as a person starts it."""
+"""`harmonia serve` as a process of its own, as a person starts it; and captures for it to replay."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import json
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
 
-# A watchdog against a hang; nothing is measured by it.
-WATCHDOG_S = 60
+from harmonia import decode
+from harmonia.run.engines.recording import read_capture
+from tests.support.commands import Command, environment_of
+from tests.support.engines.scripted import say
 
-
-def environment_of(folder: Path, **variables: str) -> dict[str, str]:
-    """An environment in which nothing of the machine's own is set, and whose state is kept in a folder."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HARMONIA_")}
-    # The programs that are started find the Python of the tests.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
-    return {**inherited, "PATH": path, "XDG_STATE_HOME": str(folder), **variables}
-
-
-def run_harmonia(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "harmonia", *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env=environment_of(folder, **variables),
-        stdin=subprocess.DEVNULL,
-        timeout=WATCHDOG_S,
-    )
+_TOKENS_PER_CHUNK = 3
 
 
 @dataclass
 class ServerProcess:
-    """A server that listens. `said` is what it printed until then, and `url` where it listens."""
+    """A server that listens. `said` is what it writes to stderr, line by line."""
 
-    process: subprocess.Popen[str]
+    process: Command
     url: str
-    said: list[str] = field(default_factory=list[str])
+    said: list[str]
+
+    @property
+    def base_url(self) -> str:
+        """What clients are told."""
+        return f"{self.url}/v1"
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Its exit code."""
         self.process.send_signal(number)
-        return self.process.wait(WATCHDOG_S)
+        return self.process.wait()
 
     def line_with(self, words: str) -> str:
         return next(line.strip() for line in self.said if words in line)
 
 
 @contextmanager
-def server_process(*arguments: str, folder: Path, **variables: str) -> Generator[ServerProcess]:
-    """A server on any free port, in front of the demo unless told otherwise."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harmonia", "serve", "--port", "0", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
-        env=environment_of(folder, **{"HARMONIA_ENGINE": "demo", **variables}),
-    )
-    watchdog = threading.Timer(WATCHDOG_S * 3, process.kill)
-    watchdog.start()
-    assert process.stderr is not None
-    # What it logs must not fill the pipe.
-    drain = threading.Thread(target=process.stderr.read, daemon=True)
-    try:
-        said: list[str] = []
+def server_process(
+    *arguments: str, folder: Path, engine: str = "demo", first: str = "", **variables: str
+) -> Generator[ServerProcess]:
+    """A server on any free port, whose state is in this folder. It ends with the block, and must end well if the block
+    does. `first` is Python that runs before it."""
+    environment = environment_of(folder, HARMONIA_ENGINE=engine, **variables)
+    said: list[str] = []
+    with Command(["serve", "--port", "0", *arguments], environment, stdout=DEVNULL, first=first) as process:
+        assert process.stderr is not None
         # The line for Python is the last one.
-        while not said or " -c " not in said[-1]:
-            line = process.stderr.readline()
-            assert line, f"the server ended with {process.wait()}: {''.join(said)}"
+        for line in process.stderr:
             said.append(line)
+            if " -c " in line:
+                break
+        else:
+            raise AssertionError(f"the server ended with {process.wait()}: {''.join(said)}")
         url = next(line.rpartition(" ")[2].strip() for line in said if "listens at" in line)
-        drain.start()
-        yield ServerProcess(process, url, said)
-    finally:
-        watchdog.cancel()
-        if process.poll() is None:
+        # What it logs must not fill the pipe.
+        reader = threading.Thread(target=said.extend, args=(process.stderr,))
+        reader.start()
+        try:
+            server = ServerProcess(process, url, said)
+            yield server
+            if process.returncode is None:
+                code = server.stop()
+                assert code == 0, "".join(said)
+        finally:
             process.kill()
-        process.wait()
-        if drain.ident is not None:
-            drain.join()
-        process.stderr.close()
+            reader.join()
+
+
+@asynccontextmanager
+async def async_server_process(*arguments: str, folder: Path, **variables: str) -> AsyncGenerator[ServerProcess]:
+    """The same, for a test whose own event loop the server needs: it plays the engine."""
+    started = server_process(*arguments, folder=folder, **variables)
+    server = await asyncio.to_thread(started.__enter__)
+    try:
+        yield server
+    finally:
+        await asyncio.to_thread(started.__exit__, *sys.exc_info())
+
+
+def write_capture(path: Path, completions: Sequence[str], *, model: str = "gpt-oss-20b") -> str:
+    """A capture of a model that says these completions one after the other, whatever it is asked. Gives the name of
+    the engine that replays it."""
+    lines: list[Mapping[str, Any]] = [
+        {"type": "capture", "version": 1, "engine": "script", "model": model, "traits": {}}
+    ]
+    for run, completion in enumerate(completions):
+        tokens = say(completion)
+        lines.append({"type": "run", "run": run, "prompt": [], "request": {}})
+        for at in range(0, len(tokens), _TOKENS_PER_CHUNK):
+            lines.append({"type": "chunk", "run": run, "at_s": 0.0, "tokens": tokens[at : at + _TOKENS_PER_CHUNK]})
+        lines.append({"type": "finish", "run": run, "at_s": 0.0, "reason": "stop", "usage": None, "notes": []})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    replayed = [
+        decode([token for timed in run.chunks for token in timed.chunk.tokens]) for run in read_capture(path).runs
+    ]
+    assert replayed == list(completions)
+    return f"replay:{path}"
