@@ -379,7 +379,7 @@ def test_commands_do_what_help_says(state: Path, tmp_path: Path, tools: Path) ->
         terminal.ask("/save nowhere/chat.md")
         terminal.until("cannot write")
         terminal.ask("/save chat.docx")
-        terminal.until("names no format")
+        terminal.until("is not a known file format")
         terminal.ask("/fork")
         terminal.until("this chat is now")
         terminal.ask("/undo")

@@ -63,7 +63,7 @@ def test_nobody_there_exits_with_4_in_both_forms() -> None:
 def test_why_says_why() -> None:
     with provider_in_a_thread() as url:
         ran = run(url, "--only", "chat.answers", "--why")
-    assert "(a request names the model that it is for)" in ran.stdout
+    assert "(every request must name a model)" in ran.stdout
 
 
 def test_wrong_usage_is_told_apart_from_a_provider_that_fails() -> None:

@@ -75,7 +75,7 @@ def test_python_functions_are_tools_as_they_are_for_chat(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "name", "said"),
     [
-        ("def f(): pass", "", "has no function that is marked with @tool; mark one with @tool"),
+        ("def f(): pass", "", "has no function marked with @tool; mark one with @tool"),
         ("def f(): pass", ":g", "has no g; mark one"),
         ("1 / 0", "", "cannot be imported: ZeroDivisionError"),
     ],
@@ -169,7 +169,7 @@ def test_a_tool_choice_that_is_no_tool_is_told_which_there_are(tmp_path: Path) -
         ("false", "no value matches the schema of response_format (at path $) [grammar.invalid_option]"),
         ('{"enum": []}', "grammar.invalid_option"),
         ('{"type": "string", "minLength": 5, "maxLength": 2}', "grammar.invalid_option"),
-        ('{"type": "strng"}', "no JSON Schema"),
+        ('{"type": "strng"}', "not a valid JSON Schema"),
     ],
 )
 def test_a_schema_that_is_none_or_that_nothing_fits_is_an_error(schema: str, code: str, kind: str) -> None:

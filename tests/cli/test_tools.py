@@ -99,7 +99,7 @@ def test_people_see_the_declaration_the_names_and_the_losses() -> None:
     assert result.exit_code == 0
     assert "type get_weather = (_: {\ncity: string,\n}) => any;" in result.stdout
     assert "functions.get_weather, renamed from 'get-weather'" in result.stdout
-    (loss,) = result.stdout.partition("The model is not told:\n")[2].splitlines()
+    (loss,) = result.stdout.partition("The model does not see:\n")[2].splitlines()
     assert loss.startswith("  functions.get_weather $.parameters: ")
 
 

@@ -43,7 +43,7 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     "--engine",
     envvar="HARMONIA_ENGINE",
     show_envvar=True,
-    show_default="auto, or that of the continued chat",
+    show_default="auto, or the engine of the continued chat",
     help="The engine: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
 )
 @click.option("--model", metavar="NAME", help="The model, if the engine has several.")
@@ -121,7 +121,7 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     default="hidden",
     envvar="HARMONIA_GUESSED",
     show_default=True,
-    help="Text of a damaged answer that has no known channel: keep it hidden, or show it as the answer.",
+    help="What to do with text of a damaged answer that has no known channel: hide it, or show it as the answer.",
 )
 @click.option("-u", "--usage", is_flag=True, help="Report the cost in tokens, on stderr.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer and errors.")
@@ -131,7 +131,9 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     type=click.Path(dir_okay=False, path_type=Path),
     help="Record the engine's prompts and samples in this file, for -m replay:FILE.",
 )
-@click.option("--time-limit", "time_s", type=click.FloatRange(min=0, min_open=True), help="Stop after these seconds.")
+@click.option(
+    "--time-limit", "time_s", type=click.FloatRange(min=0, min_open=True), help="Stop after this many seconds."
+)
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
@@ -148,7 +150,7 @@ def command(
     color: str,
     **options: Any,
 ) -> None:
-    """Talk with a gpt-oss model, or ask it one QUESTION. Text on standard input is a question, too.
+    """Talk with a gpt-oss model, or ask it one QUESTION. Text on standard input counts as a question, too.
 
     The answer goes to stdout; reasoning, calls and costs go to stderr. Ctrl-C stops an answer and keeps what arrived.
     Exit codes: 0 answered, 1 an error or an empty answer, 4 no engine found, 130 stopped.

@@ -24,31 +24,34 @@ _ONE_LINE = 1_000_000
 
 @click.command("check")
 @click.argument("url")
-@click.option("--model", help="The model to ask; otherwise a gpt-oss that the provider lists.")
+@click.option("--model", help="The model to ask. Default: a gpt-oss that the provider lists.")
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
     default="auto",
     show_default=True,
-    help="What the provider is, where it cannot be found out.",
+    help="The kind of provider, if it cannot be detected.",
 )
 @click.option(
-    "--only", multiple=True, metavar="NAME", help="Make these checks only: tokens, chat, chat.call. Repeatable."
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Run only this check or group, such as tokens, chat or chat.call. Repeatable.",
 )
-@click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The key that the provider wants.")
-@click.option("--why", is_flag=True, help="Say of each check why it matters.")
+@click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The provider's API key.")
+@click.option("--why", is_flag=True, help="Explain why each check matters.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     url: str, model: str | None, kind: str, only: tuple[str, ...], api_key: str | None, why: bool, as_json: bool
 ) -> None:
-    """Test a provider at URL: does it take and give token ids, does it keep special tokens, does it handle Harmony?
+    """Test a provider at URL: does it accept and return token ids, keep special tokens, and handle Harmony?
 
-    URL may lack http://, as in localhost:8000. Checks that are skipped for the same reason have one line; with --json
-    or --why, each has its own.
+    You can leave out http://, as in localhost:8000. Checks that are skipped for the same reason share one line; with
+    --json or --why, each has its own.
 
-    ok: as it should be. warn: missing or odd, and Harmonia can work with it. fail: answers will be misread or lost.
-    skip: nothing to check. unknown: the model may be the cause. Exit codes: 0 nothing failed, 1 something did,
-    4 nobody answers.
+    ok: works as it should. warn: missing or unusual, but Harmonia can work with it. fail: answers will be misread or
+    lost. skip: nothing to check. unknown: the cause may be the model. Exit codes: 0 no check failed, 1 a check failed,
+    4 the server does not answer.
     """
     if as_json:
         report = asyncio.run(check(url, model=model, kind=kind, only=only, api_key=api_key))

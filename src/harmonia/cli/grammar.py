@@ -46,7 +46,7 @@ class _ToolsFile(click.File):
     type=click.Choice(GRAMMAR_KINDS),
     default="llguidance",
     show_default=True,
-    help="Whose notation: llguidance's Lark, llama.cpp's GBNF, or xgrammar's structural tag, which vLLM takes.",
+    help="The notation: Lark for llguidance, GBNF for llama.cpp, or xgrammar's structural tag for vLLM.",
 )
 @click.option(
     "-t",
@@ -55,23 +55,24 @@ class _ToolsFile(click.File):
     type=_ToolsFile("rb"),
     multiple=True,
     metavar="FILE|FILE.py[:NAME]",
-    help="Definitions of tools, as `harmonia tools` reads them, or Python functions; without :NAME, all that are "
-    "marked with @tool. Python is imported, so its code runs. May be given more than once.",
+    help="Tool definitions, in any form that `harmonia tools` reads, or Python functions; without :NAME, all "
+    "functions marked with @tool. The Python file is imported, so its code runs. Repeatable.",
 )
 @click.option(
     "--tool-choice",
     default="auto",
     show_default=True,
     metavar="auto|none|required|NAME",
-    help="Whether a tool is called: as the model likes, never, always, or always this one.",
+    help="Whether the model calls a tool: auto lets it choose, none forbids it, required demands a call, and NAME "
+    "demands a call to this tool.",
 )
-@click.option("--allow", "allowed", multiple=True, metavar="NAME", help="Only this tool may be called; repeatable.")
+@click.option("--allow", "allowed", multiple=True, metavar="NAME", help="Allow calls to this tool only. Repeatable.")
 @click.option(
     "-f",
     "--response-format",
     type=click.File("rb"),
     metavar="FILE",
-    help="The form of the answer: a JSON Schema, or a response format as requests have it.",
+    help="The format of the answer: a JSON Schema, or the response format of an API request.",
 )
 @click.option(
     "-o",
@@ -79,10 +80,10 @@ class _ToolsFile(click.File):
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json has the grammar's kind, its text, what it does not hold the model to, and who samples the stop token.",
+    help="json contains the grammar's kind, its text, what it cannot enforce, and who samples the stop token.",
 )
 @click.option("--json", "output", flag_value="json", help="The same as --output json.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say on stderr what the model is not held to.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report on stderr what the grammar cannot enforce.")
 def command(
     conversation: BinaryIO | None,
     kind: GrammarKind,
@@ -93,10 +94,10 @@ def command(
     output: str,
     quiet: bool,
 ) -> None:
-    """Print the grammar of what a model may sample behind <|start|>assistant.
+    """Print a grammar of what a model may sample after <|start|>assistant.
 
-    The tools are those that CONVERSATION declares, and those of --tools; the form of the answer is its last response
-    format, or that of --response-format. What an engine cannot be held to is told on stderr.
+    The tools come from CONVERSATION and from --tools. The format of the answer comes from --response-format, or else
+    is the last response format in CONVERSATION. What the grammar cannot enforce is reported on stderr.
     """
     told = None if conversation is None else Conversation.from_json(read_text(conversation).removeprefix("\ufeff"))
     given: list[ToolLike] = [] if told is None else [*declared_namespaces(told)]

@@ -122,4 +122,4 @@ def _on_keys(settings: Settings) -> str:
     if settings.api_key_file is not None:
         return f"from {settings.api_key_file}"
     who = "on this machine" if is_loopback(settings.host) else "who can reach this address"
-    return f"none: everybody {who} may use it"
+    return f"none: everyone {who} may use it"

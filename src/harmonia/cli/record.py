@@ -159,7 +159,7 @@ def _read_conversation(given: str, effort: str | None) -> Given:
             conversation = Conversation([Message.system(system), *conversation])
         return Given(conversation)
     if not text.strip():
-        raise click.UsageError("there is nothing to say: give a prompt, or a conversation")
+        raise click.UsageError("there is nothing to send: give a prompt or a conversation")
     said = text.removesuffix("\n") if is_read else text
     return Given(Conversation([Message.system(system), Message.user(said)]), None if is_read else text)
 
@@ -312,5 +312,5 @@ def _hint(path: str, prompt: str | None, effort: str | None) -> str:
     """How to replay the capture. A replay compares prompts, so only the same words with the same effort will do."""
     command = ["harmonia", "chat", "-m", f"replay:{path}"]
     if prompt is None or len(prompt) > _LONG_CHARS or show(prompt) != prompt or prompt.startswith("-"):
-        return f"hint: {shlex.join([*command, '-o', 'strict', 'false'])} replays it, whatever is said"
+        return f"hint: {shlex.join([*command, '-o', 'strict', 'false'])} replays it, whatever you ask"
     return f"hint: {shlex.join([*command, *(('-r', effort) if effort else ()), prompt])} replays it"

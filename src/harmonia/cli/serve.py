@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _INTERRUPTED: Final = 130
 _EPILOG: Final = (
-    "Each setting has a variable, too: HARMONIA_PORT for --port, HARMONIA_LIMITS_DEPTH for --limit depth. Flags win "
-    "over the environment, and that over the file of --config. `harmonia doctor` says what is wrong with a set-up; "
-    "docs/reference/settings.md has the rest."
+    "You can also set each of these in the environment: HARMONIA_PORT for --port, HARMONIA_LIMITS_DEPTH for --limit "
+    "depth. Flags override the environment, which overrides the --config file. `harmonia doctor` finds what is wrong "
+    "with a setup; docs/reference/settings.md describes every setting."
 )
 
 
@@ -35,12 +35,14 @@ _EPILOG: Final = (
     cls=GroupedOption,
     group=SETTINGS,
     is_flag=True,
-    help="Print all settings and where each comes from, as a file for --config, and start nothing.",
+    help="Print all settings and where each comes from, as a file for --config, and exit.",
 )
-@click.option("--json", "as_json", cls=GroupedOption, group=SETTINGS, is_flag=True, help="Print them as JSON.")
+@click.option(
+    "--json", "as_json", cls=GroupedOption, group=SETTINGS, is_flag=True, help="With --print-config: print JSON."
+)
 @click.pass_context
 def command(context: click.Context, config: str | None, print_config: bool, as_json: bool, **options: Any) -> None:
-    """Serve a gpt-oss model as OpenAI's API: Responses and Chat Completions, with Harmony done here.
+    """Serve a gpt-oss model as OpenAI's API: Responses and Chat Completions, with Harmony handled here.
 
     Without any option it serves the engine that it finds on this machine, for this machine only. Ctrl-C stops it. Exit
     codes: 0 stopped by SIGTERM, 1 an error, 2 wrong usage, 4 no engine there, 130 interrupted.
@@ -55,7 +57,7 @@ def command(context: click.Context, config: str | None, print_config: bool, as_j
             click.echo(to_toml(describe(loaded)), nl=False)
         return
     if as_json:
-        raise click.UsageError("--json belongs to --print-config")
+        raise click.UsageError("--json needs --print-config")
     serve, service_type, loop_factory = _import_server()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         sys.exit(runner.run(_serve(loaded, serve, service_type)))

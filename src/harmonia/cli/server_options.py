@@ -34,12 +34,12 @@ _FLAGS: Final[dict[str, dict[str, tuple[str, str | None, str]]]] = {
         "insecure": (
             "--insecure/--secure",
             None,
-            "Listen on an address that other machines reach, without API keys.",
+            "Allow listening without API keys on an address that other machines can reach.",
         ),
         "hosts": (
             "--allow-host",
             "NAME",
-            "Another name under which clients reach the server, such as that of a proxy. Repeatable.",
+            "Another host name that clients use to reach the server, such as the name of a proxy. Repeatable.",
         ),
         "origins": (
             "--allow-origin",
@@ -56,7 +56,7 @@ _FLAGS: Final[dict[str, dict[str, tuple[str, str | None, str]]]] = {
             "replay:FILE, responses:URL, chat:URL, …; auto looks for an engine on this machine, then uses demo.",
         ),
         "model": ("--model", "NAME", "Model, if the engine has several."),
-        "aliases": ("--alias", "NAME", "Another name that clients may request the model by. Repeatable."),
+        "aliases": ("--alias", "NAME", "Another name by which clients may request the model. Repeatable."),
         "profile": (
             "--profile",
             "NAME|auto",
@@ -78,7 +78,7 @@ _FLAGS: Final[dict[str, dict[str, tuple[str, str | None, str]]]] = {
         "analysis": (
             "--analysis",
             None,
-            "Seal reasoning, so that clients can send it back but not read it, or show it.",
+            "hidden seals reasoning, so that clients can send it back but not read it; shown shows it.",
         ),
         "guessed": (
             "--guessed",
@@ -88,17 +88,17 @@ _FLAGS: Final[dict[str, dict[str, tuple[str, str | None, str]]]] = {
         "calls": (
             "--calls",
             None,
-            "Return and run only tool calls that token ids confirm, or also those that were read from text.",
+            "Return and run only tool calls confirmed by token ids, or also calls read from text.",
         ),
         "grammar": (
             "--grammar",
             None,
-            "Constrain an engine that supports grammars: if a request demands something, always, or never.",
+            "When to constrain an engine that supports grammars: always, if a request demands something, or never.",
         ),
         "retry_malformed": (
             "--retry-malformed/--no-retry-malformed",
             None,
-            "Sample once more if an answer is so damaged that nothing can be shown or run.",
+            "Sample again, once, if an answer is so damaged that nothing can be shown or run.",
         ),
         "dialect": ("--dialect", None, "Dialect of responses and events if the request does not choose one."),
         "limits": (

@@ -42,7 +42,7 @@ _EXPECTED: Final = (
     "functions",
     multiple=True,
     metavar="MODULE:NAME|FILE.py:NAME",
-    help="A Python function; without :NAME, all that are marked with @tool. It is imported, so its code runs.",
+    help="A Python function; without :NAME, all functions marked with @tool. The module is imported, so its code runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @vocabulary_option
@@ -85,7 +85,7 @@ def read_definitions(text: str) -> list[ToolLike]:
         fields = cast("Json", definition)
         kind = fields.get("type", "function")
         if kind not in ("function", "custom") and "name" not in fields:
-            click.echo(f"left out: {path} is of type {show(str(kind))}, which is the provider's own", err=True)
+            click.echo(f"left out: {path} is of type {show(str(kind))}, which only its provider can run", err=True)
             continue
         as_tools(fields, {}, path)  # raises where it is not one: a ToolSet does not know its path
         tools.append(fields)
@@ -115,7 +115,7 @@ def _find_definitions(value: Any, path: str) -> list[tuple[Any, str]]:
             return _find_definitions(fields["result"], f"{path}.result")
         if "name" in fields or "function" in fields:
             return [(fields, path)]
-    raise _refuse("there are no definitions of tools in it", path)
+    raise _refuse("it contains no tool definitions", path)
 
 
 def _refuse(message: str, path: str) -> InputError:
@@ -143,7 +143,7 @@ def import_functions(written: str, *, option: str = "--function") -> list[ToolLi
     marked = [each for each in vars(module).values() if is_marked(each)]
     if not marked:
         hint = _name_functions(place)
-        raise click.BadParameter(f"{place} has no function that is marked with @tool{hint}", param_hint=option)
+        raise click.BadParameter(f"{place} has no function marked with @tool{hint}", param_hint=option)
     return marked
 
 
@@ -208,7 +208,7 @@ def _show(cost: SetCost) -> None:
         click.echo(f"{tokens:>{width},}  {name}")
     losses = [(tool.recipient, loss) for tool in cost.tools for loss in tool.losses]
     if losses:
-        click.echo("\nThe model is not told:")
+        click.echo("\nThe model does not see:")
         # Several keywords may be one loss to people, as if, then and else are.
         for line in dict.fromkeys(
             f"{recipient} {show(loss.path)}: {show(loss.sentence)}" for recipient, loss in losses

@@ -107,7 +107,7 @@ def _read_document(toml_text: str) -> tuple[ModelProfile, ...]:
     try:
         document = tomllib.loads(toml_text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"no TOML: {error}") from None
+        raise InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"not valid TOML: {error}") from None
     for key in document:
         if key != _TABLE:
             raise InputError(
@@ -125,7 +125,7 @@ def _read_document(toml_text: str) -> tuple[ModelProfile, ...]:
         path = f"$.{_TABLE}[{index}]"
         profile = _read_profile(table, path)
         if profile.name in profiles:
-            raise _invalid(profile.name, "there are two of this name", path)
+            raise _invalid(profile.name, "two profiles have this name", path)
         profiles[profile.name] = profile
     return tuple(profiles.values())
 
@@ -148,7 +148,7 @@ def all_profiles(own: Iterable[ModelProfile] = ()) -> tuple[ModelProfile, ...]:
 def resolve_profile(model: str, profiles: Iterable[ModelProfile] | None = None) -> ModelProfile:
     """The profile of a model; `profiles` are the user's own. A model that nobody knows gets the default."""
     if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"a model is told by its name, not by {model!r}")
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"expected the name of a model, not {model!r}")
     # Paths of Windows have the other slash.
     name = model[-MAX_NAME_CHARS:].replace("\\", "/").rstrip("/")
     last_part = name.rpartition("/")[2]

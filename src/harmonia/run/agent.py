@@ -181,7 +181,7 @@ class Agent:
         if threading.current_thread() is self._thread:
             raise InputError(
                 ErrorCode.RUN_INVALID_OPTION,
-                "an agent cannot be asked by its own approver or async tool: it waits for them",
+                "an approver or async tool cannot ask its own agent, because the agent is waiting for it",
             )
         self._leave()
         conversation, changes = self.conversation, changes or {}

@@ -75,7 +75,7 @@ _SEED_STEP = 1_000_003
 _WENT_ON = Finish("stop", notes=("the engine continued after the end of the turn and was stopped",))
 
 # The model was told once and repeats the calls; it would do so until a limit is reached.
-_NO_APPROVER = "the model repeats calls that are read from text, and no approver is configured"
+_NO_APPROVER = "the model keeps making calls that are read from text, and no approver is configured"
 
 
 class _Sampling:

@@ -108,7 +108,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(given.limits, RunLimits):
             raise _invalid(f"limits is {given.limits!r}; expected a RunLimits, such as RunLimits(calls=8)")
         if given.approve is not None and not callable(given.approve):
-            raise _invalid(f"approve is {given.approve!r}; expected a function of a PendingCall that gives a Decision")
+            raise _invalid(f"approve is {given.approve!r}; expected a function from PendingCall to Decision")
         if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable | None):
             raise _invalid(f"tools is {given.tools!r}; expected a list of functions, Tools or definitions")
         for name, words in (("grammar", get_args(GrammarUse)), ("guessed", get_args(Guessed))):
@@ -194,7 +194,7 @@ def check_form(form: ResponseFormat) -> None:
     """Raises where the schema of the answer is none, or no answer can have this form."""
     _check_schema(form.name, form.schema, is_answers=True)
     if fits_nothing(form.schema):
-        said = f"no answer can have the form {form.name}: no value fits its schema"
+        said = f"no answer can have the format {form.name}: no value can match its schema"
         raise InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path="$"))
 
 
@@ -207,7 +207,7 @@ def check_text_forms(tools: ToolSet) -> None:
             continue
         name = tools.recipient_of(tool)
         if tool.takes != "text":
-            raise _no_form(f"{name} takes JSON, and only a text has a form; give it takes='text', or a schema")
+            raise _no_form(f"{name} takes JSON and cannot have a text_form; set takes='text', or use a schema")
         if not isinstance(form, TextForm) or not isinstance(form.definition, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _no_form(f"the text_form of {name} is {form!r}; expected a TextForm(syntax, definition)")
         if form.syntax not in get_args(Syntax):
@@ -232,7 +232,7 @@ def check_strict_tools(tools: ToolSet) -> None:
         name = tools.recipient_of(tool)
         _check_schema(name, tool.parameters, is_answers=False)
         if fits_nothing(tool.parameters):
-            said = f"{name} is strict, and no arguments fit its schema"
+            said = f"{name} is strict, but no arguments can match its schema"
             raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, Position(path="$.parameters"))
 
 
@@ -247,6 +247,4 @@ def _check_schema(name: str, schema: Json | bool, *, is_answers: bool) -> None:
 def check_model(model: object) -> None:
     """Callers without types get an error here, not in the middle of a run."""
     if not isinstance(getattr(model, "traits", None), Traits):
-        raise _invalid(
-            f"{model!r} is not a model; `await open_model(name)` opens one by its name, and Agent takes names"
-        )
+        raise _invalid(f"{model!r} is not a model; open one with `await open_model(name)`, or pass the name to Agent")

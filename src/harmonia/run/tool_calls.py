@@ -30,7 +30,7 @@ _NEEDS_APPROVAL: Final = (
     "it was not run: a call that is read from text needs approval, and no approver is configured; "
     "do not repeat it, answer without it"
 )
-_NOT_MEANT: Final = "it was not run: the call is malformed and may not be meant as one; make it again in the usual form"
+_NOT_MEANT: Final = "it was not run: the call is malformed and may not be intended; make it again in the usual form"
 _STOPPED: Final = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was stopped before it ended"))
 
 

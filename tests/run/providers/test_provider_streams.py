@@ -316,7 +316,7 @@ def test_structure_in_a_visible_text_is_reported() -> None:
     leaked = "<|channel|>analysis<|message|>Hm<|end|>"
     got = ask("chat", framed([chunk(content=leaked), chunk("stop")]))
     assert got.said == (("final", None, leaked, "return"),)
-    assert got.finish is not None and "did not read" in got.finish.notes[0]
+    assert got.finish is not None and "did not parse" in got.finish.notes[0]
 
 
 def test_what_has_no_place_is_noted_and_what_is_known_is_not() -> None:

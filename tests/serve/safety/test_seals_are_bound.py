@@ -142,7 +142,7 @@ def test_a_seal_that_was_moved_is_refused_alike_whatever_it_holds(
     if is_its_own:
         assert said[0] == said[3] == said[4] == said[5] == "answered"
         return
-    refused = "serve.bad_seal encrypted_content: this is not what this server sealed for this API key, model and item,"
+    refused = "serve.bad_seal encrypted_content: this server did not seal this for this API key, model and item,"
     assert all(each.startswith(refused) and each.endswith(" encrypted_content") for each in said)
     assert len(set(said)) == 1
 

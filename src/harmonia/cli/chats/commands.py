@@ -134,7 +134,7 @@ def _show_budget(session: Session) -> None:
     prepared = prepare(session.conversation, DOCUMENTED)
     if prepared.dropped:
         sent = measure(prepared.conversation).total
-        click.echo(f"{sent:>8,}  of it in the next prompt: thoughts before an answer are left out", err=True)
+        click.echo(f"{sent:>8,}  in the next prompt, which leaves out reasoning before an answer", err=True)
 
 
 def _export(session: Session, path: Path) -> None:
@@ -142,7 +142,7 @@ def _export(session: Session, path: Path) -> None:
     if name is None:
         raise InputError(
             ErrorCode.INTERCHANGE_UNKNOWN_FORMAT,
-            f"{path.suffix or 'no suffix'} names no format; there are {', '.join(_BY_SUFFIX)}",
+            f"{path.suffix or 'no suffix'} is not a known file format; use one of {', '.join(_BY_SUFFIX)}",
         )
     assert name in FORMATS
     exported = format_named(name).write(session.conversation)

@@ -39,7 +39,7 @@ McpPolicy = Literal["ask", "trust_first", "refuse"]
 
 
 _APPROVAL_HINT: Final = (
-    "a call that is read from text needs approval: --approve all runs such calls, --approve ask asks in a terminal"
+    "a call read from text needs approval: --approve all runs such calls, --approve ask asks in a terminal"
 )
 
 
@@ -76,7 +76,7 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
     if approval == "ask" and console is None:
         raise click.UsageError("--approve ask needs a terminal to ask in")
     if options.profiles_file is not None and options.profile is None:
-        raise click.UsageError("--profiles goes with --profile")
+        raise click.UsageError("--profiles needs --profile")
     saved = SavedChats()
     chat_id, conversation = None, Conversation()
     if options.continues or options.chat_id or options.forks:
@@ -107,7 +107,7 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
         tools, refresh = _with_mcp(functions, mcp, screen)
     missing = sorted(name for name in _declared(conversation) if tools.find(name) is None)
     if missing:
-        screen.say(f"note: the chat has tools that are not here ({', '.join(missing)}); -T and --mcp bring them")
+        screen.say(f"note: this chat used tools that are not loaded ({', '.join(missing)}); add them with -T or --mcp")
     session = Session(
         model,
         screen,
@@ -130,8 +130,8 @@ def _silence_hint(model: Model, options: Options) -> str | None:
     if options.profile is not None or not is_server or is_gpt_oss(model.model):
         return None
     return (
-        f"{model.model} is no gpt-oss by its name; other models do not speak Harmony, and --profile auto runs it in "
-        "its own format"
+        f"{model.model} does not look like a gpt-oss, and other models do not speak Harmony; add --profile auto to "
+        "run it in its own format"
     )
 
 
@@ -156,16 +156,16 @@ async def _open_model(engine: str, model: str | None, options: Options) -> Model
     own = ("context_tokens",) if kind is None else tuple(kind.options)
     for name in options.engine_options:
         if name not in own:
-            has = f"it has {', '.join(own)}" if own else "it has none"
+            has = f"it has {', '.join(own)}" if own else "it has none of its own"
             raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"{engine} has no setting {name}; {has}, and those of the sampling"
+                ErrorCode.ENGINE_INVALID_OPTION, f"{engine} has no setting {name}; {has}, besides the sampling settings"
             )
     if engine != "auto":
         try:
             return await open_model(engine, model, **given)
         except HarmonyError as error:
             if options.api_key is None and "asks for a key" in error.message:
-                error.add_note("it wants a key: --api-key, or HARMONIA_API_KEY in the environment")
+                error.add_note("pass its API key with --api-key, or set HARMONIA_API_KEY")
             raise
     found = await discover(model, api_key=options.api_key)
     if not options.quiet:
@@ -181,7 +181,7 @@ def name_to_keep(engine: str | None) -> str | None:
 async def _record(model: Model, path: Path) -> Model:
     if (sampler := engine_of(model)) is None:
         await model.close()
-        raise click.UsageError(f"--record takes down what an engine samples; {model.name} does not give that")
+        raise click.UsageError(f"--record needs an engine that returns what it samples; {model.name} does not")
     try:
         return RecordingEngine(sampler, path)
     except OSError as error:
@@ -202,7 +202,7 @@ async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack
             name = show(f"{change.now.server} {change.now.tool}")
             first = ", or add --mcp-policy trust_first" if change.before is None else ""
             click.echo(
-                f"{name} is {change.kind} and not offered: there is no terminal to ask in; run it once in one{first}",
+                f"{name} is {change.kind} and not offered: accept it by running this once in a terminal{first}",
                 err=True,
             )
             return False

@@ -84,7 +84,7 @@ class SavedChats:
             file = _read(path)
         except FileNotFoundError:
             raise InputError(
-                ErrorCode.MESSAGES_INVALID_VALUE, f"there is no saved chat {chat_id}; --list shows them"
+                ErrorCode.MESSAGES_INVALID_VALUE, f"there is no saved chat {chat_id}; --list shows the saved chats"
             ) from None
         is_ours = not path.stat().st_mode & _OTHERS_MAY_WRITE
         return chat_id, Conversation(_from_dict(each, believe=is_ours) for each in file.messages)
@@ -113,7 +113,9 @@ class SavedChats:
 
     def _path(self, chat_id: str) -> Path:
         if _ID.fullmatch(chat_id) is None:
-            raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{chat_id!r} is no id of a chat; --list shows them")
+            raise InputError(
+                ErrorCode.MESSAGES_INVALID_VALUE, f"{chat_id!r} is not the id of a chat; --list shows the ids"
+            )
         return self.folder / f"{chat_id}.json"
 
 
@@ -126,7 +128,7 @@ def _read(path: Path) -> _File:
     if file.version != _VERSION:
         raise InputError(
             ErrorCode.MESSAGES_INVALID_JSON,
-            f"the saved chat is of version {file.version}; this release reads version {_VERSION}",
+            f"the saved chat has version {file.version}; this release reads version {_VERSION}",
             at,
         )
     return file

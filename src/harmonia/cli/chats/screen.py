@@ -250,7 +250,7 @@ class Screen:
             case "limit":
                 self._warn(f"stopped: reached the limit of {ended.limit}")
             case "stopped":
-                self._warn("stopped; what arrived is kept")
+                self._warn("stopped; the text so far is kept")
 
     def _give_approval_hint(self) -> None:
         """Once per question: the model may repeat such calls."""

@@ -26,7 +26,7 @@ from harmonia.run.events import Unmet
 from harmonia.run.tools import ToolSet
 
 _MET: Final = Verdict()
-_CUT_OFF: Final = Verdict(notes=("the completion was cut off, so it could not be checked against what was demanded",))
+_CUT_OFF: Final = Verdict(notes=("the completion was cut off, so it could not be checked against the demanded format",))
 # Then the completion is validated, as for an engine that takes no grammar.
 _WITHOUT_GRAMMAR: Final = (
     ErrorCode.GRAMMAR_TOO_LARGE,

@@ -85,16 +85,16 @@ def _check(messages: Sequence[Message], demand: Demand, tools: ToolSet) -> Verdi
         return Verdict(notes=tuple(notes)) if notes else _MET
     answer = next((message for message in reversed(messages) if _is_answer(message)), None)
     if answer is None:
-        return Verdict(Unmet("format", "the answer has a form, and there is no answer"))
+        return Verdict(Unmet("format", "an answer in a set format was demanded, but the model gave no answer"))
     name, schema = demand.response_format.name, demand.response_format.schema
     fault = json_fault(answer.text)
     if fault is not None:
-        said = f"the answer is to be JSON of the form {name}, and is not JSON from {fault} on"
+        said = f"the answer must be JSON in the format {name}, but it is not valid JSON from {fault} on"
         return Verdict(Unmet("format", said, reason="it is not JSON"))
     try:
         compile_schema(name, schema, untrusted=True, is_answers=True)(read_json(answer.text))
     except ToolError as error:
-        said = f"the answer does not fit {name} at {error.at.path}"
+        said = f"the answer does not match the schema of {name} at {error.at.path}"
         place, reason = _declared_place(error, schema)
         return Verdict(Unmet("format", said, place=place, reason=reason))
     except InputError as error:
@@ -141,7 +141,7 @@ def _check_exact(call: Call, tools: ToolSet) -> Unmet | None:
         except ToolError as error:
             if error.code is not ErrorCode.TOOL_INVALID_ARGUMENTS:
                 raise InputError(error.code, error.message, error.at) from error
-            said = f"{name} is strict, and the arguments do not fit it at {error.at.path or '$'}"
+            said = f"{name} is strict, but the arguments do not match its schema at {error.at.path or '$'}"
             return Unmet("arguments", said, name, *_declared_place(error, tool.parameters))
     return None
 
@@ -183,7 +183,7 @@ def _is_answer(message: Message) -> bool:
 _REMEMBERED_FORMS: Final = 256
 # Of this thread's own time, so that it does not matter what else the machine does.
 _MOST_WORK_S: Final = 2.0
-_MISSING: Final = "whether a text has the form of a custom tool needs llguidance: pip install 'harmonia[grammar]'"
+_MISSING: Final = "checking the input of a custom tool needs llguidance: pip install 'harmonia[grammar]'"
 
 
 # A client sends the same tools with every request.
@@ -218,7 +218,9 @@ def text_fits(form: TextForm, name: str, text: str) -> bool:
                 raise InputError(error.code, error.message, error.at) from error
             return False
         if time.thread_time() > until_s:
-            raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, f"the form of {name} takes too much work to read a text by")
+            raise InputError(
+                ErrorCode.GRAMMAR_TOO_LARGE, f"checking a text against the form of {name} takes too much work"
+            )
     return True
 
 

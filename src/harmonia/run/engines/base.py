@@ -211,6 +211,6 @@ def grammar_of(request: Request, kind: GrammarKind | None, engine: str) -> Writt
     if grammar is not None and grammar.kind != kind:
         takes = f"one of {kind}'s" if kind else "none"
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{engine} was given a grammar for {grammar.kind}; it takes {takes}"
+            ErrorCode.ENGINE_INVALID_OPTION, f"{engine} cannot use a grammar for {grammar.kind}; it accepts {takes}"
         )
     return grammar

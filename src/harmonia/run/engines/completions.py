@@ -180,7 +180,7 @@ class CompletionsEngine:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         if not model:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{name} wants to know which model is meant: model=…")
+            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{name} needs the name of a model: pass model=…")
         check_ambiguous(ambiguous)
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous

@@ -31,7 +31,7 @@ QUICK = Patience(connect_s=0.5, first_s=3.0, idle_s=3.0, attempts=1)
 
 _HOW_TO_START = (
     "start one, such as `vllm serve openai/gpt-oss-20b`, `llama-server -hf ggml-org/gpt-oss-20b-GGUF` or "
-    "`ollama run gpt-oss:20b`; give the address of one that runs elsewhere; or name `demo`, which needs no model"
+    "`ollama run gpt-oss:20b`; give the address of one that runs elsewhere; or use `demo`, which needs no model"
 )
 
 
@@ -78,7 +78,7 @@ async def probe(url: str, *, api_key: str | None = None, patience: Patience = QU
     if error.code is ErrorCode.ENGINE_STALLED or (isinstance(error, ServerError) and error.status == 503):
         raise error  # llama.cpp answers so while it loads its model
     raise EngineError(
-        ErrorCode.ENGINE_BAD_ANSWER, f"what listens at {server.url} is not an engine: it lists no models at /v1/models"
+        ErrorCode.ENGINE_BAD_ANSWER, f"the server at {server.url} is not an engine: it lists no models at /v1/models"
     )
 
 
@@ -153,9 +153,7 @@ async def discover(
             ErrorCode.ENGINE_NONE_FOUND, f"no engine with {wanted} at {', '.join(addresses)}{also}; {_HOW_TO_START}"
         )
     chosen = usable[0]
-    reasons = [
-        "it speaks tokens" if chosen.speaks_tokens else "it speaks text only, and none was found that speaks tokens"
-    ]
+    reasons = ["it speaks tokens" if chosen.speaks_tokens else "it speaks text only, and no engine here speaks tokens"]
     if len(usable) > 1:
         reasons.append(f"the first of {len(usable)} with such a model")
     others = tuple(each for each in seen if each.url != chosen.url)
@@ -171,7 +169,7 @@ async def open_engine(name: str, model: str | None = None, **options: Any) -> En
     if opened.traits.takes_messages:
         await opened.close()
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} is a provider, not an engine; `open_model` opens it"
+            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} is a provider, not an engine; open it with `open_model`"
         )
     return opened  # pyright: ignore[reportReturnType] -- its traits say so
 
@@ -187,7 +185,7 @@ async def open_model(name: str, model: str | None = None, **options: Any) -> Eng
     kind = find_kind(key)
     if kind is None or kind.make is None or (kind.argument in ("FILE", "PATH") and not argument):
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} names no engine; there are {', '.join(names())}"
+            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} is not an engine; use one of {', '.join(names())}"
         )
     if kind.is_server:
         return await _open_server(kind, argument, model, options)
@@ -203,7 +201,7 @@ async def _open_server(kind: Kind, url: str, model: str | None, options: dict[st
         if kind.port is None:
             raise InputError(
                 ErrorCode.ENGINE_INVALID_OPTION,
-                f"{kind.name} has no usual port; expected {kind.name}:http://host:port",
+                f"{kind.name} has no default port; expected {kind.name}:http://host:port",
             )
         url = f"http://{USUAL_HOST}:{kind.port}"
     if model is not None:
@@ -221,7 +219,8 @@ def _only_model(seen: Seen) -> str:
         return seen.models[0]
     has = f"it has {', '.join(seen.models)}" if seen.models else seen.problem or "it has no models"
     raise InputError(
-        ErrorCode.ENGINE_INVALID_OPTION, f"which model of {seen.url}? None is a gpt-oss by its name; {has}"
+        ErrorCode.ENGINE_INVALID_OPTION,
+        f"no model at {seen.url} looks like a gpt-oss, so name the model; {has}",
     )
 
 
@@ -230,8 +229,8 @@ def _open_seen(seen: Seen, model: str, options: dict[str, Any]) -> Engine:
     if kind is None or not kind.is_server:
         raise InputError(
             ErrorCode.ENGINE_INVALID_OPTION,
-            f"{seen.url} is a {seen.kind} server, which takes messages and does not continue prompts; "
-            f"name it responses:{seen.url}, and its model",
+            f"{seen.url} is a {seen.kind} server, which accepts messages but cannot continue prompts; "
+            f"open it as responses:{seen.url}, with the name of its model",
         )
     if seen.context_tokens is not None:
         options = {"context_tokens": seen.context_tokens, **options}

@@ -71,10 +71,13 @@ class Matcher:
 
     def __init__(self, grammar: WrittenGrammar) -> None:
         if not isinstance(grammar, WrittenGrammar):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            said = f"grammar is {grammar!r:.100}; expected what grammar_for(demand, 'llguidance') gives"
+            said = f"grammar is {grammar!r:.100}; expected the result of grammar_for(demand, 'llguidance')"
             raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, said)
         if grammar.kind != "llguidance":
-            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"a grammar for {grammar.kind} is not llguidance's")
+            raise InputError(
+                ErrorCode.GRAMMAR_INVALID_OPTION,
+                f"this is a grammar for {grammar.kind}, but one for llguidance is needed",
+            )
         self._inner = _compile(grammar.text)
 
     @property
@@ -128,15 +131,17 @@ class Matcher:
             return EngineError(ErrorCode.GRAMMAR_TOO_LARGE, f"the grammar needs too much work for a token: {message}")
         if self._inner.stop_reason() == "NoExtensionBias":
             return EngineError(
-                ErrorCode.GRAMMAR_INVALID_OPTION, "no text fits what the grammar demands here: a form or a schema"
+                ErrorCode.GRAMMAR_INVALID_OPTION, "no text can satisfy the form or schema that the grammar demands"
             )
         return EngineError(
-            ErrorCode.ENGINE_BAD_ANSWER, f"a token was sampled that the grammar does not admit: {message}"
+            ErrorCode.ENGINE_BAD_ANSWER, f"the model sampled a token that the grammar does not allow: {message}"
         )
 
 
 def _no_token(given: object) -> InputError:
-    return InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"{given!r:.100} is no token; expected ids from 0 on")
+    return InputError(
+        ErrorCode.GRAMMAR_INVALID_OPTION, f"{given!r:.100} is not a token; expected token ids of 0 or more"
+    )
 
 
 def _compile(text: str) -> LLMatcher:
@@ -145,7 +150,7 @@ def _compile(text: str) -> LLMatcher:
     if matcher.is_error():
         message = matcher.get_error()
         if "Unsatisfiable" in message:
-            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"no value fits the schema: {_first_line(message)}")
+            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"no value can match the schema: {_first_line(message)}")
         if is_about_size(message):
             raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, f"the grammar is too large: {_first_line(message)}")
         raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the grammar cannot be used: {_first_line(message)}")
@@ -195,9 +200,9 @@ def _import() -> Any:
     try:
         import llguidance
     except ImportError as error:
-        why = "holding a model to a grammar needs llguidance; install it with: pip install 'harmonia[grammar]'"
+        why = "constraining a model with a grammar needs llguidance; install it with: pip install 'harmonia[grammar]'"
         if is_installed():
-            why = f"llguidance is installed, and cannot be imported: {error}"
+            why = f"llguidance is installed but cannot be imported: {error}"
         raise InputError(ErrorCode.GRAMMAR_MISSING_EXTRA, why) from error
     return llguidance
 

@@ -51,7 +51,7 @@ MAX_EXCERPT = 80
 # A header's value that is shorter is no secret but a switch, and hiding it would garble every message.
 MAX_PUBLIC = 7
 
-_KEPT = "; what came before is kept"
+_KEPT = "; the output so far is kept"
 _BUSY = frozenset({429, 502, 503, 504})
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
@@ -132,7 +132,7 @@ class Server:
             return msgspec.json.decode(content, type=type_)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.bad_answer(
-                f"{path} should have answered with JSON, and sent {excerpt(content)}: {error}"
+                f"{path} should have answered with JSON, but sent {excerpt(content)}: {error}"
             ) from None
 
     async def lines(self, path: str, body: object, framing: Framing) -> AsyncGenerator[list[bytes], None]:
@@ -167,9 +167,7 @@ class Server:
             await asyncio.sleep(wait_s)
 
     def bad_answer(self, what: str) -> EngineError:
-        return EngineError(
-            ErrorCode.ENGINE_BAD_ANSWER, self.hide(f"{self.url} did not answer as its protocol says: {what}")
-        )
+        return EngineError(ErrorCode.ENGINE_BAD_ANSWER, self.hide(f"{self.url} violated its protocol: {what}"))
 
     def died(self, what: str) -> EngineError:
         return EngineError(ErrorCode.ENGINE_DIED, self.hide(f"{self.url} {what}{_KEPT}"))
@@ -217,9 +215,11 @@ class Server:
             # Bytes that are no HTTP are garbage; an end that came too early is a death.
             if _is_early_end(str(error)):
                 raise self.died(f"closed the connection before the end ({error})") from None
-            raise self.bad_answer(f"it speaks no HTTP ({error})") from None
+            raise self.bad_answer(f"it does not speak HTTP ({error})") from None
         except httpx.InvalidURL as error:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, self.hide(f"{self.url} is no address: {error}")) from None
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, self.hide(f"{self.url} is not a valid URL: {error}")
+            ) from None
         except httpx.HTTPError as error:
             what = "broke off" if is_connected else "closed the connection without an answer"
             raise self.died(f"{what} ({error or type(error).__name__})") from None
@@ -329,7 +329,7 @@ class _Lines:
                 elif not line or line.startswith((b":", b"event:", b"id:", b"retry:", b"\r")):
                     continue
                 else:
-                    self.fault = f"an event stream does not have the line {excerpt(line)}"
+                    self.fault = f"an event stream cannot contain the line {excerpt(line)}"
                     break
             if line := line.strip():
                 payloads.append(line)
@@ -385,7 +385,7 @@ def _check_header(name: str, value: str) -> None:
     if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
         raise InputError(
             ErrorCode.ENGINE_INVALID_OPTION,
-            f"the value for the header {name!r} has a character that no header can have, such as a line break",
+            f"the value for the header {name!r} contains a character that headers do not allow, such as a line break",
         )
 
 

@@ -289,7 +289,7 @@ class _Answer(Answer):
             return
         if self._has_stopped and message.tokens:
             # A model file that does not name <|call|> as an end: sampling goes on, and nobody waits for it.
-            self.notes.append("llama.cpp went on behind a stop token; what followed was not read")
+            self.notes.append("llama.cpp continued after a stop token; the rest was not read")
             self._end(message)
             return
         tokens = message.tokens
@@ -311,15 +311,17 @@ class _Answer(Answer):
     def finish(self) -> Finish:
         if self._restored:
             became = (
-                "other tokens with the text that came stand for them" if self._is_inexact else "the text gave them back"
+                "other tokens with the same text replace them"
+                if self._is_inexact
+                else "they were restored from the text"
             )
             self.notes.append(
-                f"llama.cpp held back the ids of {self._restored} tokens that end inside a character; {became}"
+                f"llama.cpp left out the ids of {self._restored} tokens that end inside a character; {became}"
             )
         if self._has_logprobs and self._lacks_logprobs:
             self.notes.append(
-                "llama.cpp tells no log-probability of a token that ends inside a character; behind the first of those "
-                "there are none"
+                "llama.cpp does not report the log-probability of a token that ends inside a character; none are "
+                "available after the first such token"
             )
         return super().finish()
 

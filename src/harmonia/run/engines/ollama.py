@@ -75,9 +75,7 @@ class OllamaEngine:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         if not model:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, "Ollama wants to know which of its models is meant: model=…"
-            )
+            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "Ollama needs the name of a model: pass model=…")
         check_ambiguous(ambiguous)
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous

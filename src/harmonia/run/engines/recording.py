@@ -285,10 +285,10 @@ def _read(data: bytes, name: str) -> Capture:
     lines = data.split(b"\n")
     is_torn = lines.pop() != b""
     if not lines:
-        raise _damaged(name, 1, "there is no capture in it")
+        raise _damaged(name, 1, "the file contains no capture")
     value = _decode(lines[0], name, 1)
     if value.get("type") != "capture":
-        raise _damaged(name, 1, "the first line is not that of a capture")
+        raise _damaged(name, 1, "the first line is not the first line of a capture")
     if value.get("version") != VERSION:
         raise _damaged(name, 1, f"it has version {value.get('version')!r}, and only {VERSION} can be read")
     header = _convert(value, _Header, name, 1)
@@ -301,7 +301,7 @@ def _read(data: bytes, name: str) -> Capture:
 def _take(runs: list[Run], value: Json, name: str, number: int) -> None:
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _LINES:
-        raise _damaged(name, number, f"a line has the type {kind!r}, which is not known")
+        raise _damaged(name, number, f"a line has the type {kind!r}, which is unknown")
     line = _convert(value, _LINES[kind], name, number)
     if isinstance(line, _RunLine):
         if line.run != len(runs):
@@ -341,7 +341,7 @@ def _chunk(line: _ChunkLine, name: str, number: int) -> Chunk:
             for each in line.logprobs
         )
     except ValueError as error:
-        raise _damaged(name, number, f"a log-probability is no number: {error}") from error
+        raise _damaged(name, number, f"a log-probability is not a number: {error}") from error
     return Chunk(line.tokens or (), line.text, logprobs)
 
 
@@ -351,7 +351,7 @@ def _decode(line: bytes, name: str, number: int) -> Json:
     except (ValueError, RecursionError) as error:
         raise _damaged(name, number, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _damaged(name, number, "the line is no JSON object")
+        raise _damaged(name, number, "the line is not a JSON object")
     return cast("Json", value)
 
 

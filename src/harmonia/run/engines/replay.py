@@ -39,7 +39,7 @@ class ReplayEngine:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         if timing not in get_args(Timing):
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"timing is {timing!r}; it may be none or recorded")
+            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"timing is {timing!r}; expected none or recorded")
         self._path = os.fspath(path)
         self._capture = read_capture(path)
         self._is_timed = timing == "recorded"
@@ -76,7 +76,7 @@ class ReplayEngine:
                 # A new one each time, because raising an error changes it.
                 raise type(run.end)(run.end.code, run.end.message, run.end.at)
             case None:
-                yield Finish("unknown", notes=("the capture breaks off here",))
+                yield Finish("unknown", notes=("the capture ends here, in the middle of an answer",))
             case _:
                 yield Finish("unknown", notes=("the recorded run was cancelled here",))
 
@@ -90,7 +90,7 @@ class ReplayEngine:
     def _take(self, prompt: Sequence[int]) -> Run:
         runs = self._capture.runs
         if self._next >= len(runs):
-            raise self._mismatch(f"it has {len(runs)} runs, and all of them were replayed")
+            raise self._mismatch(f"it has {len(runs)} runs, and all of them have been replayed already")
         run = runs[self._next]
         given = list(prompt)
         if self._strict and given != run.prompt:

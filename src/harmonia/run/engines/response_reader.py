@@ -87,7 +87,7 @@ class Answer(ABC):
 
     def finish(self) -> Finish:
         if self.reason is None:
-            raise self.server.died("ended its answer without saying that it was finished")
+            raise self.server.died("ended its answer without reporting that it was finished")
         return Finish(self.reason, self.usage, tuple(self.notes))
 
     def not_understood(self, line: bytes, error: Exception) -> EngineError:
@@ -164,10 +164,10 @@ def safe_text(prompt: Sequence[int], ambiguous: Ambiguous) -> tuple[str, list[st
     except InputError as error:
         if ambiguous == "refuse" or error.code is not ErrorCode.RENDER_AMBIGUOUS_TEXT:
             raise
-    note = "somebody typed the spelling of a special token, and this engine takes text only: it was sent as <\\|…|>"
+    note = "a message spells out a special token, but this engine accepts text only, so it was sent as <\\|…|>"
     return text_of(prompt, ambiguous="escape"), [note]
 
 
 def check_ambiguous(ambiguous: str) -> None:
     if ambiguous not in ("escape", "refuse"):
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"ambiguous is {ambiguous!r}; it may be escape or refuse")
+        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"ambiguous is {ambiguous!r}; expected escape or refuse")

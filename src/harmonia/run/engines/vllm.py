@@ -59,9 +59,7 @@ class VllmEngine:
         grammar: bool = False,
     ) -> None:
         if not model:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, "vLLM wants to know which of its models is meant: model=…"
-            )
+            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "vLLM needs the name of a model: pass model=…")
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._extra = extra or {}
         self.model = model
@@ -130,7 +128,7 @@ class _Answer(CompletionAnswer):
             self._last = choice.token_ids[-1]
         elif choice.text and choice.token_ids is None:
             raise self.server.bad_answer(
-                "it returned text without token ids; vLLM before 0.10.2 cannot, and is used as completions:URL"
+                "it returned text without token ids; for a vLLM older than 0.10.2, use completions:URL"
             )
         if choice.logprobs is not None:
             logprobs = logprobs_of(choice.logprobs, _read_token)

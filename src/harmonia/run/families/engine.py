@@ -74,7 +74,7 @@ def choose_profile(
             return None
         raise InputError(
             ErrorCode.RUN_INVALID_OPTION,
-            f"{model.name} takes messages, and its provider knows how the model writes; leave the profile out",
+            f"{model.name} accepts messages, so its provider applies the format of the model; leave the profile out",
         )
     return profile
 

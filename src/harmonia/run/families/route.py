@@ -64,7 +64,7 @@ class FamilyRoute:
         effort = request.reasoning_effort
         if effort is None:
             return ()
-        return (f"the reasoning effort {effort.value} is not told to {self.profile.name} models: it is Harmony's",)
+        return (f"the reasoning effort {effort.value} is not sent to {self.profile.name} models: only Harmony has it",)
 
     def generate(self, prompt: Prompt, request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         """Ask the engine."""

@@ -107,7 +107,7 @@ async def check_answers(session: Session, api: Api) -> Found:
         return Found("unknown", "an answer without a text for the user")
     if refused := session.refused_fields(api):
         return Found(
-            "warn", f"it refuses {' and '.join(refused)}, and is asked without; it says {_shorten(heard.text)}"
+            "warn", f"it refuses {' and '.join(refused)}, so they were left out; it answered {_shorten(heard.text)}"
         )
     return Found("ok", f"{_QUESTION!r} was answered with {_shorten(heard.text)}")
 
@@ -159,7 +159,7 @@ async def check_developer(session: Session, api: Api) -> Found:
         return _refused_or_failed(heard, "a developer message")
     more = _more_tokens(without, heard)
     if more is None:
-        return Found("unknown", "accepted, but without a count of tokens nobody knows whether the model saw it")
+        return Found("unknown", "accepted, but without a token count it is unknown whether the model saw it")
     if more < len(encode(_INSTRUCTIONS)):
         return Found(
             "fail", f"instructions of {len(encode(_INSTRUCTIONS))} tokens made the prompt {more} tokens longer"
@@ -175,7 +175,7 @@ async def check_typed(session: Session, api: Api) -> Found:
         return _refused_or_failed(heard, "a user's text with control tokens spelled out")
     more = _more_tokens(before, heard)
     if more is None:
-        return Found("unknown", "without a count of tokens nobody can tell from outside")
+        return Found("unknown", "without a token count, this cannot be determined from outside")
     base = len(encode(_QUESTION))
     as_text = len(encode(_QUESTION + _SPELLED)) - base
     as_special = len(encode(_QUESTION + _SPELLED, special=_SPECIAL)) - base
@@ -201,8 +201,8 @@ async def check_reasoning(session: Session, api: Api) -> Found:
         if leaked := LEAK.search(each.reasoning):
             return Found("fail", f"the reasoning has {leaked[0]!r} in it: {_shorten(each.reasoning)}")
     if any(each.reasoning for each in heard):
-        return Found("ok", "the reasoning has a field of its own, and nothing of it is in the answer")
-    return Found("unknown", "no reasoning came: the model did not reason, or the provider keeps it")
+        return Found("ok", "the reasoning has its own field, and none of it is in the answer")
+    return Found("unknown", "no reasoning arrived: the model did not reason, or the provider withholds it")
 
 
 async def check_call(session: Session, api: Api) -> Found:
@@ -226,10 +226,10 @@ def _judge_call(heard: Heard) -> Found:
     if call.name != _WEATHER.name:
         return Found("fail", f"the call went to {call.name!r}; the tool is {_WEATHER.name}")
     if not call.is_json:
-        return Found("fail", f"the arguments are no JSON: {_shorten(call.text)}")
+        return Found("fail", f"the arguments are not valid JSON: {_shorten(call.text)}")
     if fault := _find_misfit(call.value, cast(Json, _WEATHER.parameters)):
-        return Found("unknown", f"the model's arguments do not fit the schema: {fault}")
-    return Found("ok", f"a call came as a call: {call.name}({_shorten(call.text)})")
+        return Found("unknown", f"the model's arguments do not match the schema: {fault}")
+    return Found("ok", f"a call arrived as a call: {call.name}({_shorten(call.text)})")
 
 
 async def check_names(session: Session, api: Api) -> Found:
@@ -308,10 +308,10 @@ async def check_same(session: Session, api: Api) -> Found:
     if one.error is not None or other.error is not None:
         return Found("skip", "one of the two failed")
     if one.content == other.content:
-        return Found("ok", "streamed or not, the same question has the same answer")
+        return Found("ok", "the same question gets the same answer, streamed or not")
     again = await session.ask(api, Conversation([Message.user(_QUESTION)]))
     if again.content != one.content:
-        return Found("unknown", "the same question has another answer each time, even at temperature 0")
+        return Found("unknown", "the same question gets a different answer each time, even at temperature 0")
     which = next(i for i, (a, b) in enumerate(zip(one.content, other.content, strict=True)) if a != b)
     part = ("reasoning", "text", "calls")[which]
     return Found(
@@ -328,7 +328,7 @@ async def check_unicode(session: Session, api: Api) -> Found:
     if "\N{REPLACEMENT CHARACTER}" in said:
         return Found("fail", f"characters were torn apart: {_shorten(said)}")
     if _UNICODE in heard.text:
-        return Found("ok", "letters and emoji of several tokens came through whole")
+        return Found("ok", "letters and emoji of several tokens arrived intact")
     return Found("unknown", f"the model did not repeat the line; it said {_shorten(heard.text)}")
 
 
@@ -346,12 +346,12 @@ async def check_schema(session: Session, api: Api) -> Found:
         value = json.loads(heard.text)
         fault = _find_misfit(value, _SCHEMA)
     except ValueError:
-        fault = f"it is no JSON: {_shorten(heard.text)}"
+        fault = f"the answer is not valid JSON: {_shorten(heard.text)}"
     if fault is None:
-        return Found("ok", f"the answer fits its schema: {_shorten(heard.text)}")
+        return Found("ok", f"the answer matches its schema: {_shorten(heard.text)}")
     if heard.finish.reason == "length" or not heard.text:
-        return Found("unknown", "the model came to no end")
-    return Found("fail", f"the schema was taken, and the answer does not fit it: {fault}")
+        return Found("unknown", "the model did not finish")
+    return Found("fail", f"the schema was accepted, but the answer does not match it: {fault}")
 
 
 async def check_cancel(session: Session, api: Api) -> Found:
@@ -363,8 +363,8 @@ async def check_cancel(session: Session, api: Api) -> Found:
     if is_idle is None:
         return Found("unknown", "it does not show what it is doing")
     if is_idle:
-        return Found("ok", "it stops when nobody listens any more")
-    return Found("fail", "it goes on with an answer that nobody reads")
+        return Found("ok", "it stops when the client leaves")
+    return Found("fail", "it keeps generating after the client left")
 
 
 # ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────────

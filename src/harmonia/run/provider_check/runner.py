@@ -48,7 +48,7 @@ async def find_apis(session: Session, wanted: Sequence[Asked] = ALL) -> tuple[Fo
     said = f"has neither {', '.join(_path(session, each) for each in ALL[:-1])} nor {_path(session, ALL[-1])}"
     if broken:
         return Found("fail", f"it {said} that can be read: {broken[0].message}"), False
-    return Found("fail", f"it {said}: {faults[0].message}; is the path right, and the model?"), False
+    return Found("fail", f"it {said}: {faults[0].message}; check the path and the model"), False
 
 
 async def _ask(session: Session, asked: Asked) -> EngineError | None:
@@ -83,30 +83,30 @@ class Check:
 
 _TOKEN_CHECKS: Final = (
     ("in", "a prompt as token ids is exact: nothing that a user types can become structure", tokens.check_in),
-    ("out", "only token ids show for sure what is a call, and what is an echo of typed text", tokens.check_out),
+    ("out", "only token ids show for certain whether a call is real or an echo of typed text", tokens.check_out),
     ("special", "without special tokens, channels and calls can only be guessed", tokens.check_special),
     ("stop", "<|call|> and <|return|> say whether the model calls or has finished", tokens.check_stop),
-    ("length", "an answer that was cut off must not pass for a whole one", tokens.check_length),
+    ("length", "an answer that was cut off must not look complete", tokens.check_length),
     ("stream", "people read along", tokens.check_stream),
 )
 _MESSAGE_CHECKS: Final = (
     ("answers", "the simplest question must be answered", messages.check_answers),
-    ("stop", "a program must know that the answer is whole", messages.check_stop),
-    ("length", "an answer that was cut off must not pass for a whole one", messages.check_length),
-    ("usage", "without counts, nobody can plan a context or a bill", messages.check_usage),
+    ("stop", "a program must know that the answer is complete", messages.check_stop),
+    ("length", "an answer that was cut off must not look complete", messages.check_length),
+    ("usage", "without token counts, you cannot plan the context or the cost", messages.check_usage),
     ("developer", "instructions that are dropped are not obeyed", messages.check_developer),
     ("typed", "a user who types control tokens must not speak with the system's voice", messages.check_typed),
-    ("reasoning", "reasoning is not for users, and structure in a text was not read", messages.check_reasoning),
+    ("reasoning", "reasoning is not for users, and markup must not reach the text", messages.check_reasoning),
     ("call", "a call that comes as text is not run, or is shown to people", messages.check_call),
-    ("call_streamed", "streams are made by other code, and break on their own", messages.check_call_streamed),
+    ("call_streamed", "other code produces streams, so they can break separately", messages.check_call_streamed),
     ("names", "tools of MCP servers have dots and hyphens in their names", messages.check_names),
     ("result", "the second request of every tool loop", messages.check_result),
     ("second_turn", "the second request of every conversation", messages.check_second_turn),
     ("stream", "people read along", messages.check_stream),
-    ("same", "what is streamed and what is not must be the same answer", messages.check_same),
+    ("same", "an answer must be the same whether it is streamed or not", messages.check_same),
     ("unicode", "a character of several tokens must not be torn apart", messages.check_unicode),
     ("schema", "an answer that must fit a schema is read by a program", messages.check_schema),
-    ("cancel", "an engine that goes on after its reader left is busy for nothing", messages.check_cancel),
+    ("cancel", "an engine that continues after its client left wastes its time", messages.check_cancel),
 )  # fmt: skip
 
 
@@ -138,10 +138,10 @@ CHECKS: Final = (
 # What a provider may be said to be; all others are asked as OpenAI's.
 KINDS: Final = ("auto", *(kind.name for kind in kinds() if kind.recognise is not None), "openai")
 _FIRST: Final = {
-    "reachable": "nothing can be checked where nobody answers",
-    "engine": "each engine has its own way to speak tokens",
-    "apis": "a model can only be asked at an endpoint that is there",
-    "models": "a request names the model that it is for",
+    "reachable": "nothing else can be checked if the server does not answer",
+    "engine": "each engine has its own API for tokens",
+    "apis": "a model can only be tested at an endpoint that exists",
+    "models": "every request must name a model",
 }
 _NOTHING: Final = Found("skip", "see apis")
 NAMES: Final = (*_FIRST, *(check.name for check in CHECKS))
@@ -266,10 +266,10 @@ def _root_of(api_url: str) -> str:
 def _refuse_unknown(kind: str, only: Sequence[str]) -> None:
     if kind not in KINDS:
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{kind!r} is no kind of provider; expected {', '.join(KINDS)}"
+            ErrorCode.ENGINE_INVALID_OPTION, f"{kind!r} is not a kind of provider; expected one of {', '.join(KINDS)}"
         )
     for name in only:
         if not any(known == name or known.startswith(f"{name}.") for known in NAMES):
             raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"there is no check {name!r}; there are {', '.join(NAMES)}"
+                ErrorCode.ENGINE_INVALID_OPTION, f"there is no check {name!r}; use one of {', '.join(NAMES)}"
             )

@@ -126,7 +126,7 @@ class Session:
         """What an error says and, where whoever asks is turned away, what to do about it."""
         if not is_denied(error):
             return error.message
-        wants = "it does not take the key" if self.has_key else "it wants a key: --api-key or HARMONIA_API_KEY"
+        wants = "it does not accept the key" if self.has_key else "it needs a key: --api-key or HARMONIA_API_KEY"
         return f"{error.message}; {wants}"
 
     async def once(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:
@@ -207,7 +207,7 @@ class Session:
                     if reader.is_last:
                         break
             if not (reader.is_ended or is_done):
-                raise self.api.died("ended its answer without saying that it was finished")
+                raise self.api.died("ended its answer without reporting that it was finished")
         except EngineError as caught:
             if caught.code is ErrorCode.ENGINE_UNREACHABLE and not lines_read:
                 raise

@@ -87,16 +87,16 @@ def path_of(session: Session) -> str:
 async def check_in(session: Session) -> Found:
     sampled = await with_ids(session)
     if sampled.is_absent:
-        return Found("skip", "there is no endpoint that continues a prompt")
+        return Found("skip", "it has no endpoint that continues a prompt")
     if sampled.error is not None:
         if is_throttled(sampled.error):
             return _failed(sampled.error)
         if isinstance(sampled.error, ServerError) and not is_denied(sampled.error):
-            return Found("warn", f"it takes no token ids: {sampled.error.message}")
+            return Found("warn", f"it does not accept token ids: {sampled.error.message}")
         return Found("fail", session.explain(sampled.error))
     sent = len(prompt_tokens())
     if sampled.prompt_tokens and sampled.prompt_tokens != sent:
-        return Found("fail", f"{sent} token ids were sent, and it counts a prompt of {sampled.prompt_tokens}")
+        return Found("fail", f"{sent} token ids were sent, but it counts a prompt of {sampled.prompt_tokens}")
     counted = ", and counted as such" if sampled.prompt_tokens else ""
     return Found("ok", f"{sent} token ids were taken{counted}")
 
@@ -106,7 +106,7 @@ async def check_out(session: Session) -> Found:
     if sampled.error is not None:
         return _failed(sampled.error)
     if sampled.tokens is None:
-        return Found("warn", "it gives text only, where an echo of typed control tokens looks like the real ones")
+        return Found("warn", "it returns text only, in which typed control tokens look like real ones")
     if unknown := [token for token in sampled.tokens if not 0 <= token < VOCABULARY_SIZE]:
         return Found("fail", f"the id {unknown[0]} is not in o200k_harmony: is the model a gpt-oss?")
     return Found("ok", f"{len(sampled.tokens)} token ids came back")
@@ -133,11 +133,11 @@ async def check_stop(session: Session) -> Found:
     if sampled.reason == "length":
         return Found("unknown", f"the model did not end within {_MAX_TOKENS} tokens")
     if (sampled.tokens and sampled.tokens[-1] in STOP_TOKENS) or sampled.text.endswith(STOP_SPELLINGS):
-        return Found("ok", "the stop token is part of what comes back")
+        return Found("ok", "the stop token is part of the output")
     if sampled.stop in STOP_TOKENS or sampled.stop in STOP_SPELLINGS:
         return Found("ok", f"it says at which token it stopped: {sampled.stop}")
     if sampled.reason == "stop":
-        return Found("warn", "it swallows the stop token; Harmonia puts it back, by whom the message is addressed to")
+        return Found("warn", "it removes the stop token; Harmonia restores it from the message's recipient")
     return Found("warn", f"neither a stop token nor the reason stop; it says {sampled.reason or 'nothing'}")
 
 
@@ -147,12 +147,12 @@ async def check_length(session: Session) -> Found:
     if sampled.error is not None:
         return _failed(sampled.error)
     if sampled.reason == "length":
-        return Found("ok", "an answer that is cut off says so")
+        return Found("ok", "an answer that is cut off reports so")
     if sampled.tokens and sampled.tokens[-1] in STOP_TOKENS:
         return Found("unknown", "the model ended within 2 tokens")
     if not sampled.reason:
         return Found("warn", "an answer that is cut off does not say why it ended")
-    return Found("fail", f"an answer of 2 tokens was cut off, and says {sampled.reason}, not length")
+    return Found("fail", f"an answer was cut off after 2 tokens, but reports {sampled.reason}, not length")
 
 
 async def check_stream(session: Session) -> Found:
@@ -160,10 +160,10 @@ async def check_stream(session: Session) -> Found:
     if sampled.error is not None:
         return _failed(sampled.error)
     if sampled.pieces < 2:
-        return Found("warn", "what is sampled comes in one piece")
+        return Found("warn", "the output arrives in one piece")
     if whole.tokens is not None and not sampled.tokens:
         return Found("warn", "token ids come back, but not in a stream")
-    return Found("ok", f"what is sampled came in {sampled.pieces} pieces")
+    return Found("ok", f"the output arrived in {sampled.pieces} pieces")
 
 
 def _failed(error: EngineError) -> Found:
@@ -200,7 +200,7 @@ async def _sample(session: Session, prompt: list[int] | str, max_tokens: int, *,
                 counted = piece.prompt_tokens or counted
                 reason, stop = piece.reason or reason, piece.stop or stop
         if not is_understood:
-            raise server.bad_answer(f"{path} sent nothing that is an answer to a prompt")
+            raise server.bad_answer(f"{path} sent nothing that could be the answer to a prompt")
     except EngineError as caught:
         if caught.code is ErrorCode.ENGINE_UNREACHABLE and not pieces:
             raise

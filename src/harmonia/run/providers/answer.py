@@ -294,8 +294,8 @@ class Answer:
             self._has_visible = True
             if _LEAKED.search(text):
                 self.note(
-                    "the visible text has Harmony's own structure in it: the provider did not read what the model "
-                    "sampled; `harmonia check` says more"
+                    "the visible text contains Harmony's markup, because the provider did not parse what the model "
+                    "sampled; run `harmonia check` for details"
                 )
 
     def _flush_half(self, slot: _Slot) -> None:

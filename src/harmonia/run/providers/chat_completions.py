@@ -234,7 +234,7 @@ def _reasoning_of(delta: Fields, answer: Answer) -> str:
         if isinstance(text, str):
             texts.append(text)
         elif detail.get("data"):
-            answer.note("the provider sent encrypted reasoning, which nobody can read here; it was left out")
+            answer.note("the provider sent encrypted reasoning, which cannot be read here; it was left out")
     return "".join(texts)
 
 

@@ -133,7 +133,7 @@ class ResponsesReader:
         elif about in _TEXTS and what == "done":
             self._settle(_TEXTS[about], about, event)
         elif not (words in _SILENT or about in _SILENT or words.endswith(".annotation.added") or _is_hosted(about)):
-            self._answer.note(f"the provider sent {kind}, which has no place in a conversation")
+            self._answer.note(f"the provider sent {kind}, which cannot be part of a conversation")
         return self._answer.take()
 
     def close(self, *, is_broken: bool = False) -> list[Event]:
@@ -275,17 +275,17 @@ class ResponsesReader:
         status = status if status in _ENDS else name
         self._take_output(objects_of(response.get("output")), is_cut=status not in ("completed", "done"))
         if status == "failed" or response.get("error"):
-            self.error = {"error": response.get("error") or "the provider says that it failed"}
+            self.error = {"error": response.get("error") or "the provider reports that it failed"}
         details = fields_of(response.get("incomplete_details")).get("reason")
         if status == "incomplete" or details:
             self._reason = "length" if details in _OUT_OF_TOKENS or details is None else "unknown"
             if self._reason == "unknown":
-                self._answer.note(f"the provider broke off: {details}")
+                self._answer.note(f"the provider stopped in the middle of the answer: {details}")
         elif status in ("completed", "done"):
             self._reason = "stop"
             self._is_whole = True
         else:
-            self._answer.note(f"the provider says that the answer is {status}")
+            self._answer.note(f"the provider reports that the answer is {status}")
 
     def _take_output(self, output: list[Fields], *, is_cut: bool) -> None:
         """The whole output, as the last event repeats it: whatever did not come before is taken now.
@@ -335,7 +335,7 @@ def _texts_of(kind: ItemKind, item: Fields, answer: Answer) -> list[tuple[str, s
             texts = [(_join_parts(kind, item.get("content"), answer), "content"), (summary, "summary")]
             texts = [(text, source) for text, source in texts if text]
             if not texts and item.get("encrypted_content"):
-                answer.note("the provider sent encrypted reasoning, which nobody can read here; it was left out")
+                answer.note("the provider sent encrypted reasoning, which cannot be read here; it was left out")
             return texts
 
 

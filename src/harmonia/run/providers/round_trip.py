@@ -73,7 +73,7 @@ async def exchange(
     except EngineError as error:
         fault = None if reader.is_ended and reader.error is None else error
     if fault is None and not reader.is_ended and not is_done:
-        fault = server.died("ended its answer without saying that it was finished")
+        fault = server.died("ended its answer without reporting that it was finished")
     for event in reader.close(is_broken=fault is not None):
         yield event
     if fault is not None:
@@ -106,5 +106,5 @@ def decode_line(server: Server, line: bytes) -> Fields:
     except (ValueError, RecursionError) as error:
         raise server.bad_answer(f"{error} in {excerpt(line)}") from None
     if not isinstance(value, dict):
-        raise server.bad_answer(f"an answer is an object, and it sent {excerpt(line)}")
+        raise server.bad_answer(f"expected an object as the answer, but it sent {excerpt(line)}")
     return value  # pyright: ignore[reportUnknownVariableType] -- JSON

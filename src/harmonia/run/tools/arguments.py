@@ -57,7 +57,7 @@ def compile_schema(
 
     def refused(error: _NoSchema) -> InputError:
         if is_answers:
-            said = f"the schema of the form {name} is no JSON Schema: {error.reason}"
+            said = f"the schema of the format {name} is not a valid JSON Schema: {error.reason}"
             return InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path=error.path))
         return _invalid(name, error.reason, error.path)
 
@@ -79,7 +79,7 @@ def compile_schema(
         except Exception as error:
             # Both break in many ways on what is no schema. All that a draft knows was checked, but a `$ref` may lead
             # to a place that it does not know.
-            reason = f"a $ref in it leads to what is none ({type(error).__name__})"
+            reason = f"a $ref in it points to something that is not a schema ({type(error).__name__})"
             raise refused(_NoSchema(reason, "$")) from error
         if found is not None:
             raise found
@@ -141,7 +141,7 @@ def _compile(document: str, *, untrusted: bool) -> FindFaults:
         except SchemaError as fault:
             faults.append(fault)
         except RecursionError as error:
-            raise _NoSchema("it nests too deep", "$") from error
+            raise _NoSchema("it is nested too deeply", "$") from error
         else:
             break
     else:
@@ -169,9 +169,9 @@ def _compile(document: str, *, untrusted: bool) -> FindFaults:
         except Unresolvable as error:
             # Of a place within the schema, the error has what stands behind the `#`.
             reference = f"#{error.ref}" if error.ref.startswith("/") else error.ref
-            raise _NoSchema(f"$ref leads to {shorten(reference)}, and nothing is there", "$") from error
+            raise _NoSchema(f"$ref points to {shorten(reference)}, which does not exist", "$") from error
         except RecursionError as error:
-            raise _NoSchema("it cannot be followed: it nests too deep", "$") from error
+            raise _NoSchema("it cannot be resolved: it is nested too deeply", "$") from error
         return [nearest_fault(error, relevance) for error in found]
 
     return find_faults
@@ -212,7 +212,7 @@ def _schema_validator(draft: Any) -> Any:
 def _follow(find: Callable[..., Iterable[Any] | None], validator: Any, reference: Any, *others: Any) -> Iterable[Any]:
     """A `$ref`, which the schema of an old draft admits to be anything."""
     if not isinstance(reference, str):
-        raise _NoSchema("$ref is no text", "$")
+        raise _NoSchema("$ref is not a string", "$")
     return find(validator, reference, *others) or ()
 
 
@@ -320,14 +320,14 @@ def _refuse_remote(schema: Json | bool) -> None:
     for fields, steps in _objects_in(schema):
         # An object or a boolean may be the schema of a property of this name; see `_follow`.
         if not isinstance(fields.get("$ref", ""), str | dict | bool):
-            raise _NoSchema("$ref is no text", json_path((*steps, "$ref")))
+            raise _NoSchema("$ref is not a string", json_path((*steps, "$ref")))
         for keyword in ("$schema", "$id", "id"):
             if not _is_address(fields.get(keyword)):
-                raise _NoSchema(f"{keyword} is no address", json_path((*steps, keyword)))
+                raise _NoSchema(f"{keyword} is not a valid URI", json_path((*steps, keyword)))
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             reference = fields.get(keyword)
             if isinstance(reference, str) and ("://" in reference or reference.startswith("//")):
-                said = f"{keyword} leads to {reference}, and nothing is fetched"
+                said = f"{keyword} points to {reference}, but references are not fetched; put the definition into $defs"
                 raise _NoSchema(said, json_path((*steps, keyword)))
 
 
@@ -349,7 +349,7 @@ def _refuse_lost(schema: Json | bool) -> None:
     for fields, steps in objects:
         reference: object = fields.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/") and not _leads_somewhere(reference, schema):
-            said = f"$ref leads to {shorten(reference)}, and nothing is there"
+            said = f"$ref points to {shorten(reference)}, which does not exist"
             raise _NoSchema(said, json_path((*steps, "$ref")))
 
 
@@ -380,7 +380,7 @@ def _objects_in(schema: Json | bool) -> Iterator[tuple[dict[str, Any], tuple[str
 def _invalid(name: str, reason: str, path: str) -> InputError:
     return InputError(
         ErrorCode.TOOL_INVALID_DEFINITION,
-        f"the parameters of {name} are no JSON Schema: {reason}",
+        f"the parameters of {name} are not a valid JSON Schema: {reason}",
         Position(path=f"$.parameters{path.removeprefix('$')}"),
     )
 

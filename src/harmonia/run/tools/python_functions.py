@@ -44,7 +44,7 @@ _OPTIONS: Final = "__harmonia_tool__"
 _KINDS: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of values",
     inspect.Parameter.VAR_KEYWORD: "takes any names",
-    inspect.Parameter.POSITIONAL_ONLY: "has no name to call it by, as it is positional-only",
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, so it cannot be passed by name",
 }
 
 
@@ -103,7 +103,7 @@ def is_marked(value: object) -> bool:
 def tool_of_function(function: Callable[..., Any], options: ToolOptions) -> Tool:
     """The tool that calls a function; what `options` leave open is as the decorator or the function itself says."""
     if not callable(function) or isinstance(function, type):
-        raise _invalid(f"{function!r} is no function; a class can be the type of a parameter")
+        raise _invalid(f"{function!r} is not a function; a class can only be the type of a parameter")
     core, fixed = _core_of(function)
     marked: ToolOptions = getattr(core, _OPTIONS, ToolOptions())
     given = marked._replace(**{field: said for field, said in options._asdict().items() if said is not None})
@@ -163,7 +163,7 @@ def _parameters_of(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise _invalid(f"the signature of {name} is not known: {error}") from error
+        raise _invalid(f"the signature of {name} cannot be determined: {error}") from error
     annotated = core if inspect.isroutine(core) else type(core).__call__
     try:
         hints = _hints_of(inspect.unwrap(annotated))
@@ -222,7 +222,7 @@ def _reader_of(name: str, parameter: inspect.Parameter, annotation: Any) -> Read
         return read_annotation(annotation)
     except TypeError as error:
         raise _invalid(
-            f"the parameter {parameter.name} of {name} has a type without JSON: {error}", parameter.name
+            f"the parameter {parameter.name} of {name} has a type that JSON cannot express: {error}", parameter.name
         ) from error
 
 

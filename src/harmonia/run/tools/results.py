@@ -154,7 +154,7 @@ def _plain(value: Any) -> Any:
         convert = getattr(value, method, None)
         if callable(convert) and not isinstance(value, type):
             return convert(**options)
-    raise TypeError(f"a value of type {type(value).__name__} is no JSON value")
+    raise TypeError(f"a value of type {type(value).__name__} is not a JSON value")
 
 
 def _bytes_text(data: bytes) -> str:

@@ -86,9 +86,9 @@ def _describe(fault: Any) -> str:
             ]
             names = nearest(extra[0], known) if known and extra else []
             names += [f"names that match {pattern}" for pattern in patterns]
-            return f"{path} has {list_names(extra)}, which it does not take; it takes {list_names(names) or 'none'}"
+            return f"{path} has {list_names(extra)}, which it does not accept; it accepts {list_names(names) or 'none'}"
         case "anyOf" | "oneOf":
-            return f"{path} is {show_value(value)}, which fits none of {show_value(expected)}"
+            return f"{path} is {show_value(value)}, which matches none of {show_value(expected)}"
         case False | None:
             return f"{path} is {show_value(value)}; nothing is allowed here"
         case keyword:

@@ -63,7 +63,7 @@ class ToolSet:
     def __init__(self, tools: Iterable[ToolLike] = (), *, descriptions: Mapping[str, str | None] | None = None) -> None:
         """`descriptions` are those of namespaces whose tools are given one by one."""
         if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"tools is {tools!r}; expected a list of them")
+            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"tools is {tools!r}; expected a list of tools")
         described: dict[str, str | None] = dict(descriptions or {})
         self._tools = tuple(each for tool in tools for each in as_tools(tool, described))
         self._recipients = _recipients_of(self._tools)
@@ -122,7 +122,7 @@ class ToolSet:
         """The whole name under which the model is told of the tool: `functions.get_weather`."""
         found = self._recipients.get((tool.namespace, tool.name))
         if found is None:
-            raise InputError(ErrorCode.TOOL_UNKNOWN, f"{tool.name} is no tool of this set")
+            raise InputError(ErrorCode.TOOL_UNKNOWN, f"{tool.name} is not in this set of tools")
         return found[1]
 
     # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -135,7 +135,7 @@ class ToolSet:
     def allow(self, names: Iterable[str]) -> Self:
         """The same set, of which only these tools run. A name is a tool's, as `find` takes it, or a namespace's."""
         if isinstance(names, str):
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, "allowed tools are a list of names, not one text")
+            raise InputError(ErrorCode.RUN_INVALID_OPTION, "allowed tools must be a list of names, not a string")
         allowed: set[str] = set()
         for name in names:
             tool = self.find(name)
@@ -185,7 +185,7 @@ class ToolSet:
         tool, arguments = self._checked(call)
         name = self.recipient_of(tool)
         if tool.invoke is None:
-            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} is declared, but nothing here runs it")
+            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} is declared, but has no implementation here")
         limit_s = timeout_s if tool.timeout_s is None else tool.timeout_s
         try:
             async with asyncio.timeout(limit_s):
@@ -280,7 +280,7 @@ def as_tools(given: ToolLike, described: dict[str, str | None], path: str = "$")
         case _:
             raise InputError(
                 ErrorCode.TOOL_INVALID_DEFINITION,
-                f"no tool can be made of {given!r}; expected a Tool, a function, a definition or a namespace",
+                f"{given!r} is not a tool; expected a Tool, a function, a definition or a namespace",
             )
 
 
@@ -379,7 +379,7 @@ def _declare_namespace(space: str, named: list[tuple[str, Tool]], described: dic
         if first.takes == "json" and first.parameters is not None:
             raise InputError(
                 ErrorCode.TOOL_INVALID_DEFINITION,
-                f"{first.name} has parameters, but no namespace in which they could be declared",
+                f"{first.name} has parameters, which can only be declared in a namespace, but it has no namespace",
                 Position(path="$.namespace"),
             )
         return ToolNamespace(space, first.description or (builtin.description if builtin else None))

@@ -111,7 +111,7 @@ class StartedCompletion:
         if request.choices > limits.choices:
             invalid(f"at most {limits.choices} choices can be generated at once", "$.n")
         if request.logprobs and not served.gives_logprobs:
-            unsupported("the engine of this server gives no log-probabilities of tokens; leave this out", "$.logprobs")
+            unsupported("the engine of this server does not return log-probabilities; leave this out", "$.logprobs")
         self._tools = tools
         self._tool_choice, self._allowed_tools, demanded = read_choice(request, tools)
         now = service.clock()

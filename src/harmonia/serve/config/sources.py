@@ -164,7 +164,7 @@ def _check_exposure(settings: Settings, sources: Mapping[str, Source]) -> None:
     if settings.insecure or settings.api_key_file is not None or is_loopback(settings.host):
         return
     error = _refused(
-        f"host is {_shown(settings.host)}, from {sources['host']}: other machines may reach the server there, and it "
+        f"host is {_shown(settings.host)}, from {sources['host']}: other machines can reach the server there, but it "
         "has no API keys",
         "$.host",
     )

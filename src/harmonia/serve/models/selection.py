@@ -29,7 +29,7 @@ _ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 
 HOW_TO_SERVE_A_MODEL: Final = (
     "to serve a model, start one such as `vllm serve openai/gpt-oss-20b`, `llama-server -hf ggml-org/gpt-oss-20b-GGUF` "
-    "or `ollama run gpt-oss:20b`, and then this server again; or name the address of one with --engine"
+    "or `ollama run gpt-oss:20b`, and restart this server; or give the address of one with --engine"
 )
 
 
@@ -55,7 +55,7 @@ async def choose_model(settings: Settings, *, ports: Sequence[int] | None = None
         model = await open_model(settings.engine, settings.model, **_options_for(kind, settings))
     except HarmonyError as error:
         if settings.engine_api_key is None and "asks for a key" in error.message:
-            error.add_note("it wants a key: put it into HARMONIA_ENGINE_API_KEY")
+            error.add_note("put its API key into HARMONIA_ENGINE_API_KEY")
         raise
     model = with_profile(model, settings.profile, settings.profiles)
     named = redact(settings.engine)
@@ -83,7 +83,7 @@ async def _find(settings: Settings, ports: Sequence[int] | None, patience: Patie
             raise
         looked = error.message.partition("; start one")[0]
         model = await open_model("demo")
-        note = f"{looked}, so demo answers: it speaks Harmony from a script, and is no model"
+        note = f"{looked}, so demo answers: it speaks Harmony from a script and is not a model"
         return Chosen(model, "no other engine was found", (note, HOW_TO_SERVE_A_MODEL))
     model = with_profile(found.open(**_options_for("auto", settings)), settings.profile, settings.profiles)
     also = f"; also saw {', '.join(map(str, found.others))}" if found.others else ""
@@ -132,8 +132,8 @@ async def _reach(kind: str, url: str, settings: Settings, patience: Patience) ->
     if seen.kind == OWNER:
         raise InputError(
             ErrorCode.SERVE_INVALID_OPTION,
-            f"{seen.url} is a Harmonia server, which speaks messages and continues no prompts; "
-            f"to stand in front of it, name it responses:{seen.url} and its --model",
+            f"{seen.url} is a Harmonia server, which accepts messages but cannot continue prompts; "
+            f"to put this server in front of it, use --engine responses:{seen.url} and --model",
         )
     return seen
 
@@ -147,7 +147,7 @@ def _refuse_ourselves(url: str, settings: Settings) -> None:
     if _is_own_address(host, port, settings):
         raise InputError(
             ErrorCode.SERVE_INVALID_OPTION,
-            f"the engine is to be at {host}:{port}, where this server itself listens; give one of them another port",
+            f"the address of the engine, {host}:{port}, is the one where this server listens; change one of the ports",
         )
 
 
@@ -171,18 +171,18 @@ def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
     traits = model.traits
     if traits.takes_messages:
         return [
-            f"{model.name} is a provider that speaks messages: Harmony happens there, and no token ids are seen here"
+            f"{model.name} is a provider that accepts messages: it handles Harmony, and this server sees no token ids"
         ]
     notes: list[str] = []
     if seen is not None:
         if seen.models and model.model not in seen.models and seen.kind != "llama.cpp":
             notes.append(f"{model.model} is not among the models of {seen.url}: {', '.join(seen.models[:5])}")
         if isinstance(model, ProfiledEngine):
-            notes.append(f"{model.model} is no gpt-oss; it is run as text, by the profile {model.profile.name}")
+            notes.append(f"{model.model} is not a gpt-oss; it runs as text, with the profile {model.profile.name}")
         elif seen.model != model.model and not is_gpt_oss(model.model):
             notes.append(
-                f"{model.model} is no gpt-oss by its name; other models do not speak Harmony, and what they say will "
-                "be misread; --model names another one, and --profile auto runs it in its own format"
+                f"{model.model} does not look like a gpt-oss; other models do not speak Harmony, so answers will be "
+                "misread; choose another with --model, or add --profile auto to run it in its own format"
             )
     if not traits.gives_tokens:
         notes.append(_note_on_text(model, settings))
@@ -190,10 +190,10 @@ def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
 
 
 def _note_on_text(model: Model, settings: Settings) -> str:
-    because = "in text, a call looks the same as an echo of what somebody typed"
+    because = "in text, a real call looks the same as an echo of typed text"
     if settings.calls == "unverified":
-        return f"{model.name} gives text, not token ids, and --calls unverified hands out calls all the same: {because}"
+        return f"{model.name} returns text, not token ids, but --calls unverified delivers tool calls anyway: {because}"
     return (
-        f"{model.name} gives text, not token ids, so tool calls are held back: {because}. Use an engine that speaks "
-        "tokens, such as vLLM or llama.cpp; or --calls unverified, if you trust all that goes into the prompts"
+        f"{model.name} returns text, not token ids, so tool calls are withheld: {because}. Use an engine that speaks "
+        "tokens, such as vLLM or llama.cpp; or --calls unverified, if you trust everything in the prompts"
     )

@@ -146,7 +146,7 @@ class PreparedRequest:
             await in_worker(partial(schemas.admit_format, form, path, is_demanded=request.demands_form))
         if request.harmonia_continue and (served.traits.takes_messages or not served.traits.speaks_harmony):
             unsupported(
-                "harmonia_continue needs an engine with a gpt-oss model: no other continues within a message",
+                "harmonia_continue needs an engine with a gpt-oss model: no other model can continue a message",
                 "$.harmonia_continue",
             )
         given = request.input if request.input is not None else []
@@ -271,7 +271,10 @@ class PreparedRequest:
             return self.conversation
         room = context - (self.request.max_output_tokens or min(context // 4, 4096)) - self.prefix_tokens
         if room < 1:
-            invalid(f"it leaves no room for the prompt in a context of {context} tokens", "$.max_output_tokens")
+            invalid(
+                f"this leaves no room for the prompt in a context of {context} tokens",
+                "$.max_output_tokens",
+            )
         return fit(self.conversation, room, render=self._served.renderer.render).conversation
 
 

@@ -358,7 +358,7 @@ class ConversationReader:
                 Position(path=place),
             )
         if id_ in self._decided_ids:
-            invalid(f"another item decides {id_[:100]!r} already; send one decision", place)
+            invalid(f"another item already decides {id_[:100]!r}; send only one decision", place)
         self._decided_ids.add(id_)
         for name in ("harmonia_arguments", "harmonia_output"):
             if getattr(item, name) is not None and not item.approve:
@@ -368,7 +368,7 @@ class ConversationReader:
         by_hand = None if item.harmonia_output is None else ToolResult(item.harmonia_output)
         if item.approve and source.is_past and by_hand is None:
             # That response ended before the call was run. Nobody expects it to run now.
-            stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended before"))
+            stopped = error_result(ToolError(ErrorCode.TOOL_REFUSED, "the call was not run: the response ended first"))
             self._read.add_result(id_, None, stopped.text, path, place)
             return
         if not source.is_past:

@@ -201,7 +201,7 @@ class StartedResponse:
         request = prepared.request
         if request.wants_logprobs and not self._backend.served.gives_logprobs:
             field = "include" if LOGPROBS in (request.include or ()) else "top_logprobs"
-            unsupported("the engine of this server gives no log-probabilities; leave this out", f"$.{field}")
+            unsupported("the engine of this server does not return log-probabilities; leave this out", f"$.{field}")
         if not any(each.approves for each in prepared.decided):
             await self._begin_run()
         await self._record_decisions()
@@ -427,7 +427,9 @@ async def _run_one(decided: DecidedCall, tools: ToolSet, *, allow_unverified: bo
     sampled = None if decided.sampled is None else call_of(decided.sampled)
     try:
         if sampled is None or not may_run(sampled, allow_unverified=allow_unverified):
-            raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, "it was not run: the model did not certainly make this call")
+            raise ToolError(
+                ErrorCode.TOOL_NOT_CERTAIN, "it was not run: it is not certain that the model made this call"
+            )
         return await tools.run(call, timeout_s=RunLimits().call_time_s)
     except HarmonyError as error:
         return error_result(error)

@@ -201,9 +201,9 @@ class _Reader:
 
     def _add_client_tool(self, given: Json, path: str, namespace: str) -> None:
         if "function" in given and "name" not in given:
-            invalid("the fields of a function stand beside its type, not in `function`", f"{path}.function")
+            invalid("the fields of a function belong next to its type, not in `function`", f"{path}.function")
         if given.get("type", "function") not in ("function", "custom"):
-            unsupported(f"a namespace has functions and custom tools, not {given['type']!r}", f"{path}.type")
+            unsupported(f"a namespace may contain functions and custom tools, not {given['type']!r}", f"{path}.type")
         tool = read_client_tool(given, path, RESPONSES, self._limits, self._schemas)
         if tool.defer_loading:
             where = path.removeprefix("$.")
@@ -220,7 +220,7 @@ class _Reader:
 
     def _read_mcp(self, mcp: _Mcp, path: str) -> None:
         if mcp.connector_id is not None or mcp.tunnel_id is not None:
-            unsupported("connectors belong to a provider; name a server", f"{path}.connector_id")
+            unsupported("connectors are not supported; use server_label or server_url", f"{path}.connector_id")
         known = {tool.server for tool in self._hosted}
         if mcp.server_label not in known and mcp.server_url is None:
             offered = ", ".join(sorted(known)) or "none"
@@ -260,7 +260,10 @@ def _names_allowed(given: list[str] | Json | None, path: str) -> tuple[str, ...]
     if isinstance(given, list):
         return tuple(given)
     if "read_only" in given:
-        unsupported("name the tools: which of them only read is not known here", f"{path}.read_only")
+        unsupported(
+            "read_only is not supported here; list the tools in tool_names",
+            f"{path}.read_only",
+        )
     unknown = next((name for name in given if name != "tool_names"), None)
     if unknown is not None:
         invalid(f"unknown parameter {unknown[:100]!r}", f"{path}.{unknown[:100]}")
@@ -268,7 +271,7 @@ def _names_allowed(given: list[str] | Json | None, path: str) -> tuple[str, ...]
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
-        invalid("tool_names is a list of texts", f"{path}.tool_names")
+        invalid("tool_names must be a list of strings", f"{path}.tool_names")
     return tuple(cast("list[str]", names))
 
 
@@ -279,6 +282,6 @@ def _wants_approval(given: str | Json | None, name: str, path: str) -> bool:
     names: dict[str, tuple[str, ...]] = {}
     for when, each in given.items():
         if when not in ("always", "never") or not isinstance(each, dict | None):
-            invalid("tools are named under always and never, as tool_names", f"{path}.{when[:100]}")
+            invalid("expected always and never, each with tool_names", f"{path}.{when[:100]}")
         names[when] = _names_allowed(cast("Json | None", each), f"{path}.{when}") or ()
     return name in names.get("always", ()) or ("never" in names and name not in names["never"])

@@ -654,5 +654,5 @@ class ResponseWriter:
 
 
 def _no_call() -> StreamError:
-    said = "tool_choice requires a call, and the model made none; send the request again, or let it choose"
+    said = "tool_choice requires a call, but the model made none; send the request again, or use auto"
     return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))

@@ -79,7 +79,7 @@ class ApiKeys:
             path, read_api_keys, check_every_s=check_every_s, on_problem=on_problem, monotonic=monotonic
         )
         if not self._keys.value():
-            raise refuse_file(f"{_WHAT} {path} has no key; this makes one: {_maker(path)}", path)
+            raise refuse_file(f"{_WHAT} {path} has no key; create one with: {_maker(path)}", path)
 
     @property
     def problem(self) -> HarmonyError | None:
@@ -139,7 +139,7 @@ def _read_lines(lines: list[str], path: Path) -> tuple[ApiKey, ...]:
         if (first := digests.setdefault(key.digest, number)) != number:
             raise _refuse_line(f"the same key as in line {first}", path, number)
         if (first := names.setdefault(key.name, number)) != number:
-            raise _refuse_line(f"the name {key.name} stands in line {first} already", path, number)
+            raise _refuse_line(f"the name {key.name} is already in line {first}", path, number)
         keys.append(key)
     return tuple(keys)
 
@@ -154,7 +154,7 @@ def new_api_key(path: Path, name: str) -> str:
     with locked(path):
         lines = _lines_of(path)
         if any(each.name == name for each in _read_lines(lines, path)):
-            raise _refuse_name(f"there is a key of {name} in {path} already; remove it first, or take another name")
+            raise _refuse_name(f"{path} already has a key for {name}; remove it first, or choose another name")
         if lines[-1]:
             lines.append("")  # the last line had no end
         replace_private(path, ("\n".join(lines) + line).encode(), _WHAT)
@@ -167,7 +167,7 @@ def remove_api_key(path: Path, name: str) -> None:
         lines = _lines_of(path)
         found = next((key for key in _read_lines(lines, path) if key.name == name), None)
         if found is None:
-            raise _refuse_name(f"there is no key of {name!r} in {path}")
+            raise _refuse_name(f"{path} has no key for {name!r}")
         del lines[found.line - 1]
         replace_private(path, "\n".join(lines).encode(), _WHAT)
 
@@ -194,17 +194,17 @@ def _read_line(line: str, path: Path, number: int) -> ApiKey | None:
         return None
     fields = line.split()
     if len(fields) > 2:
-        raise _refuse_line("expected NAME KEY, or only KEY; a comment has its own line", path, number)
+        raise _refuse_line("expected NAME KEY, or only KEY; put a comment on its own line", path, number)
     written = fields[-1]
     is_hashed = written.startswith(_HASHED)
     if is_hashed:
         written = written.removeprefix(_HASHED)
         if _DIGEST.fullmatch(written) is None:
-            raise _refuse_line(f"{_HASHED} is followed by 64 hexadecimal digits", path, number)
+            raise _refuse_line(f"{_HASHED} must be followed by 64 hexadecimal digits", path, number)
         digest = bytes.fromhex(written)
     elif _KEY.fullmatch(written) is None:
         raise _refuse_line(
-            f"a key has {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} characters, all of them visible ASCII; "
+            f"a key must have {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} characters, all visible ASCII; "
             f"this one has {len(written)}",
             path,
             number,
@@ -220,11 +220,11 @@ def _read_line(line: str, path: Path, number: int) -> ApiKey | None:
 def _wrong_with_name(name: str) -> str | None:
     if _NAME.fullmatch(name) is None:
         # It is not shown: whoever wrote the key first and the name behind it would have it in the log.
-        return "a name has 1 to 64 letters, digits, dots, underscores and hyphens; this one does not"
+        return "a name must have 1 to 64 letters, digits, dots, underscores or hyphens; this one does not"
     if name.startswith(_LIKE_A_KEY):
-        return f"a name that begins with {_LIKE_A_KEY} is probably a key, and names are in logs: expected NAME KEY"
+        return f"a name that begins with {_LIKE_A_KEY} is probably a key, and names appear in logs: expected NAME KEY"
     if name == NOBODY:
-        return f"the name {NOBODY} is that of all who come without a key, where none is asked for"
+        return f"the name {NOBODY} is reserved for clients of a server without API keys; choose another"
     return None
 
 

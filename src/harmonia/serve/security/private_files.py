@@ -50,13 +50,13 @@ def read_private(path: Path, what: str, maker: str) -> bytes:
                 raise refuse_file(f"{what} {path} is not a regular file", path)
             if _HAS_MODES and mode & _FOR_OTHERS:
                 raise refuse_file(
-                    f"{what} {path} is open to others: its mode is {stat.S_IMODE(mode):04o}, and should be 0600. "
-                    f"This mends it: chmod 600 {shlex.quote(str(path))}",
+                    f"{what} {path} is open to other users: its mode is {stat.S_IMODE(mode):04o}, and should be 0600. "
+                    f"Run: chmod 600 {shlex.quote(str(path))}",
                     path,
                 )
             data = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise refuse_file(f"{what} {path} is not there; this makes it: {maker}", path) from None
+        raise refuse_file(f"{what} {path} does not exist; create it with: {maker}", path) from None
     except OSError as error:
         raise refuse_file(f"{what} {path} cannot be read: {error.strerror}", path) from error
     if len(data) > MAX_FILE_BYTES:
@@ -69,7 +69,7 @@ def is_there(path: Path, what: str) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise refuse_file(f"{what} {path} cannot be looked for: {error.strerror}", path) from error
+        raise refuse_file(f"{what} {path} cannot be accessed: {error.strerror}", path) from error
 
 
 def create_private(path: Path, data: bytes, what: str) -> bool:
@@ -90,7 +90,7 @@ def create_private(path: Path, data: bytes, what: str) -> bool:
             os.unlink(part)
         _sync_folder(path.parent)
     except OSError as error:
-        raise refuse_file(f"{what} {path} cannot be made: {error.strerror}", path) from error
+        raise refuse_file(f"{what} {path} cannot be created: {error.strerror}", path) from error
     return True
 
 

@@ -80,13 +80,13 @@ def read_seal_keys(path: Path) -> tuple[SealKey, ...]:
     except UnicodeDecodeError:
         raise _damaged(path, "not UTF-8") from None
     if file.version != _VERSION:
-        raise refuse_file(f"{_WHAT} {path} is of version {file.version}; this release reads version {_VERSION}", path)
+        raise refuse_file(f"{_WHAT} {path} has version {file.version}; this release reads version {_VERSION}", path)
     keys = tuple(SealKey(key.id, key.created, _decode_secret(key.secret)) for key in file.keys)
     if not keys:
         raise _damaged(path, "it has no key")
     for index, key in enumerate(keys):
         if _ID.fullmatch(key.id) is None or key.id in {other.id for other in keys[:index]}:
-            raise _damaged(path, f"the id of key {index} is not 8 hexadecimal digits of its own")
+            raise _damaged(path, f"the id of key {index} is not 8 unique hexadecimal digits")
         if len(key.secret) != SECRET_BYTES:
             raise _damaged(path, f"the secret of key {index} is not {SECRET_BYTES} bytes in base64url")
     return keys
@@ -151,8 +151,8 @@ def _decode_secret(text: str) -> bytes:
 
 def _damaged(path: Path, why: str) -> InputError:
     return refuse_file(
-        f"{_WHAT} {path} is damaged: {why}. Put a copy back; or move it away, and a new one is made, which opens "
-        "nothing that was sealed before",
+        f"{_WHAT} {path} is damaged: {why}. Restore a backup; or move the file away, and the server will create "
+        "a new one, which cannot open anything sealed before",
         path,
     )
 

@@ -70,7 +70,7 @@ _MAX_TEXT: Final = (MAX_OPENED_BYTES + _CLEAR_BYTES + _TAG_BYTES + 2 * _BLOCK_BY
 _SAMPLED: Final = b"sampled"
 # What hs1 had in the place of `bound_to` for messages of any item.
 UNBOUND: Final = b""
-_LEAVE_OUT: Final = "send the item without its encrypted_content, or leave it out where it is reasoning"
+_LEAVE_OUT: Final = "send the item without its encrypted_content, or leave it out if it is reasoning"
 
 
 class Seals:
@@ -94,7 +94,7 @@ class Seals:
         if not (math.isfinite(days) and 0 < days <= MAX_DAYS):
             raise InputError(
                 ErrorCode.SERVE_INVALID_OPTION,
-                f"seals that last {days} days: expected more than 0, and at most {MAX_DAYS:,.0f}",
+                f"seal_days is {days}; expected more than 0 and at most {MAX_DAYS:,.0f}",
                 Position(path="seal_days"),
             )
         self._aesgcm = _load_aesgcm()
@@ -140,12 +140,12 @@ class Seals:
             data, expires = self._verify(text, owner, model, bound_to, unbound)
         except _NotOurs:
             raise _refuse(
-                "this is not what this server sealed for this API key, model and item, or the seal or the item was "
+                "this server did not seal this for this API key, model and item, or the seal or the item was "
                 f"changed; {_LEAVE_OUT}",
                 at,
             ) from None
         if self._clock() >= expires:
-            raise _refuse(f"this was sealed too long ago, and has expired; {_LEAVE_OUT}", at)
+            raise _refuse(f"this seal has expired; {_LEAVE_OUT}", at)
         return data
 
     def seal_messages(self, messages: Iterable[Message], *, owner: str, model: str, bound_to: bytes = b"") -> str:

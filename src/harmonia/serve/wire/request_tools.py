@@ -131,7 +131,7 @@ def choose(choice: Choice, tools: ToolSet, path: str) -> Chosen:
     """What a tool choice means for these tools."""
     if choice.tools is None:
         if choice.mode == "required" and not len(tools):
-            invalid("a call is required, but there are no tools; define one, or say auto", path)
+            invalid("a call is required, but there are no tools; define one, or use auto", path)
         demanded = frozenset(map(tools.recipient_of, tools)) if choice.mode == "required" else frozenset[str]()
         # The model may call all the same; then the call is not delivered.
         return choice.mode, tools.allow([]) if choice.mode == "none" else tools, demanded

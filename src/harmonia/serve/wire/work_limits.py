@@ -35,7 +35,7 @@ def encode_answer(answer: Json) -> bytes:
         return encode_bytes(answer)
     except RecursionError as error:
         raise InputError(
-            ErrorCode.PARSE_INVALID_INPUT, "what was sent to a tool is nested too deep to be answered as JSON"
+            ErrorCode.PARSE_INVALID_INPUT, "the input of a tool call is nested too deeply to be returned as JSON"
         ) from error
 
 

@@ -47,9 +47,11 @@ class DemoEngine:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         if tokens_per_chunk < 1:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"tokens_per_chunk is {tokens_per_chunk}, not 1 or more")
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, f"tokens_per_chunk is {tokens_per_chunk}; it must be at least 1"
+            )
         if not delay_s >= 0:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"delay_s is {delay_s}, not 0 or more")
+            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"delay_s is {delay_s}; it must be at least 0")
         self._model = model
         self._tokens_per_chunk = tokens_per_chunk
         self._delay_s = delay_s

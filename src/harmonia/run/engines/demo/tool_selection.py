@@ -91,14 +91,14 @@ def choose_calls(prompt: Prompt, request: Request) -> list[Wanted]:
         if wanted or choice == "auto":
             return wanted
         if not tools:
-            raise _refuse("tool_choice is required, and there is no tool that may be called")
+            raise _refuse("tool_choice is required, but no tool may be called")
         if not prompt.calls:
             return [Wanted(_likeliest(prompt.user, tools), prompt.words)]
         uncalled = [tool for tool in tools if tool.recipient not in prompt.calls]
         return [Wanted((uncalled or tools)[-1], prompt.words)]
     named = [tool for tool in tools if choice in (tool.recipient, tool.name)]
     if not named:
-        raise _refuse(f"tool_choice is {choice!r}, and no tool of that name may be called")
+        raise _refuse(f"tool_choice is {choice!r}, but no tool of that name may be called")
     mentioned = [wanted for stage in _stages(prompt.user, named[:1]) for wanted in stage]
     return mentioned[:1] or [Wanted(named[0], prompt.words)]
 

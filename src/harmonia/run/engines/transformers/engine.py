@@ -102,7 +102,10 @@ class TransformersEngine:
             self._model: Any = _load(self._torch, transformers, str(model), device, dtype)
             self.model = str(model)
         elif device is not None or dtype is not None:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "a model that is already loaded has its device and dtype")
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION,
+                "device and dtype cannot be set for a model that is already loaded; leave them out",
+            )
         else:
             self._model = model
             self.model = str(getattr(self._model.config, "_name_or_path", "")) or type(model).__name__
@@ -138,7 +141,9 @@ class TransformersEngine:
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         """Continue the prompt. Tokens that were sampled while the reader was busy come in one chunk."""
         if self._vocabulary_size < VOCABULARY_SIZE:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{self._foreign()} It is run as text, by its profile.")
+            raise InputError(
+                ErrorCode.ENGINE_INVALID_OPTION, f"{self._foreign()} It has to run as text, with a profile."
+            )
         grammar = grammar_of(request, self.traits.takes_grammar, "the transformers engine")
         matcher = None if grammar is None else await asyncio.to_thread(Matcher, grammar)
         async with aclosing(self._continue([int(token) for token in prompt], request, matcher=matcher)) as taken:
@@ -218,7 +223,7 @@ class TransformersEngine:
         if self._own is None:
             needs = f"{self._foreign()} Its own tokenizer is needed to run it as text"
             if self._tokenizer is None:
-                raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{needs}: tokenizer=…")
+                raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{needs}: pass tokenizer=…")
             tokenizer: Any = self._tokenizer
             if isinstance(tokenizer, str | Path):
                 try:
@@ -226,7 +231,8 @@ class TransformersEngine:
                 except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
                     said = str(error).strip().partition("\n")[0]
                     raise InputError(
-                        ErrorCode.ENGINE_INVALID_OPTION, f"{needs}, and there is none in {self._tokenizer}: {said}"
+                        ErrorCode.ENGINE_INVALID_OPTION,
+                        f"{needs}, but none can be loaded from {self._tokenizer}: {said}",
                     ) from error
             self._own = OwnVocabulary(tokenizer, _ends_of(self._model))
         return self._own
@@ -237,14 +243,12 @@ class TransformersEngine:
 
     def _check_prompt(self, tokens: list[int]) -> None:
         if not tokens:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, "the prompt is empty; a model continues one token or more"
-            )
+            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "the prompt is empty; it must have at least one token")
         for index, token in enumerate(tokens):
             if not 0 <= token < self._vocabulary_size:
                 raise InputError(
                     ErrorCode.VOCABULARY_UNKNOWN_TOKEN,
-                    f"the prompt has the token {token}, {self.model} has those below {self._vocabulary_size}",
+                    f"the prompt contains the token {token}, but {self.model} ends at {self._vocabulary_size - 1}",
                     Position(token=index),
                 )
         context = self.traits.context_tokens
@@ -377,7 +381,7 @@ def _load(torch: Any, transformers: Any, model: str, device: str | None, dtype: 
     except (OSError, ValueError, RuntimeError, ImportError) as error:
         said = str(error).strip().partition("\n")[0]
         raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"transformers loads no model from {model!r}: {said}"
+            ErrorCode.ENGINE_INVALID_OPTION, f"transformers cannot load a model from {model!r}: {said}"
         ) from error
 
 

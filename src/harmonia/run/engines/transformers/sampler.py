@@ -39,7 +39,7 @@ def check_sampling(sampling: Sampling) -> None:
         if not is_right:
             raise InputError(
                 ErrorCode.ENGINE_INVALID_OPTION,
-                f"{name} is {value}, expected: {expected}",
+                f"{name} is {value}, expected {expected}",
                 Position(path=f"$.sampling.{name}"),
             )
 

@@ -75,7 +75,7 @@ class OwnVocabulary:
         typed = [special for special in self._specials if special not in marks and special in prompt]
         for special in typed:
             prompt = prompt.replace(special, f"{special[:1]}\\{special[1:]}")
-        note = f"somebody typed the spelling of a special token: {', '.join(typed)} was broken by a backslash"
+        note = f"a message spells out a special token: {', '.join(typed)} was escaped with a backslash"
         return list(self._tokenizer(prompt)["input_ids"]), (note,) if typed else ()
 
     def decode(self, tokens: Sequence[int]) -> str:

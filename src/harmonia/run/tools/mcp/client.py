@@ -79,7 +79,7 @@ async def connect(
     check_unique(known)
     if policy not in POLICIES:
         raise InputError(
-            ErrorCode.RUN_INVALID_OPTION, f"unknown policy {policy!r} for new tools; known are {', '.join(POLICIES)}"
+            ErrorCode.RUN_INVALID_OPTION, f"unknown policy {policy!r} for new tools; use one of {', '.join(POLICIES)}"
         )
     kept = pins if isinstance(pins, Pins) else Pins(pins)
     tools = McpTools(known, _Review(kept, policy, consent), verify_calls)
@@ -132,7 +132,9 @@ class McpTools:
         """Calls a tool by its name, `server___tool`. A tool that is not offered raises, and the error says why."""
         server, parted, tool = name.partition(SEPARATOR)
         if not parted or server not in self._servers:
-            raise ToolError(ErrorCode.TOOL_UNKNOWN, f"{readable_line(name)!r} names no tool of an MCP server")
+            raise ToolError(
+                ErrorCode.TOOL_UNKNOWN, f"{readable_line(name)!r} is not the name of a tool of an MCP server"
+            )
         return await self._servers[server].call(tool, arguments)
 
     async def close(self) -> None:
@@ -150,7 +152,7 @@ class McpTools:
     def _server(self, name: str) -> _Server:
         if name not in self._servers:
             known = ", ".join(self._servers) or "none"
-            raise InputError(ErrorCode.TOOL_UNKNOWN, f"no server is called {name!r}; known are {known}")
+            raise InputError(ErrorCode.TOOL_UNKNOWN, f"there is no MCP server {name!r}; the servers are {known}")
         return self._servers[name]
 
 
@@ -266,7 +268,7 @@ class _Server:
         result = await self.connection.call(tool, dict(arguments or {}))
         text = text_of(result)
         if result.is_error:
-            raise ToolError(ErrorCode.TOOL_FAILED, text or f"{shown} failed and does not say why")
+            raise ToolError(ErrorCode.TOOL_FAILED, text or f"{shown} failed without giving a reason")
         return text
 
     async def _list(self, *, ask_again: bool) -> None:

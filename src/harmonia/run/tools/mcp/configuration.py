@@ -54,7 +54,7 @@ class Timeouts:
         for name in ("connect_s", "list_s", "call_s"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
-                raise _invalid(f"a timeout is a positive number of seconds, not {value}", f"$.timeouts.{name}")
+                raise _invalid(f"a timeout must be a positive number of seconds, not {value}", f"$.timeouts.{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class HttpServer:
         for name, value in self.headers.items():
             # Said without the value, which may be secret; the HTTP client would show it.
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise _invalid("a header has characters that no HTTP header may have", f"$.headers.{name}")
+                raise _invalid("a header contains characters that are not allowed in HTTP headers", f"$.headers.{name}")
 
 
 McpServer = StdioServer | HttpServer
@@ -118,8 +118,8 @@ def check_name(name: str) -> None:
     is_clear = name.isprintable() and SEPARATOR not in name and not name.startswith("_") and not name.endswith("_")
     if not name or not is_clear or name == "mcp" or name.startswith(("mcp__", "functions.")):
         raise _invalid(
-            f"{name!r} is no name for a server: it must be printable, without {SEPARATOR!r}, must not begin or end "
-            "with an underscore, must not be 'mcp', and not begin with 'mcp__' or 'functions.'",
+            f"{name!r} cannot be the name of a server: it must be printable, must not contain {SEPARATOR!r}, must not "
+            "begin or end with an underscore, must not be 'mcp', and must not begin with 'mcp__' or 'functions.'",
             "$",
         )
 
@@ -242,16 +242,16 @@ def _server_of(name: str, entry: dict[str, Any], path: str, variables: Mapping[s
 def _kind_of(entry: dict[str, Any], path: str) -> Literal["command", "url"]:
     given = entry.get("type")
     if given == "sse":
-        raise _invalid('the transport "sse" is gone from MCP; use streamable HTTP', f"{path}.type")
+        raise _invalid('MCP no longer has the transport "sse"; use streamable HTTP', f"{path}.type")
     if isinstance(given, str) and given not in _KNOWN_TYPES:
-        raise _invalid(f"unknown type {given!r}; known are {', '.join(_KNOWN_TYPES)}", f"{path}.type")
+        raise _invalid(f"unknown type {given!r}; use one of {', '.join(_KNOWN_TYPES)}", f"{path}.type")
     has_command, has_url = "command" in entry, "url" in entry
     if has_command == has_url:
         found = "both" if has_command else "neither"
-        raise _invalid(f'a server has either "command" or "url"; this one has {found}', path)
+        raise _invalid(f'a server must have either "command" or "url"; this one has {found}', path)
     kind: Literal["command", "url"] = "command" if has_command else "url"
     if isinstance(given, str) and _KNOWN_TYPES[given] != kind:
-        raise _invalid(f'type {given!r} needs "{_KNOWN_TYPES[given]}", and this server has "{kind}"', f"{path}.type")
+        raise _invalid(f'type {given!r} needs "{_KNOWN_TYPES[given]}", but this server has "{kind}"', f"{path}.type")
     return kind
 
 
@@ -263,7 +263,7 @@ def _fill(text: str, path: str, variables: Mapping[str, str]) -> str:
     def value_of(match: re.Match[str]) -> str:
         value: str | None = variables.get(match[1], cast("str | None", match[2]))
         if value is None:
-            raise _invalid(f"the variable {match[1]} is not set", path)
+            raise _invalid(f"the environment variable {match[1]} is not set", path)
         return value
 
     return _VARIABLE.sub(value_of, text)

@@ -98,10 +98,10 @@ class Change(msgspec.Struct, frozen=True):
         """The error of a call without consent. It may reach the model, so it has nothing of the new definition."""
         shown = readable_line(f"{self.now.server} {self.now.tool}")
         if self.before is None:
-            return ToolError(ErrorCode.TOOL_REFUSED, f"the tool {shown} is new, and the operator has not agreed to it")
+            return ToolError(ErrorCode.TOOL_REFUSED, f"the tool {shown} is new, and the operator has not accepted it")
         return ToolError(
             ErrorCode.TOOL_CHANGED,
-            f"the definition of {shown} is not the one that was agreed to, and the operator has not agreed to the new "
+            f"the definition of {shown} is not the one that was accepted, and the operator has not accepted the new "
             "one",
         )
 
@@ -226,19 +226,19 @@ def _read(path: Path) -> dict[tuple[str, str], Definition]:
     try:
         file = msgspec.json.decode(content, type=_File)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"{path} is no file of pins: {error}") from error
+        raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"{path} is not a file of pins: {error}") from error
     if file.version != _VERSION:
         raise InputError(
             ErrorCode.TOOL_INVALID_DEFINITION,
-            f"{path} has pins of version {file.version}; this release reads version {_VERSION}",
+            f"{path} has version {file.version}; this release reads version {_VERSION}",
             Position(path="$.version"),
         )
     for index, pin in enumerate(file.pins):
         if pin.definition.sha256 != pin.sha256:
             raise InputError(
                 ErrorCode.TOOL_INVALID_DEFINITION,
-                f"in {path}, the definition of {readable_line(pin.definition.tool)} does not have the hash beside it: "
-                "the file was edited or damaged. Remove the entry, and the tool is new again",
+                f"in {path}, the definition of {readable_line(pin.definition.tool)} does not match its hash: "
+                "the file was edited or damaged. Remove the entry; the tool then counts as new",
                 Position(path=f"$.pins[{index}].sha256"),
             )
     return {(pin.definition.server, pin.definition.tool): pin.definition for pin in file.pins}

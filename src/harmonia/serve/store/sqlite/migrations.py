@@ -176,12 +176,12 @@ def check_version(connection: sqlite3.Connection, migrations: Sequence[Migration
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if "harmonia_migrations" not in tables:
         if tables:
-            raise StoreError(ErrorCode.STORE_DAMAGED, "the file is a database of something else, not a store")
+            raise StoreError(ErrorCode.STORE_DAMAGED, "the file is the database of another program, not a store")
         return 0
     (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM harmonia_migrations").fetchone()
     if version > len(migrations):
         raise StoreError(
             ErrorCode.STORE_NEWER,
-            f"the store is of version {version}, and this Harmonia knows up to {len(migrations)}; nothing was changed",
+            f"the store has version {version}, but this Harmonia reads up to {len(migrations)}; nothing was changed",
         )
     return version

@@ -137,7 +137,7 @@ class Writer:
 def _still_read() -> StoreError:
     return StoreError(
         ErrorCode.STORE_UNAVAILABLE,
-        "it is deleted, but traces of it are still in the store's log, because another program holds the file open to "
+        "it was deleted, but traces of it are still in the store's log, because another program holds the file open to "
         "read or write; they go with the next write or deletion that finds the file free",
     )
 
