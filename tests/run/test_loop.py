@@ -40,9 +40,9 @@ from harmonia.run.options import RunLimits
 from harmonia.run.tool_calls import Answer, Approve, Decision, Edit, Refuse
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
+from tests.support.watchdog import WATCHDOG_S
 
 T = TypeVar("T")
-WATCHDOG_S = 60
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -29,9 +29,9 @@ from harmonia.run.providers.answer import Answer, text_header
 from harmonia.run.tool_calls import Approve, Decision, Edit, Refuse
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
+from tests.support.watchdog import WATCHDOG_S
 
 T = TypeVar("T")
-WATCHDOG_S = 60
 CALL = calls("get_weather", '{"city": "Paris"}')
 
 

@@ -28,8 +28,9 @@ from harmonia.serve.wire.schema_limits import SchemaBudget
 from tests.support.engines.masked import MaskedEngine
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers import chat_service
-from tests.support.servers.chat_service import FakeService, body
+from tests.support.servers.chat_service import body, completions_of
 from tests.support.servers.served import WEATHER, create, fold, served, stream, text_of
+from tests.support.watchdog import WATCHDOG_S
 
 ROME = '{"city":"Rome","size":"large"}'
 SCHEMA: Json = {
@@ -46,7 +47,6 @@ DIGITS: Json = {
     "name": "count",
     "format": {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"},
 }
-WATCHDOG_S = 60
 
 
 class Place(BaseModel):
@@ -133,7 +133,7 @@ def test_what_no_grammar_holds_is_a_warning(tmp_path: Path) -> None:
     assert response["status"] == "completed"
     assert any("uniqueItems" in each for each in response["warnings"])
     chat = chat_service.ask(
-        FakeService(MaskedEngine(2)),
+        completions_of(MaskedEngine(2)),
         body(
             response_format={"type": "json_schema", "json_schema": {"name": "once", "schema": schema, "strict": True}}
         ),
@@ -146,7 +146,7 @@ def test_what_is_said_beside_an_answer_of_a_form_is_no_part_of_it(tmp_path: Path
     response = answered(tmp_path, ScriptedEngine(script), text=STRICT, settings={"analysis": "shown"})
     assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
     assert text_of(response) == ROME
-    service = FakeService(ScriptedEngine(script), Settings(analysis="shown"))
+    service = completions_of(ScriptedEngine(script), Settings(analysis="shown"))
     message = chat_service.ask(service, body(response_format=FORM))["choices"][0]["message"]
     assert (message["content"], message["reasoning"]) == (ROME, "I look it up.")
 
@@ -224,7 +224,7 @@ def test_a_grammar_that_is_none_is_the_clients_error_with_its_place(
         "custom": {"name": "x", "format": {"type": "grammar", "grammar": dict(list(form.items())[1:])}},
     }
     with pytest.raises(InputError) as caught:
-        chat_service.ask(FakeService(ScriptedEngine(final("x"))), body(tools=[nested]))
+        chat_service.ask(completions_of(ScriptedEngine(final("x"))), body(tools=[nested]))
     assert caught.value.at.path == "$.tools[0].custom.format.grammar.definition"
 
 
@@ -254,13 +254,13 @@ def test_a_schema_that_is_none_is_the_clients_error_where_it_is_strict(
     assert error.at.path == f"$.tools[0].parameters{inner}"
     with pytest.raises(InputError) as caught:
         chat_service.ask(
-            FakeService(ScriptedEngine(final("x"))),
+            completions_of(ScriptedEngine(final("x"))),
             body(response_format={"type": "json_schema", "json_schema": named}),
         )
     assert caught.value.at.path == f"$.response_format.json_schema.schema{inner}"
     tool = {"type": "function", "function": {"name": "x", "parameters": schema, "strict": True}}
     with pytest.raises(InputError) as caught:
-        chat_service.ask(FakeService(ScriptedEngine(final("x"))), body(tools=[tool]))
+        chat_service.ask(completions_of(ScriptedEngine(final("x"))), body(tools=[tool]))
     assert caught.value.at.path == f"$.tools[0].function.parameters{inner}"
     # What is only a wish is told as it is.
     loose = {"format": {"type": "json_schema", "name": "place", "schema": schema}}
@@ -281,7 +281,7 @@ def test_warnings_have_the_clients_names(tmp_path: Path) -> None:
     (warning,) = [each for each in response["warnings"] if "uniqueItems" in each]
     assert warning.startswith("the grammar does not enforce uniqueItems of pick")
     chat = chat_service.ask(
-        FakeService(MaskedEngine(3)),
+        completions_of(MaskedEngine(3)),
         body(tools=[{"type": "function", "function": dict(list(tool.items())[1:])}], tool_choice="required"),
     )
     assert not any("functions.pick" in each for each in chat["choices"][0]["warnings"])
@@ -324,9 +324,9 @@ FORM: Json = {"type": "json_schema", "json_schema": {"name": "place", "schema": 
 
 def test_chat_answers_have_their_form_streamed_or_not() -> None:
     for script in ([final(ROME)], [think("Hm.") + final("No."), f"{ROME}<|return|>"]):
-        whole = chat_service.ask(FakeService(ScriptedEngine(*script)), body(response_format=FORM))
+        whole = chat_service.ask(completions_of(ScriptedEngine(*script)), body(response_format=FORM))
         assert whole["choices"][0]["message"]["content"] == ROME
-        came = chat_service.stream(FakeService(ScriptedEngine(*script)), body(response_format=FORM))
+        came = chat_service.stream(completions_of(ScriptedEngine(*script)), body(response_format=FORM))
         folded = chat_service.fold([*came])["choices"][0]
         assert (folded["message"]["content"], folded["finish_reason"]) == (ROME, "stop")
 
@@ -344,7 +344,7 @@ def test_of_several_answers_each_is_asked_for_again_by_itself(is_streamed: bool)
 
     seeds: list[int | None] = []
     request = body(response_format=FORM, n=3, seed=5)
-    service = FakeService(Sometimes())
+    service = completions_of(Sometimes())
     whole = (
         chat_service.fold([*chat_service.stream(service, request)])
         if is_streamed
@@ -356,7 +356,9 @@ def test_of_several_answers_each_is_asked_for_again_by_itself(is_streamed: bool)
 
 
 def test_a_stop_string_ends_an_answer_that_was_held_back() -> None:
-    came = chat_service.stream(FakeService(ScriptedEngine(final(ROME))), body(response_format=FORM, stop=[',"size"']))
+    came = chat_service.stream(
+        completions_of(ScriptedEngine(final(ROME))), body(response_format=FORM, stop=[',"size"'])
+    )
     folded = chat_service.fold([*came])["choices"][0]
     assert (folded["message"]["content"], folded["finish_reason"]) == ('{"city":"Rome"', "stop")
 
@@ -370,15 +372,17 @@ def test_forms_are_compiled_where_nobody_waits(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(request_tools, "find_fault", watch)
     answered(tmp_path, ScriptedEngine(final("x")), tools=[DIGITS])
     custom = {"name": "x", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a"}}}
-    chat_service.ask(FakeService(ScriptedEngine(final("x"))), body(tools=[{"type": "custom", "custom": custom}]))
+    chat_service.ask(completions_of(ScriptedEngine(final("x"))), body(tools=[{"type": "custom", "custom": custom}]))
     assert is_main == [False, False]
 
 
 def test_a_chat_answer_that_never_has_its_form_is_the_models_fault() -> None:
-    came = chat_service.stream(FakeService(ScriptedEngine(final("No."), "No.<|return|>")), body(response_format=FORM))
+    came = chat_service.stream(
+        completions_of(ScriptedEngine(final("No."), "No.<|return|>")), body(response_format=FORM)
+    )
     assert came[-1]["error"]["code"] == "form_not_met"
     loose = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
-    service = FakeService(ScriptedEngine(final("No."), "No.<|return|>"))
+    service = completions_of(ScriptedEngine(final("No."), "No.<|return|>"))
     (choice,) = chat_service.ask(service, body(response_format=loose))["choices"]
     assert choice["message"]["content"] == "No."
     assert "response_format" in choice["warnings"][0]
@@ -389,10 +393,10 @@ def test_a_custom_tool_of_chat_gets_text_of_its_form() -> None:
     tool = {"type": "custom", "custom": {"name": "count", "format": {"type": "grammar", "grammar": grammar}}}
     header = "<|channel|>commentary to=functions.count<|message|>"
     engine = ScriptedEngine(f"{header}many<|call|>", f'{header}{{"input":"12"}}<|call|>')
-    (choice,) = chat_service.ask(FakeService(engine), body(tools=[tool]))["choices"]
+    (choice,) = chat_service.ask(completions_of(engine), body(tools=[tool]))["choices"]
     assert choice["message"]["tool_calls"][0]["custom"] == {"name": "count", "input": "12"}
     choice_of = {"type": "custom", "custom": {"name": "count"}}
-    (choice,) = chat_service.ask(FakeService(MaskedEngine(3)), body(tools=[tool], tool_choice=choice_of))["choices"]
+    (choice,) = chat_service.ask(completions_of(MaskedEngine(3)), body(tools=[tool], tool_choice=choice_of))["choices"]
     assert choice["message"]["tool_calls"][0]["custom"]["input"].isdigit()
 
 

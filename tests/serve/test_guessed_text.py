@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.engines.scripted import ScriptedEngine
-from tests.support.servers.in_process import Answered, application, ask, events_of
+from tests.support.servers.http_servers import Answer
+from tests.support.servers.in_process import application, ask, events_of
 from tests.support.servers.served import fold, text_of
 
 Json = dict[str, Any]
@@ -20,8 +21,8 @@ CHAT: Json = {"model": "script", "messages": [{"role": "user", "content": "Where
 RESPONSE: Json = {"input": "Where?"}
 
 
-def asked(folder: Path, path: str, body: Json, said: str, **settings: Any) -> Answered:
-    async def run() -> Answered:
+def asked(folder: Path, path: str, body: Json, said: str, **settings: Any) -> Answer:
+    async def run() -> Answer:
         async with application(ScriptedEngine(said, said), folder, **settings) as (app, _):
             return await ask(app, "POST", path, body)
 

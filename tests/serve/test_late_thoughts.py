@@ -11,7 +11,8 @@ import pytest
 
 from harmonia.run.families.engine import with_profile
 from tests.support.engines.scripted_text import ScriptedTextEngine
-from tests.support.servers.in_process import Answered, application, ask, events_of
+from tests.support.servers.http_servers import Answer
+from tests.support.servers.in_process import application, ask, events_of
 from tests.support.servers.served import fold, text_of
 
 Json = dict[str, Any]
@@ -23,8 +24,8 @@ CHAT: Json = {"model": "Qwen/Qwen3-8B", "messages": [{"role": "user", "content":
 RESPONSE: Json = {"input": "How warm is it?"}
 
 
-def asked(folder: Path, path: str, body: Json, *said: str, chunk: int = 1, **settings: Any) -> Answered:
-    async def run() -> Answered:
+def asked(folder: Path, path: str, body: Json, *said: str, chunk: int = 1, **settings: Any) -> Answer:
+    async def run() -> Answer:
         engine = with_profile(ScriptedTextEngine(*said, chunk=chunk), "auto")
         async with application(engine, folder, **settings) as (app, _):
             return await ask(app, "POST", path, body)

@@ -21,7 +21,7 @@ from tests.support.engines.engine_protocols import OLLAMA as OLLAMA_PROTOCOL
 from tests.support.engines.engine_protocols import ollama_message
 from tests.support.engines.scripted_text import ScriptedTextEngine
 from tests.support.servers import chat_service
-from tests.support.servers.chat_service import FakeService, body
+from tests.support.servers.chat_service import body, completions_of
 from tests.support.servers.served import WEATHER, create, served, stream
 from tests.support.servers.wire_servers import Asked, Wire, serving
 
@@ -213,7 +213,7 @@ def test_the_form_of_a_custom_tool_is_held_to(tmp_path: Path, choice: str, name:
 def test_the_form_of_a_custom_tool_is_held_to_in_a_completion() -> None:
     tool = {"type": "custom", "custom": {"name": "count", "format": {"type": "grammar", "grammar": GRAMMAR}}}
     engine = ScriptedTextEngine(count_call("abc"), count_call("12"), count_call("abc"))
-    service = FakeService(with_profile(engine, "auto"), Settings(calls="unverified"))
+    service = completions_of(with_profile(engine, "auto"), Settings(calls="unverified"))
     (choice,) = chat_service.ask(service, body(tools=[tool]))["choices"]
     assert [call["custom"]["input"] for call in choice["message"]["tool_calls"]] == ["12"]
     with pytest.raises(HarmonyError) as caught:
@@ -231,7 +231,7 @@ def test_an_effort_that_the_model_is_not_told_is_a_warning(tmp_path: Path) -> No
             assert "warnings" not in await create(service, input="Hi")
 
     asyncio.run(check())
-    (choice,) = chat_service.ask(FakeService(engine), body(reasoning_effort="high"))["choices"]
+    (choice,) = chat_service.ask(completions_of(engine), body(reasoning_effort="high"))["choices"]
     assert any("effort" in each for each in choice["warnings"])
 
 
@@ -248,7 +248,7 @@ def test_going_on_is_refused_by_the_name_of_its_field(tmp_path: Path) -> None:
 
 def test_a_call_that_is_cut_off_is_none_whether_it_was_streamed_or_not() -> None:
     cut = ScriptedTextEngine('<function=get_weather>{"city": "Rome"', model="meta-llama/Llama-3.1-8B-Instruct")
-    service = FakeService(with_profile(cut, "auto"), Settings(calls="unverified"))
+    service = completions_of(with_profile(cut, "auto"), Settings(calls="unverified"))
     with pytest.raises(HarmonyError) as caught:
         chat_service.ask(service, body(tools=[chat_service.WEATHER]))
     assert caught.value.code is ErrorCode.TOOL_NOT_CERTAIN

@@ -109,10 +109,10 @@ def test_chat_completions_have_the_shape_of_the_sdk(name: str, analysis: Any) ->
     ]
     settings = Settings(analysis=analysis, retry_malformed=False)
     value = chat_service.body(tools=declared, stream_options={"include_usage": True})
-    chunks = chat_service.stream(chat_service.FakeService(ScriptedEngine(*script), settings, hosted), value)
+    chunks = chat_service.stream(chat_service.completions_of(ScriptedEngine(*script), settings, hosted), value)
     check_chunks(chunks)
     if not any("error" in chunk for chunk in chunks):
-        service = chat_service.FakeService(ScriptedEngine(*script), settings, hosted)
+        service = chat_service.completions_of(ScriptedEngine(*script), settings, hosted)
         check_completion(chat_service.ask(service, chat_service.body(tools=declared)))
 
 
@@ -167,7 +167,7 @@ def test_a_file_is_not_created_without_its_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", ["foo", '"foo"', '{"input": "foo"}'])
 def test_a_custom_tool_of_chat_completions_gets_its_text_however_the_model_wrote_it(written: str) -> None:
-    service = chat_service.FakeService(ScriptedEngine(calls("note", written)))
+    service = chat_service.completions_of(ScriptedEngine(calls("note", written)))
     value = chat_service.body(tools=[{"type": "custom", "custom": {"name": "note"}}])
     for answer in (chat_service.ask(service, value), chat_service.fold(chat_service.stream(service, value))):
         (call,) = answer["choices"][0]["message"]["tool_calls"]

@@ -22,36 +22,23 @@ from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.recording import RecordingEngine, read_capture
 from harmonia.run.engines.replay import ReplayEngine
 from tests.support.engines.demo_runs import TOOLS, WEATHER, collect, prompt_of, run
+from tests.support.engines.scripted import ScriptedEngine
 from tests.support.repeated import repeated
 
 Item = Chunk | Finish | HarmonyError
 PROMPT = prompt_of("Hi")
 
 
-class ScriptedEngine:
-    """An engine that gives what a test says, and knows whether it was closed."""
+TRAITS = Traits(gives_tokens=False, context_tokens=99)
 
-    name = "scripted"
-    model = "none at all"
-    traits = Traits(gives_tokens=False, context_tokens=99)
 
-    def __init__(self, *runs: Sequence[Item]) -> None:
-        self._runs = list(runs)
-        self.stopped = 0
-        self.closed = 0
+class Polite(ScriptedEngine):
+    """An engine that lets others go on before each chunk."""
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
-        try:
-            for item in self._runs.pop(0):
-                await asyncio.sleep(0)
-                if isinstance(item, HarmonyError):
-                    raise item
-                yield item
-        finally:
-            self.stopped += 1
-
-    async def close(self) -> None:
-        self.closed += 1
+        async for item in super().generate(prompt, request):
+            await asyncio.sleep(0)
+            yield item
 
 
 def plain(chunk: Chunk) -> tuple[list[int], str, tuple[TokenLogprob, ...]]:
@@ -60,7 +47,7 @@ def plain(chunk: Chunk) -> tuple[list[int], str, tuple[TokenLogprob, ...]]:
 
 def record(path: Path, *runs: Sequence[Item], request: Request | None = None) -> None:
     async def all_of_them() -> None:
-        engine = RecordingEngine(ScriptedEngine(*runs), path, clock=lambda: 0.0)
+        engine = RecordingEngine(ScriptedEngine(*runs, traits=TRAITS), path, clock=lambda: 0.0)
         for _ in runs:
             await collect(engine, PROMPT, request or Request())
         await engine.close()
@@ -139,7 +126,7 @@ def test_the_request_and_the_engine_are_recorded(tmp_path: Path) -> None:
     )
     record(path, [Finish("stop")], request=request)
     capture = read_capture(path)
-    assert (capture.engine, capture.model, capture.traits) == ("scripted", "none at all", ScriptedEngine.traits)
+    assert (capture.engine, capture.model, capture.traits) == ("scripted", "script", TRAITS)
     assert (capture.runs[0].request, capture.runs[0].prompt) == (request, PROMPT)
 
 
@@ -183,7 +170,7 @@ def test_a_run_that_its_caller_closed_is_marked_and_ends_there(tmp_path: Path) -
         await engine.close()
 
     asyncio.run(close_early())
-    assert inner.stopped == 1
+    assert inner.closed_early == 1
     assert [line["type"] for line in lines_of(path)] == ["capture", "run", "chunk", "cancelled"]
     replayed, end = run(ReplayEngine(path), PROMPT, Request())
     assert [list(chunk.tokens) for chunk in replayed] == [[1]]
@@ -248,7 +235,7 @@ def test_runs_at_the_same_time_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "capture.jsonl"
 
     async def both() -> None:
-        engine = RecordingEngine(ScriptedEngine([Chunk([1])] * 3 + [Finish()], [Chunk([2])] * 3 + [Finish()]), path)
+        engine = RecordingEngine(Polite([Chunk([1])] * 3 + [Finish()], [Chunk([2])] * 3 + [Finish()]), path)
         await asyncio.gather(*(collect(engine, PROMPT, Request()) for _ in range(2)))
         await engine.close()
 
@@ -401,7 +388,7 @@ def test_the_recorded_pace_is_kept(tmp_path: Path) -> None:
 
 def test_a_replay_has_the_model_and_the_traits_of_what_was_recorded(capture: Path) -> None:
     engine = ReplayEngine(capture)
-    assert (engine.name, engine.model, engine.traits) == ("replay", "none at all", ScriptedEngine.traits)
+    assert (engine.name, engine.model, engine.traits) == ("replay", "script", TRAITS)
     asyncio.run(engine.close())
 
 

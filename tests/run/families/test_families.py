@@ -28,9 +28,9 @@ from harmonia.run.tool_calls import Approve, Decision
 from harmonia.run.tools import Tool
 from tests.support.engines.scripted import ScriptedEngine, final
 from tests.support.engines.scripted_text import ScriptedTextEngine
+from tests.support.watchdog import WATCHDOG_S
 
 T = TypeVar("T")
-WATCHDOG_S = 60
 
 QUESTION = "What is the weather in Rome?"
 ANSWER = "It is 21 degrees in Rome."

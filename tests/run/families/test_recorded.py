@@ -19,8 +19,8 @@ from harmonia.run.loop import Run, run
 from harmonia.run.tools import Tool
 from tests.families.family_examples import Example, descriptions_of, examples_of
 from tests.support.engines.scripted_text import ScriptedTextEngine
+from tests.support.watchdog import WATCHDOG_S
 
-WATCHDOG_S = 60
 # The template whose models were taught the format.
 TEMPLATES = {chat_template(name).native: name for name in reversed(template_names())}
 EXAMPLES = [

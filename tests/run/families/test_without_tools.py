@@ -9,8 +9,7 @@ import pytest
 from harmonia import visible_text
 from harmonia.run.loop import run
 from tests.support.engines.scripted_text import ScriptedTextEngine
-
-WATCHDOG_S = 60
+from tests.support.watchdog import WATCHDOG_S
 
 
 @pytest.mark.parametrize(

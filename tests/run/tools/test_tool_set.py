@@ -13,10 +13,9 @@ import pytest
 from harmonia import BROWSER, PYTHON, Call, ErrorCode, InputError, Message, Position, ToolError, call_of
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.run.tools import Tool, ToolResult, ToolSet, tool
+from tests.support.watchdog import WATCHDOG_S
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-# Against a hang only; nothing here takes that long.
-WATCHDOG_S = 60
 
 T = TypeVar("T")
 

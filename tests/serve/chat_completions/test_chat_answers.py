@@ -25,11 +25,11 @@ from tests.support.servers.chat_service import (
     CALLER,
     HI,
     WEATHER,
-    FakeService,
     answer,
     ask,
     body,
     chunks,
+    completions_of,
     events_of,
     fold,
     stream,
@@ -45,11 +45,11 @@ Script = str | list[Line]
 def both(script: tuple[Script, ...], settings: Settings | None = None, *, is_text: bool = False, **fields: Any) -> Json:
     """The only choice of an answer, which is the same whole and in chunks, of whatever size the engine's are."""
     asked = body(fields.pop("messages", None), **fields)
-    whole = ask(FakeService(ScriptedEngine(*script, is_text=is_text), settings), asked)
+    whole = ask(completions_of(ScriptedEngine(*script, is_text=is_text), settings), asked)
     ChatCompletion.model_validate(whole, strict=True)
     asked["stream_options"] = {"include_usage": True}
     for size in (1, 3, 1000):
-        came = stream(FakeService(ScriptedEngine(*script, chunk=size, is_text=is_text), settings), asked)
+        came = stream(completions_of(ScriptedEngine(*script, chunk=size, is_text=is_text), settings), asked)
         folded = fold(came)
         if size == 1:
             assert folded == without_ids(whole)
@@ -64,8 +64,8 @@ def failure(
     """The error of an answer, which is raised or told at the end, and the chunks before it."""
     asked = body(**fields)
     with pytest.raises(HarmonyError) as raised:
-        ask(FakeService(ScriptedEngine(*script), settings), asked)
-    *before, last = stream(FakeService(ScriptedEngine(*script), settings), asked)
+        ask(completions_of(ScriptedEngine(*script), settings), asked)
+    *before, last = stream(completions_of(ScriptedEngine(*script), settings), asked)
     assert set(last) == {"error"}
     assert set(last["error"]) == {"message", "type", "param", "code"}
     assert not any("error" in chunk or chunk["choices"][0]["finish_reason"] for chunk in before)
@@ -120,7 +120,7 @@ def test_running_out_of_tokens_is_told() -> None:
 
 
 def test_max_tokens_ends_the_answer() -> None:
-    choice = ask(FakeService(DemoEngine()), body(max_tokens=30))["choices"][0]
+    choice = ask(completions_of(DemoEngine()), body(max_tokens=30))["choices"][0]
     assert choice["finish_reason"] == "length"
 
 
@@ -135,11 +135,11 @@ def test_the_engines_own_end_need_not_be_a_token() -> None:
 def test_a_stop_string_cuts_the_text_and_stops_the_engine() -> None:
     endless: list[Line] = [say("<|channel|>final<|message|>One two three"), asyncio.Event()]
     engine = ScriptedEngine(endless)
-    choice = ask(FakeService(engine), body(stop=["o thr", "zzz"]))["choices"][0]
+    choice = ask(completions_of(engine), body(stop=["o thr", "zzz"]))["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("One tw", "stop")
     assert (engine.running, engine.closed_early) == (0, 1)
     engine = ScriptedEngine(endless)
-    assert fold(stream(FakeService(engine), body(stop="o thr")))["choices"][0]["message"]["content"] == "One tw"
+    assert fold(stream(completions_of(engine), body(stop="o thr")))["choices"][0]["message"]["content"] == "One tw"
     assert (engine.running, engine.closed_early) == (0, 1)
 
 
@@ -178,7 +178,7 @@ def test_a_call_goes_to_the_client() -> None:
 
 
 def test_the_chunks_of_a_call_have_its_id_and_name_once() -> None:
-    came = stream(FakeService(ScriptedEngine(CALLED)), body(tools=[WEATHER]))
+    came = stream(completions_of(ScriptedEngine(CALLED)), body(tools=[WEATHER]))
     deltas = [call for chunk in came for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
     assert {delta["index"] for delta in deltas} == {0}
     first, *others = deltas
@@ -192,7 +192,7 @@ def test_the_chunks_of_a_call_have_its_id_and_name_once() -> None:
 def test_the_client_reads_its_own_names() -> None:
     odd: Json = {"type": "function", "function": {"name": "größe-von 天気", "parameters": {"type": "object"}}}
     engine = ScriptedEngine(final("No."))
-    ask(FakeService(engine), body(tools=[odd]))
+    ask(completions_of(engine), body(tools=[odd]))
     legal = engine.requests[0].tools[0].tools[0].name
     assert legal != odd["function"]["name"]
     [call] = both((calls(legal, "{}"),), tools=[odd])["message"]["tool_calls"]
@@ -237,7 +237,7 @@ def test_a_call_that_was_cut_off_is_none() -> None:
     choice = both((cut,), tools=[WEATHER])
     assert "tool_calls" not in choice["message"]
     assert (choice["finish_reason"], choice["hidden_because"]) == ("length", "there is only a call that was cut off")
-    last = stream(FakeService(ScriptedEngine(cut)), body(tools=[WEATHER]))[-1]["choices"][0]
+    last = stream(completions_of(ScriptedEngine(cut)), body(tools=[WEATHER]))[-1]["choices"][0]
     assert (last["finish_reason"], last["unfinished_call"]) == ("length", 0)
 
 
@@ -262,7 +262,7 @@ def test_a_call_that_nobody_declared_is_told_to_the_model_and_to_nobody_else() -
 
 def test_a_model_that_never_learns_is_not_asked_for_ever() -> None:
     engine = ScriptedEngine(calls("steal", "{}"))
-    choice = ask(FakeService(engine), body(tools=[WEATHER]))["choices"][0]
+    choice = ask(completions_of(engine), body(tools=[WEATHER]))["choices"][0]
     assert len(engine.prompts) == 4
     assert choice["finish_reason"] == "length"
     assert choice["hidden_because"] == "there is only a call that was not delivered"
@@ -270,7 +270,7 @@ def test_a_model_that_never_learns_is_not_asked_for_ever() -> None:
 
 def test_calls_read_from_text_are_handed_over_only_where_the_operator_says_so() -> None:
     engine = ScriptedEngine(CALLED, is_text=True)
-    choice = ask(FakeService(engine), body(tools=[WEATHER]))["choices"][0]
+    choice = ask(completions_of(engine), body(tools=[WEATHER]))["choices"][0]
     assert "tool_calls" not in choice["message"]
     assert choice["hidden_because"] == "there is only a call that was not delivered"
     assert len(engine.prompts) == 1
@@ -338,21 +338,21 @@ def hosted(approval: Any = "run") -> tuple[ServerTool, list[Any]]:
 def test_tools_of_the_server_run_here_and_are_no_part_of_the_answer() -> None:
     tool, seen = hosted()
     engine = ScriptedEngine(calls("sky___look", '{"up":true}'), final("It is sunny."))
-    completion = ask(FakeService(engine, tools=[tool]), body(tool_choice="required"))
+    completion = ask(completions_of(engine, tools=[tool]), body(tool_choice="required"))
     assert seen == [{"up": True}]
     assert completion["choices"][0]["message"]["content"] == "It is sunny."
     assert completion["choices"][0]["finish_reason"] == "stop"
     assert "tool_calls" not in completion["choices"][0]["message"]
     assert completion["usage"]["prompt_tokens"] == sum(map(len, engine.prompts))
     engine = ScriptedEngine(calls("sky___look", "{}"), CALLED)
-    completion = ask(FakeService(engine, tools=[tool]), body(tools=[WEATHER]))
+    completion = ask(completions_of(engine, tools=[tool]), body(tools=[WEATHER]))
     assert [call["function"]["name"] for call in completion["choices"][0]["message"]["tool_calls"]] == ["get_weather"]
 
 
 def test_tools_that_somebody_has_to_allow_are_not_offered() -> None:
     tool, seen = hosted("ask")
     engine = ScriptedEngine(calls("sky___look", "{}"), final("No."))
-    assert ask(FakeService(engine, tools=[tool]), body())["choices"][0]["message"]["content"] == "No."
+    assert ask(completions_of(engine, tools=[tool]), body())["choices"][0]["message"]["content"] == "No."
     assert seen == []
     assert engine.requests[0].tools == ()
 
@@ -362,7 +362,7 @@ def test_tools_that_somebody_has_to_allow_are_not_offered() -> None:
 
 def test_choices_are_made_at_the_same_time_and_counted_together() -> None:
     asked = body(n=3, seed=0, stream_options={"include_usage": True})
-    came = stream(FakeService(DemoEngine()), asked)
+    came = stream(completions_of(DemoEngine()), asked)
     for chunk in came:
         ChatCompletionChunk.model_validate(chunk, strict=True)
     assert len({chunk["id"] for chunk in came}) == 1
@@ -370,11 +370,11 @@ def test_choices_are_made_at_the_same_time_and_counted_together() -> None:
     order = [chunk["choices"][0]["index"] for chunk in came[:-1]]
     assert order != sorted(order)
     folded = fold(came)
-    whole = ask(FakeService(DemoEngine()), body(n=3, seed=0))
+    whole = ask(completions_of(DemoEngine()), body(n=3, seed=0))
     assert folded["choices"] == without_ids(whole)["choices"]
     texts = [choice["message"]["content"] for choice in folded["choices"]]
     assert len(set(texts)) == 3
-    one = ask(FakeService(DemoEngine()), body())["usage"]
+    one = ask(completions_of(DemoEngine()), body())["usage"]
     assert whole["usage"]["prompt_tokens"] == one["prompt_tokens"]
     assert whole["usage"]["completion_tokens"] > 2 * one["completion_tokens"]
 
@@ -386,12 +386,12 @@ def test_one_choice_that_fails_ends_all_of_them() -> None:
             [say("<|channel|>final<|message|>One"), never],
             [say("<|channel|>final<|message|>Two"), EngineError(ErrorCode.ENGINE_DIED, "gone")],
         )
-        came = await chunks(FakeService(engine), body(n=2))
+        came = await chunks(completions_of(engine), body(n=2))
         assert came[-1]["error"]["code"] == "engine_died"
         assert engine.running == 0
         engine = ScriptedEngine(["<|channel|>final", never], [EngineError(ErrorCode.ENGINE_DIED, "gone")])
         with pytest.raises(EngineError):
-            await answer(FakeService(engine), body(n=2))
+            await answer(completions_of(engine), body(n=2))
         assert engine.running == 0
 
     asyncio.run(scenario())
@@ -400,7 +400,7 @@ def test_one_choice_that_fails_ends_all_of_them() -> None:
 def test_a_client_that_reads_slowly_holds_all_choices_back() -> None:
     async def scenario() -> None:
         engine = ScriptedEngine("<|channel|>final<|message|>" + "word " * 2000)
-        events = events_of(FakeService(engine), body(n=2))
+        events = events_of(completions_of(engine), body(n=2))
         for _ in range(5):
             await anext(events)
         for _ in range(1000):
@@ -417,20 +417,20 @@ def test_a_client_that_reads_slowly_holds_all_choices_back() -> None:
 
 def test_log_probabilities_are_those_of_the_content() -> None:
     asked = body(logprobs=True, top_logprobs=1)
-    whole = ask(FakeService(DemoEngine()), asked)
+    whole = ask(completions_of(DemoEngine()), asked)
     ChatCompletion.model_validate(whole, strict=True)
     choice = whole["choices"][0]
     content = choice["logprobs"]["content"]
     assert "".join(each["token"] for each in content) == choice["message"]["content"]
     assert all(bytes(each["bytes"]).decode() == each["token"] and len(each["top_logprobs"]) == 1 for each in content)
-    assert fold(stream(FakeService(DemoEngine(tokens_per_chunk=3)), asked))["choices"][0] == choice
+    assert fold(stream(completions_of(DemoEngine(tokens_per_chunk=3)), asked))["choices"][0] == choice
 
 
 def test_log_probabilities_of_what_a_stop_string_cuts_off_are_cut_off() -> None:
-    text = ask(FakeService(DemoEngine()), body())["choices"][0]["message"]["content"]
+    text = ask(completions_of(DemoEngine()), body())["choices"][0]["message"]["content"]
     for at in range(len(text) - 1):
         asked = body(logprobs=True, stop=text[at : at + 4])
-        choice = ask(FakeService(DemoEngine(tokens_per_chunk=2)), asked)["choices"][0]
+        choice = ask(completions_of(DemoEngine(tokens_per_chunk=2)), asked)["choices"][0]
         shown = choice["message"]["content"]
         tokens = [each["token"] for each in (choice["logprobs"]["content"])]
         assert text.startswith("".join(tokens))
@@ -462,7 +462,7 @@ def test_nothing_hidden_has_log_probabilities() -> None:
     )
     for stop in (None, "zzz", ["s. ", ".\n\n Q"]):
         engine = LoggingEngine(script)
-        content = ask(FakeService(engine), body(logprobs=True, stop=stop))["choices"][0]["logprobs"]["content"]
+        content = ask(completions_of(engine), body(logprobs=True, stop=stop))["choices"][0]["logprobs"]["content"]
         assert [each["token"] for each in content] == [f"t{token}" for token in [*say(first), *say(last)]]
         assert {each["logprob"] for each in content} == {-0.5}
 
@@ -478,7 +478,7 @@ def test_log_probabilities_belong_to_the_token_whose_id_they_have(damage: str) -
         lines.append(Chunk(tokens, logprobs=tuple(entries)))
     engine = ScriptedEngine(lines)
     engine.traits = Traits(gives_logprobs=True)
-    choice = ask(FakeService(engine), body(logprobs=True))["choices"][0]
+    choice = ask(completions_of(engine), body(logprobs=True))["choices"][0]
     content = choice["logprobs"]["content"]
     assert "".join(each["token"] for each in content) == choice["message"]["content"] == "It is four, of course."
 
@@ -492,7 +492,7 @@ def test_usage_counts_what_is_hidden_too() -> None:
         "total_tokens": 109,
         "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 0},
     }
-    service = FakeService(ScriptedEngine(script))
+    service = completions_of(ScriptedEngine(script))
     first = ask(service, body())["usage"]
     assert first["prompt_tokens_details"]["cached_tokens"] == 0  # this key never sent any of it
     *before, last = stream(service, asked)
@@ -502,7 +502,7 @@ def test_usage_counts_what_is_hidden_too() -> None:
     assert {name: usage[name] for name in expected} == expected
     assert all(chunk["usage"] is None for chunk in before)
     assert ask(service, body())["usage"] == usage
-    assert all("usage" not in chunk for chunk in stream(FakeService(ScriptedEngine(script)), body()))
+    assert all("usage" not in chunk for chunk in stream(completions_of(ScriptedEngine(script)), body()))
 
 
 # ── errors and ends ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -519,7 +519,7 @@ def test_an_engine_that_refuses_is_an_error_before_the_stream() -> None:
     for error in (ErrorCode.ENGINE_OUT_OF_CONTEXT, ErrorCode.ENGINE_UNREACHABLE):
         engine = ScriptedEngine([EngineError(error, "no")])
         with pytest.raises(EngineError) as raised:
-            asyncio.run(FakeService(engine).chat_completions.create(body(stream=True), CALLER))
+            asyncio.run(completions_of(engine).create(body(stream=True), CALLER))
         assert raised.value.code is error
 
 
@@ -528,7 +528,7 @@ def test_a_bug_ends_the_stream_with_an_error_that_says_nothing_of_it(choices: in
     async def scenario() -> None:
         script: list[Line] = [say("<|channel|>final<|message|>One"), KeyError("SECRET")]
         engine = ScriptedEngine(*[script] * choices)
-        started = await FakeService(engine).chat_completions.create(body(stream=True, n=choices), CALLER)
+        started = await completions_of(engine).create(body(stream=True, n=choices), CALLER)
         *_, last = [event.data async for event in started.events()]
         assert json.loads(last)["error"]["code"] == "server_error"
         assert b"SECRET" not in last
@@ -540,7 +540,7 @@ def test_a_bug_ends_the_stream_with_an_error_that_says_nothing_of_it(choices: in
 def test_a_failure_is_known_to_whoever_carries_the_events() -> None:
     async def scenario() -> None:
         engine = ScriptedEngine([say("<|channel|>final<|message|>One"), EngineError(ErrorCode.ENGINE_DIED, "gone")])
-        started = await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
+        started = await completions_of(engine).create(body(stream=True), CALLER)
         assert started.failure is None
         async for _ in started.events():
             pass
@@ -554,10 +554,10 @@ def test_a_failure_is_known_to_whoever_carries_the_events() -> None:
 def test_closing_the_stream_stops_the_engine() -> None:
     async def scenario() -> None:
         engine = ScriptedEngine([say("<|channel|>final<|message|>One two"), asyncio.Event()])
-        events = events_of(FakeService(engine), body())
+        events = events_of(completions_of(engine), body())
         await anext(events)
         await anext(events)
-        started = await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
+        started = await completions_of(engine).create(body(stream=True), CALLER)
         stream = started.events()
         await anext(stream)
         assert engine.running == 2
@@ -581,7 +581,7 @@ def test_cancelling_who_waits_for_the_result_stops_the_engine(choices: int) -> N
                         yield piece
 
         engine = Waiting([say("<|channel|>final<|message|>One two"), asyncio.Event()])
-        started = await FakeService(engine).chat_completions.create(body(n=choices), CALLER)
+        started = await completions_of(engine).create(body(n=choices), CALLER)
         task = asyncio.create_task(started.result())
         await reached.wait()
         task.cancel()
@@ -596,7 +596,7 @@ def test_cancelling_who_waits_for_the_result_stops_the_engine(choices: int) -> N
 def test_a_server_that_stops_ends_the_answer_with_what_there_is(choices: int) -> None:
     async def scenario() -> None:
         engine = ScriptedEngine([say("<|channel|>final<|message|>One two"), asyncio.Event()])
-        started = await FakeService(engine).chat_completions.create(body(stream=True, n=choices), CALLER)
+        started = await completions_of(engine).create(body(stream=True, n=choices), CALLER)
         came: list[Json] = []
         async for event in started.events():
             came.append(json.loads(event.data))
@@ -612,11 +612,11 @@ def test_a_server_that_stops_ends_the_answer_with_what_there_is(choices: int) ->
 
 def test_the_models_fault_is_not_the_clients() -> None:
     with pytest.raises(StreamError):
-        ask(FakeService(ScriptedEngine(final("No."))), body(tools=[WEATHER], tool_choice="required"))
+        ask(completions_of(ScriptedEngine(final("No."))), body(tools=[WEATHER], tool_choice="required"))
 
 
 def test_chunks_are_those_of_the_sdk() -> None:
-    for chunk in stream(FakeService(DemoEngine(), SHOWN), body(HI, logprobs=True)):
+    for chunk in stream(completions_of(DemoEngine(), SHOWN), body(HI, logprobs=True)):
         read = ChatCompletionChunk.model_validate(chunk, strict=True)
         assert (read.object, read.created, read.model) == ("chat.completion.chunk", 1762344900, "gpt-oss")
 
@@ -628,7 +628,7 @@ def test_one_call_where_parallel_calls_are_not_wanted(chunk: int, is_text: bool)
     two = first + "<|start|>assistant" + calls("get_weather", '{"city":"B"}')
     for parallel, cities in ((None, "AB"), (False, "A")):
         value = body(tools=[WEATHER], parallel_tool_calls=parallel)
-        service = FakeService(ScriptedEngine(two, chunk=chunk, is_text=is_text), Settings(calls="unverified"))
+        service = completions_of(ScriptedEngine(two, chunk=chunk, is_text=is_text), Settings(calls="unverified"))
         for answered in (ask(service, value), fold(stream(service, value))):
             (choice,) = answered["choices"]
             made = [json.loads(call["function"]["arguments"])["city"] for call in choice["message"]["tool_calls"]]
@@ -639,8 +639,8 @@ def test_one_call_where_parallel_calls_are_not_wanted(chunk: int, is_text: bool)
 def test_a_stream_begins_before_the_engine_has_read_the_prompt(choices: int) -> None:
     async def run() -> None:
         said = asyncio.Event()
-        service = FakeService(ScriptedEngine([said, final("Yes.")]))
-        started = await service.chat_completions.create(body(stream=True, n=choices), CALLER)
+        service = completions_of(ScriptedEngine([said, final("Yes.")]))
+        started = await service.create(body(stream=True, n=choices), CALLER)
         async with aclosing(started.events()) as events:
             first = json.loads((await anext(events)).data)
             assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
@@ -655,8 +655,8 @@ def test_a_stream_begins_before_the_engine_has_read_the_prompt(choices: int) -> 
 def test_an_engine_that_fails_late_is_an_error_in_the_stream() -> None:
     async def run() -> None:
         said = asyncio.Event()
-        service = FakeService(ScriptedEngine([said, EngineError(ErrorCode.ENGINE_DIED, "gone")]))
-        started = await service.chat_completions.create(body(stream=True), CALLER)
+        service = completions_of(ScriptedEngine([said, EngineError(ErrorCode.ENGINE_DIED, "gone")]))
+        started = await service.create(body(stream=True), CALLER)
         came: list[Json] = []
         async for event in started.events():
             came.append(json.loads(event.data))
@@ -670,7 +670,7 @@ def test_an_engine_that_fails_late_is_an_error_in_the_stream() -> None:
 def test_a_client_that_leaves_before_the_first_word_stops_the_engine() -> None:
     async def run() -> None:
         engine = ScriptedEngine([asyncio.Event()])
-        started = await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
+        started = await completions_of(engine).create(body(stream=True), CALLER)
         events = started.events()
         await anext(events)
         assert engine.running == 1
@@ -684,7 +684,7 @@ def test_a_client_that_leaves_before_the_first_word_stops_the_engine() -> None:
 def test_what_an_engine_refuses_at_once_is_a_status(is_streamed: bool) -> None:
     async def run() -> None:
         engine = ScriptedEngine([EngineError(ErrorCode.ENGINE_UNREACHABLE, "gone")])
-        service, value = FakeService(engine), body(stream=is_streamed)
+        service, value = completions_of(engine), body(stream=is_streamed)
         with pytest.raises(EngineError) as caught:
             await (chunks(service, value) if is_streamed else answer(service, value))
         assert caught.value.code is ErrorCode.ENGINE_UNREACHABLE
@@ -697,7 +697,7 @@ def test_a_prompt_longer_than_the_context_is_a_status_however_slow_the_engine() 
         engine = ScriptedEngine([asyncio.Event()])
         engine.traits = Traits(context_tokens=10)
         with pytest.raises(EngineError) as caught:
-            await FakeService(engine).chat_completions.create(body(stream=True), CALLER)
+            await completions_of(engine).create(body(stream=True), CALLER)
         assert caught.value.code is ErrorCode.ENGINE_OUT_OF_CONTEXT
         assert engine.running == 0
 

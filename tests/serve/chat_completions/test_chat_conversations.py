@@ -14,7 +14,7 @@ from harmonia.run import Tool, ToolSet, compose
 from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.vocabulary import FIRST_SPECIAL
 from tests.support.engines.scripted import ScriptedEngine, final
-from tests.support.servers.chat_service import WEATHER, FakeService, ask, body
+from tests.support.servers.chat_service import WEATHER, ask, body, completions_of
 
 DATE = "2025-11-05"
 SYSTEM = Message.system(SystemContent(conversation_start_date=DATE))
@@ -23,7 +23,7 @@ USER: Any = {"role": "user", "content": "Hi"}
 
 def prompt_of(messages: list[Any], **fields: Any) -> list[int]:
     engine = ScriptedEngine(final("Yes."))
-    ask(FakeService(engine), body(messages, **fields))
+    ask(completions_of(engine), body(messages, **fields))
     return engine.prompts[0]
 
 
@@ -100,7 +100,7 @@ def test_an_answer_with_reasoning_calls_and_results_comes_back() -> None:
 
 
 def test_an_answer_of_ours_may_be_sent_back_as_it_came() -> None:
-    service = FakeService(ScriptedEngine(final("Yes.")))
+    service = completions_of(ScriptedEngine(final("Yes.")))
     message = ask(service, body())["choices"][0]["message"]
     same(
         [USER, {**message, "annotations": [], "audio": None, "function_call": None}, USER],

@@ -16,11 +16,12 @@ from harmonia.messages import Json, Role
 from harmonia.run.engines import Chunk, Finish, Usage
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
+from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import Line, ScriptedEngine, calls, final, say, think
 from tests.support.repeated import repeated
-from tests.support.servers.chat_service import CALLER, WEATHER, FakeService, body, fold, without_ids
+from tests.support.servers.chat_service import CALLER, WEATHER, body, completions_of, fold, without_ids
 
 SECRET = "xyzzy"
 # What a model may say, one behind the other: whole messages, and pieces of which nothing good comes.
@@ -67,10 +68,10 @@ def cut_up(tokens: Sequence[int], sizes: list[int]) -> list[Line]:
     return pieces
 
 
-async def _outcome(service: FakeService, value: Json) -> Any:
+async def _outcome(service: ChatCompletions, value: Json) -> Any:
     """The answer without its ids, or the code of its error."""
     try:
-        started = await service.chat_completions.create(value, CALLER)
+        started = await service.create(value, CALLER)
         if started.wants_stream:
             came = [json.loads(event.data) async for event in started.events()]
             return came[-1]["error"]["code"] if "error" in came[-1] else fold(came)["choices"]
@@ -80,7 +81,7 @@ async def _outcome(service: FakeService, value: Json) -> Any:
 
 
 def outcome(script: list[Line], config: Settings | None = None, **fields: Any) -> Any:
-    service = FakeService(ScriptedEngine(script, final("Sorry.")), config)
+    service = completions_of(ScriptedEngine(script, final("Sorry.")), config)
     return asyncio.run(_outcome(service, body(tools=[WEATHER], **fields)))
 
 
@@ -119,7 +120,7 @@ def test_nothing_of_what_is_hidden_comes_out(text: str, sizes: list[int], reason
     async def everything() -> bytes:
         engine = ScriptedEngine([*cut_up(say(text), sizes), Finish(reason)], final("Sorry."))
         try:
-            started = await FakeService(engine).chat_completions.create(body(tools=[WEATHER], stream=streamed), CALLER)
+            started = await completions_of(engine).create(body(tools=[WEATHER], stream=streamed), CALLER)
             if streamed:
                 return b"".join([event.data async for event in started.events()])
             return await started.result()
@@ -154,5 +155,5 @@ def test_every_fault_of_the_demo_engine_ends_as_answers_end() -> None:
     for name in MISBEHAVIOURS:
         asked = body([{"role": "user", "content": f"/demo {name}"}], max_tokens=200, tools=[WEATHER])
         for stream in (False, True):
-            found = asyncio.run(_outcome(FakeService(DemoEngine()), {**asked, "stream": stream}))
+            found = asyncio.run(_outcome(completions_of(DemoEngine()), {**asked, "stream": stream}))
             assert isinstance(found, str) or found[0]["finish_reason"] in ("stop", "length", "tool_calls"), name

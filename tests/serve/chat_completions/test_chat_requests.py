@@ -15,7 +15,7 @@ from harmonia.run.model_source import Model
 from harmonia.serve.chat_completions.request import CreateCompletion, read_request
 from harmonia.serve.config.settings import Limits, Settings
 from tests.support.engines.scripted import ScriptedEngine, calls, final
-from tests.support.servers.chat_service import HI, WEATHER, FakeService, ask, body, fold, stream
+from tests.support.servers.chat_service import HI, WEATHER, ask, body, completions_of, fold, stream
 
 INVALID, UNKNOWN, UNSUPPORTED, TOO_LARGE = (
     ErrorCode.SERVE_INVALID_FIELD,
@@ -33,14 +33,14 @@ NAMED: Any = {"type": "function", "function": {"name": "get_weather"}}
 
 def error_of(value: Any, settings: Settings | None = None, engine: Model | None = None) -> tuple[ErrorCode, str | None]:
     with pytest.raises(InputError) as raised:
-        ask(FakeService(engine or ScriptedEngine(final("Yes.")), settings), value)
+        ask(completions_of(engine or ScriptedEngine(final("Yes.")), settings), value)
     return raised.value.code, raised.value.at.path
 
 
 def request_of(**fields: Any) -> Request:
     """What the engine is asked for."""
     engine = ScriptedEngine(final("{}" if "response_format" in fields else "Yes."))
-    ask(FakeService(engine), body(**fields))
+    ask(completions_of(engine), body(**fields))
     return engine.requests[0]
 
 
@@ -73,7 +73,7 @@ def test_the_smallest_limit_of_tokens_counts() -> None:
     assert request_of(max_completion_tokens=7).sampling.max_tokens == 7
     assert request_of(max_completion_tokens=9, max_tokens=8).sampling.max_tokens == 8
     engine = ScriptedEngine(final("Yes."))
-    ask(FakeService(engine, Settings(limits=Limits(output_tokens=5))), body(max_tokens=7))
+    ask(completions_of(engine, Settings(limits=Limits(output_tokens=5))), body(max_tokens=7))
     assert engine.requests[0].sampling.max_tokens == 5
 
 
@@ -95,7 +95,7 @@ def test_an_effort_that_harmony_has_not_is_the_nearest_that_it_has(given: str, m
 
 def test_choices_have_different_seeds_and_stay_in_range() -> None:
     engine = ScriptedEngine(final("Yes."))
-    ask(FakeService(engine), body(n=3, seed=2**63 - 1))
+    ask(completions_of(engine), body(n=3, seed=2**63 - 1))
     assert [request.sampling.seed for request in engine.requests] == [2**63 - 1, -(2**63), -(2**63) + 1]
 
 
@@ -128,11 +128,13 @@ def test_the_form_of_the_answer_is_asked_for() -> None:
     ],
 )
 def test_what_asks_for_nothing_is_taken(fields: dict[str, Any]) -> None:
-    assert ask(FakeService(ScriptedEngine(final("Yes."))), body(**fields))["choices"][0]["message"]["content"] == "Yes."
+    assert (
+        ask(completions_of(ScriptedEngine(final("Yes."))), body(**fields))["choices"][0]["message"]["content"] == "Yes."
+    )
 
 
 def test_metadata_and_the_service_tier_are_said_again() -> None:
-    completion = ask(FakeService(ScriptedEngine(final("Yes."))), body(metadata={"a": "b"}, service_tier="auto"))
+    completion = ask(completions_of(ScriptedEngine(final("Yes."))), body(metadata={"a": "b"}, service_tier="auto"))
     assert (completion["metadata"], completion["service_tier"]) == ({"a": "b"}, "default")
 
 
@@ -282,15 +284,15 @@ CARRIED: list[tuple[Any, list[str]]] = [
 def test_unknown_keys_of_messages_are_passed_over_with_a_warning(message: Any, warnings: list[str]) -> None:
     engine = ScriptedEngine(final("Yes."))
     value = body([*HI, message])
-    choice = ask(FakeService(engine), value)["choices"][0]
+    choice = ask(completions_of(engine), value)["choices"][0]
     assert choice["message"]["content"] == "Yes."
     assert choice.get("warnings", []) == warnings
-    assert fold(stream(FakeService(engine), value))["choices"][0].get("warnings", []) == warnings
+    assert fold(stream(completions_of(engine), value))["choices"][0].get("warnings", []) == warnings
 
 
 def test_many_unknown_keys_are_not_all_named() -> None:
     messages = [*HI, *({"role": "user", "content": "x", f"key{at % 1000}": at} for at in range(2000))]
-    choice = ask(FakeService(ScriptedEngine(final("Yes.")), Settings(limits=Limits(items=9999))), body(messages))
+    choice = ask(completions_of(ScriptedEngine(final("Yes.")), Settings(limits=Limits(items=9999))), body(messages))
     warnings = choice["choices"][0]["warnings"]
     assert len(warnings) == 9 and warnings[-1] == "more unknown keys were ignored"
 
@@ -340,7 +342,9 @@ def test_a_schema_that_cannot_be_read_is_refused_with_its_place() -> None:
 
 def test_integers_of_any_size_may_stand_in_a_schema() -> None:
     huge: Any = {"type": "function", "function": {"name": "x", "parameters": {"type": "object", "maximum": 10**30}}}
-    assert ask(FakeService(ScriptedEngine(final("Yes."))), body(tools=[huge]))["choices"][0]["finish_reason"] == "stop"
+    assert (
+        ask(completions_of(ScriptedEngine(final("Yes."))), body(tools=[huge]))["choices"][0]["finish_reason"] == "stop"
+    )
 
 
 @pytest.mark.parametrize(
@@ -356,7 +360,7 @@ def test_integers_of_any_size_may_stand_in_a_schema() -> None:
 )
 def test_the_engine_is_told_of_the_tool_choice(choice: Any, expected: str) -> None:
     engine = ScriptedEngine(calls("get_weather", '{"city":"Rome"}'), final("No."))
-    ask(FakeService(engine), body(tools=[WEATHER], tool_choice=choice))
+    ask(completions_of(engine), body(tools=[WEATHER], tool_choice=choice))
     assert engine.requests[0].tool_choice == expected
 
 
@@ -367,7 +371,7 @@ def test_text_engines_have_no_log_probabilities_of_tokens() -> None:
 
 def test_nothing_but_our_errors_is_raised_for_values_of_every_kind() -> None:
     odd: list[Any] = [None, False, 0, -1, 10**400, 1.5, "", "x", [], [None], [{}], {}, {"type": "x"}, {"": None}]
-    service = FakeService(DemoEngine())
+    service = completions_of(DemoEngine())
     taken = 0
     for field in CreateCompletion.__struct_fields__:
         for value in odd:
@@ -381,6 +385,6 @@ def test_nothing_but_our_errors_is_raised_for_values_of_every_kind() -> None:
 
 def test_obfuscation_may_be_asked_for_and_is_not_done() -> None:
     value = body(stream_options={"include_obfuscation": True, "include_usage": True})
-    came = stream(FakeService(ScriptedEngine(final("Yes."))), value)
+    came = stream(completions_of(ScriptedEngine(final("Yes."))), value)
     assert fold(came)["choices"][0]["message"]["content"] == "Yes."
     assert not any("obfuscation" in chunk for chunk in came)

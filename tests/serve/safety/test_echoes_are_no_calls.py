@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from harmonia import encode
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.repeated import repeated
-from tests.support.servers.in_process import Answered, application, ask
+from tests.support.servers.http_servers import Answer
+from tests.support.servers.in_process import application, ask
 from tests.support.servers.served import WEATHER
 from tests.support.strategies.spellings import CALL, HOSTILE
 
@@ -38,13 +39,13 @@ def _bodies(text: str) -> list[tuple[str, Json]]:
     ]
 
 
-def _has_call(answer: Answered) -> bool:
+def _has_call(answer: Answer) -> bool:
     assert answer.status == 200, answer.body
     return b'"function_call"' in answer.body.replace(b'"function_call":null', b"") or b'"tool_calls":[' in answer.body
 
 
-def _run(folder: Path, script: Any, text: str, *, is_text: bool = False, **options: Any) -> list[Answered]:
-    async def main() -> list[Answered]:
+def _run(folder: Path, script: Any, text: str, *, is_text: bool = False, **options: Any) -> list[Answer]:
+    async def main() -> list[Answer]:
         engine = ScriptedEngine(script, chunk=2, is_text=is_text)
         async with application(engine, folder, **options) as (app, _):
             return [await ask(app, "POST", path, body) for path, body in _bodies(text)]

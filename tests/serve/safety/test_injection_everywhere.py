@@ -38,7 +38,8 @@ from tests.support.servers.full_requests import (
     filled,
     holes_of,
 )
-from tests.support.servers.in_process import Answered, application, ask
+from tests.support.servers.http_servers import Answer
+from tests.support.servers.in_process import application, ask
 from tests.support.strategies.spellings import (
     EVERY_KIND,
     EVERY_SPELLING,
@@ -66,7 +67,7 @@ class Prober:
         self.accepted = 0
         self.refused = 0
 
-    async def structure(self, path: str, body: Json) -> tuple[Structure | None, Answered]:
+    async def structure(self, path: str, body: Json) -> tuple[Structure | None, Answer]:
         """None where the request was refused."""
         before = len(self._engine.prompts)
         answer = await ask(self._app, "POST", path, body)
@@ -82,7 +83,7 @@ class Prober:
         assert len(self._engine.prompts) > before
         return structure_of(self._engine.prompts[before]), answer
 
-    async def compare(self, path: str, hostile: Json, same: Json, where: str) -> Answered | None:
+    async def compare(self, path: str, hostile: Json, same: Json, where: str) -> Answer | None:
         """The answer to the hostile one, where it was accepted."""
         found, answer = await self.structure(path, hostile)
         if found is None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
-from tests.support.servers.in_process import Answered, application, ask
+from tests.support.servers.http_servers import Answer
+from tests.support.servers.in_process import application, ask
 from tests.support.servers.served import WEATHER
 
 Json = dict[str, Any]
@@ -24,7 +25,7 @@ NOT_MADE = think("x") + calls("get_time", json.dumps({"zone": SECRET}, ensure_as
 TURN = "turn_1"
 
 
-def is_told(answered: Answered) -> bool:
+def is_told(answered: Answer) -> bool:
     # Also as JSON writes it in ASCII, or twice.
     text = answered.body.decode()
     spellings = [SECRET, json.dumps(SECRET)[1:-1], json.dumps(json.dumps(SECRET))[2:-2]]

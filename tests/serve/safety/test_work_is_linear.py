@@ -23,8 +23,8 @@ from harmonia.serve.security.identity import new_id
 from tests.support.call_counts import counting_calls
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.full_requests import SCHEMA
-from tests.support.servers.http_servers import request_of
-from tests.support.servers.in_process import Answered, application, ask
+from tests.support.servers.http_servers import Answer, request_of
+from tests.support.servers.in_process import application, ask
 from tests.support.servers.real_servers import real_server
 
 Json = dict[str, Any]
@@ -223,7 +223,7 @@ def test_schemas_that_expand_are_refused_where_they_become_too_much(tmp_path: Pa
     async def main() -> None:
         async with application(ScriptedEngine(ANSWER), tmp_path) as (app, _):
 
-            async def send(number: int, levels: int) -> Answered:
+            async def send(number: int, levels: int) -> Answer:
                 schema = _expanding(levels)
                 tools = [{"type": "function", "name": f"f{at}", "parameters": schema} for at in range(number)]
                 return await ask(app, "POST", *_response(tools=tools))

@@ -14,7 +14,8 @@ from harmonia.serve.store import Order, Page, StoredItem, StoredTurn, open_store
 from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite import responses as statements
 from harmonia.serve.store.sqlite.backend import read_address
-from tests.support.strategies.stored_responses import WATCHDOG_S, a_response, an_item, some_items, with_store
+from tests.support.strategies.stored_responses import a_response, an_item, some_items, with_store
+from tests.support.watchdog import WATCHDOG_S
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -16,7 +16,8 @@ import pytest
 
 from harmonia.serve.store import StoredTurn
 from harmonia.serve.store.sqlite import SqliteStore
-from tests.support.strategies.stored_responses import WATCHDOG_S, a_response, an_item, with_store
+from tests.support.strategies.stored_responses import a_response, an_item, with_store
+from tests.support.watchdog import WATCHDOG_S
 
 SCRIPT = Path(__file__).parent / "store_process.py"
 NOBODY = 65534  # the number of the user without rights

@@ -12,7 +12,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.sqlite.writer import MAX_TOGETHER, Writer
-from tests.support.strategies.stored_responses import WATCHDOG_S
+from tests.support.watchdog import WATCHDOG_S
 
 
 class Bench:

@@ -39,15 +39,18 @@ class ScriptedEngine:
     name = "scripted"
     model = "script"
 
-    def __init__(self, *script: str | Sequence[Line], chunk: int = 1, is_text: bool = False) -> None:
+    def __init__(
+        self, *script: str | Sequence[Line], chunk: int = 1, is_text: bool = False, traits: Traits | None = None
+    ) -> None:
         self._script = [[part] if isinstance(part, str) else part for part in script]
         self._chunk = chunk
         self._is_text = is_text
-        self.traits = Traits(takes_tokens=not is_text, gives_tokens=not is_text)
+        self.traits = traits or Traits(takes_tokens=not is_text, gives_tokens=not is_text)
         self.prompts: list[list[int]] = []
         self.requests: list[Request] = []
         self.sampled: list[list[int]] = []
         self.closed_early = 0
+        self.closed = 0
         self.running = 0
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
@@ -88,4 +91,4 @@ class ScriptedEngine:
             self.closed_early += not is_whole
 
     async def close(self) -> None:
-        pass
+        self.closed += 1

@@ -1,4 +1,4 @@
-"""A service with nothing but an engine, for tests of chat completions; and what clients make of its answers."""
+"""Chat completions of an engine, without a server; and what clients make of the answers."""
 
 from __future__ import annotations
 
@@ -33,45 +33,42 @@ WEATHER: Json = {
 }
 
 
-class FakeService:
-    def __init__(
-        self,
-        model: Model,
-        settings: Settings | None = None,
-        tools: Sequence[ServerTool] = (),
-        renderer: Renderer | None = None,
-    ) -> None:
-        settings = msgspec.structs.replace(settings or Settings(), model="gpt-oss")
-        served = ServedModel(model, settings, renderer)
-        self.chat_completions = ChatCompletions(settings, served, tools, lambda: NOW)
+def completions_of(
+    model: Model,
+    settings: Settings | None = None,
+    tools: Sequence[ServerTool] = (),
+    renderer: Renderer | None = None,
+) -> ChatCompletions:
+    settings = msgspec.structs.replace(settings or Settings(), model="gpt-oss")
+    return ChatCompletions(settings, ServedModel(model, settings, renderer), tools, lambda: NOW)
 
 
 def body(messages: list[Any] | None = None, **fields: Any) -> Json:
     return {"model": "gpt-oss", "messages": HI if messages is None else messages, **fields}
 
 
-async def answer(service: FakeService, value: Json) -> Json:
-    started = await service.chat_completions.create(value, CALLER)
+async def answer(service: ChatCompletions, value: Json) -> Json:
+    started = await service.create(value, CALLER)
     assert not started.wants_stream
     return cast("Json", json.loads(await started.result()))
 
 
-async def chunks(service: FakeService, value: Json) -> list[Json]:
-    started = await service.chat_completions.create({**value, "stream": True}, CALLER)
+async def chunks(service: ChatCompletions, value: Json) -> list[Json]:
+    started = await service.create({**value, "stream": True}, CALLER)
     assert started.wants_stream
     return [json.loads(event.data) async for event in started.events()]
 
 
-def ask(service: FakeService, value: Json) -> Json:
+def ask(service: ChatCompletions, value: Json) -> Json:
     return asyncio.run(answer(service, value))
 
 
-def stream(service: FakeService, value: Json) -> list[Json]:
+def stream(service: ChatCompletions, value: Json) -> list[Json]:
     return asyncio.run(chunks(service, value))
 
 
-async def events_of(service: FakeService, value: Json) -> AsyncGenerator[Json, None]:
-    started = await service.chat_completions.create({**value, "stream": True}, CALLER)
+async def events_of(service: ChatCompletions, value: Json) -> AsyncGenerator[Json, None]:
+    started = await service.create({**value, "stream": True}, CALLER)
     async with aclosing(started.events()) as events:
         async for event in events:
             yield json.loads(event.data)

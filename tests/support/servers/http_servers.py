@@ -19,11 +19,10 @@ from harmonia.serve.server import Listening, serve
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.validation import Query
 from tests.support.servers.quick_uvicorn import quicken
+from tests.support.watchdog import WATCHDOG_S
 
 quicken()
 
-# Against a hang; nothing is measured with it.
-WATCHDOG_S = 60.0
 
 Script = Callable[["Generated"], AsyncGenerator[StreamEvent, None]]
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -14,25 +13,9 @@ from urllib.parse import urlsplit
 from harmonia.run.model_source import Model
 from harmonia.serve.app import Application, AppService, make_app
 from harmonia.serve.service import Service
+from tests.support.servers.http_servers import Answer
 from tests.support.servers.served import served
-
-# Against a hang; nothing is measured with it.
-WATCHDOG_S = 60.0
-
-
-@dataclass
-class Answered:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def code(self) -> str:
-        return self.json["error"]["code"]
+from tests.support.watchdog import WATCHDOG_S
 
 
 async def ask(
@@ -43,7 +26,7 @@ async def ask(
     headers: Sequence[tuple[bytes, bytes]] = (),
     *,
     pieces: int = 1,
-) -> Answered:
+) -> Answer:
     """One request. A body that is bytes is sent as it is, in so many pieces; every other one as JSON."""
     data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     given = {name for name, _ in headers}
@@ -85,7 +68,7 @@ async def ask(
     assert sum(message["type"] == "http.response.start" for message in sent) == 1
     assert sent[-1].get("more_body", False) is False
     found = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
-    return Answered(start["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
+    return Answer(start["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
 @asynccontextmanager
@@ -95,7 +78,7 @@ async def application(engine: Model, folder: Path, **options: Any) -> AsyncGener
         yield make_app(cast(AppService, service), service.settings), service
 
 
-def events_of(answered: Answered) -> list[dict[str, Any]]:
+def events_of(answered: Answer) -> list[dict[str, Any]]:
     """The events of a stream, without the [DONE] that ends a chat stream."""
     lines = [line.removeprefix(b"data: ") for line in answered.body.split(b"\n") if line.startswith(b"data: ")]
     return [json.loads(line) for line in lines if line != b"[DONE]"]

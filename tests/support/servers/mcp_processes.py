@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from harmonia.run.tools.mcp import StdioServer, Timeouts
 from tests.support.paths import ROOT
+from tests.support.watchdog import WATCHDOG_S
 
 T = TypeVar("T")
 
@@ -20,8 +21,6 @@ FOLDER = ROOT / "tests" / "run" / "tools" / "mcp"
 SDK = str(FOLDER / "sdk_server.py")
 LEGACY = str(FOLDER / "legacy_server.py")
 
-# No test may wait for ever; none measures time by this.
-WATCHDOG_S = 120.0
 LONG = Timeouts(WATCHDOG_S, WATCHDOG_S, WATCHDOG_S)
 
 

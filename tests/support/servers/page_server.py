@@ -20,11 +20,9 @@ from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service
 from harmonia.serve.store import open_store
 from tests.support.servers.quick_uvicorn import quicken
+from tests.support.watchdog import WATCHDOG_S
 
 quicken()
-
-# Against a hang; nothing is measured with it.
-WATCHDOG_S = 60.0
 
 
 @dataclass

@@ -17,9 +17,7 @@ from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service
 from tests.support.servers.http_servers import Answer, Client, request_of
 from tests.support.servers.served import served
-
-# Against a hang; nothing is measured with it.
-WATCHDOG_S = 300.0
+from tests.support.watchdog import WATCHDOG_S
 
 
 @dataclass

@@ -17,11 +17,9 @@ from typing import Any, TypeVar
 
 import harmonia
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, Sampling, TokenLogprob
+from tests.support.watchdog import WATCHDOG_S
 
 T = TypeVar("T")
-
-# Against a hang. The engines need a fraction of it on an idle machine.
-WATCHDOG_S = 120.0
 
 
 @dataclass
