@@ -47,7 +47,8 @@ from strange_requests import (  # noqa: E402
 )
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think  # noqa: E402
 from tests.support.servers.full_requests import CHAT, FULL_CHAT, FULL_REQUESTS, FULL_RESPONSE, RESPONSES  # noqa: E402
-from tests.support.servers.in_process import Answered, application, ask  # noqa: E402
+from tests.support.servers.http_servers import Answer  # noqa: E402
+from tests.support.servers.in_process import application, ask  # noqa: E402
 
 from harmonia.errors import ErrorCode  # noqa: E402
 from harmonia.run.engines import Chunk, Finish, Request  # noqa: E402
@@ -311,7 +312,7 @@ class Fuzzer:
             data = b"{}"  # it came to hold itself
         return spoil(rng, data) if rng.random() < 0.15 else data
 
-    async def send(self, method: str, path: str, data: bytes | None, headers: Any = (), *, pieces: int = 1) -> Answered:
+    async def send(self, method: str, path: str, data: bytes | None, headers: Any = (), *, pieces: int = 1) -> Answer:
         self.requests += 1
         faulthandler.dump_traceback_later(WATCHDOG_S, exit=True)
         try:
@@ -345,7 +346,7 @@ class Fuzzer:
             raise Found(f"{grown:,} bytes more of memory than at the beginning")
 
 
-def _wrong_with(answer: Answered, method: str) -> str | None:
+def _wrong_with(answer: Answer, method: str) -> str | None:
     if answer.status >= 500:
         return "a fault of the server"
     if "x-request-id" not in answer.headers:
@@ -379,7 +380,7 @@ def _wrong_with_stream(body: bytes) -> str | None:
     return "a bug in a stream" if b'"server_error"' in body else None
 
 
-def _code(answer: Answered) -> object:
+def _code(answer: Answer) -> object:
     try:
         return answer.json["error"]["code"]
     except (ValueError, KeyError, TypeError):
