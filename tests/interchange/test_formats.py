@@ -37,7 +37,7 @@ from harmonia.interchange import (
     write_markdown,
     write_tokens,
 )
-from harmonia.interchange.documents import Report
+from harmonia.interchange.conversion import Report
 from harmonia.interchange.tools import read_tools
 
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange.documents import Report
+from harmonia.interchange.conversion import Report
 from harmonia.interchange.tools import read_tools
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 

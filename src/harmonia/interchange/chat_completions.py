@@ -17,19 +17,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 from harmonia.interchange import message_defaults
-from harmonia.interchange.call_matching import ExportedCalls, ImportedMessages
 from harmonia.interchange.conversion import (
     CallIds,
     ConversationFormat,
     Exported,
     Imported,
     Lossy,
+    Report,
     sampled_losses,
     sort_losses,
 )
 from harmonia.interchange.documents import (
     Object,
-    Report,
     arguments_at,
     json_text,
     list_at,
@@ -41,11 +40,12 @@ from harmonia.interchange.documents import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.message_defaults import Texts, differences, left_out
+from harmonia.interchange.message_defaults import ExportedCalls, ImportedMessages, Texts, differences, left_out
 from harmonia.interchange.settings import (
     NO_SETTINGS,
     Settings,
     WrittenSettings,
+    finish_import,
     instructions_of,
     read_settings,
     write_format,
@@ -267,7 +267,7 @@ class _Reader:
         self._read = ImportedMessages(report)
 
     def finish(self, settings: Settings) -> Imported:
-        return self._read.imported(settings)
+        return finish_import(self._read, settings)
 
     def read(self, given: object, path: str, role: str | None = None) -> None:
         message = object_at(given, path)

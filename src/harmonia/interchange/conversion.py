@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -36,6 +36,21 @@ class Lossy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.why}"
+
+
+class Report(msgspec.Struct):
+    """The losses of one import, in order."""
+
+    losses: list[Lossy] = []
+
+    def lose(self, path: str, what: str, why: str) -> None:
+        self.losses.append(Lossy(path, what, why))
+
+    def lose_others(self, value: Mapping[str, Any], known: Collection[str], path: str, why: str) -> None:
+        """Report unknown fields that are not empty, as one Lossy."""
+        others = [name for name, given in value.items() if name not in known and given not in (None, "", [], {})]
+        if others:
+            self.lose(path, "fields", f"{', '.join(others)}: {why}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange.conversion import Lossy
+from harmonia.interchange.conversion import Report
 from harmonia.interchange.message_defaults import Texts
 from harmonia.json_codec import encode_json, read_json
 
 Object = Mapping[str, Any]
 
 _TEXT_PARTS = ("text", "input_text", "output_text", "reasoning_text", "summary_text")
-
-
-class Report:
-    """The losses of one import, in order."""
-
-    __slots__ = ("losses",)
-
-    def __init__(self) -> None:
-        self.losses: list[Lossy] = []
-
-    def lose(self, path: str, what: str, why: str) -> None:
-        self.losses.append(Lossy(path, what, why))
-
-    def lose_others(self, value: Object, known: Collection[str], path: str, why: str) -> None:
-        """Report unknown fields that are not empty, as one Lossy."""
-        others = [name for name, given in value.items() if name not in known and not _is_blank(given)]
-        if others:
-            self.lose(path, "fields", f"{', '.join(others)}: {why}")
-
-
-def _is_blank(value: object) -> bool:
-    return value is None or (isinstance(value, str | list | dict) and not value)
 
 
 def refuse(message: str, path: str) -> NoReturn:

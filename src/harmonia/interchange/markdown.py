@@ -31,12 +31,12 @@ from harmonia.interchange.conversion import (
     ConversationFormat,
     Exported,
     Imported,
+    Report,
     call_id_losses,
     origin_losses,
     sampled_losses,
     sort_losses,
 )
-from harmonia.interchange.documents import Report
 from harmonia.json_codec import encode_json, read_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 

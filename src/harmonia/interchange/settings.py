@@ -14,9 +14,9 @@ from typing import cast
 
 from harmonia.errors import ErrorCode
 from harmonia.interchange import message_defaults
-from harmonia.interchange.conversion import Lossy
-from harmonia.interchange.documents import Report, object_at
-from harmonia.interchange.message_defaults import differences, left_out
+from harmonia.interchange.conversion import Imported, Lossy, Report
+from harmonia.interchange.documents import object_at
+from harmonia.interchange.message_defaults import ImportedMessages, differences, left_out
 from harmonia.interchange.tools import read_tools
 from harmonia.messages import (
     Conversation,
@@ -73,8 +73,9 @@ def leading_system(conversation: Conversation) -> SystemContent | None:
     return content if isinstance(content, SystemContent) and conversation[0].role is Role.SYSTEM else None
 
 
-def place(messages: list[Message], settings: Settings) -> int:
-    """Put settings into messages that were read. Gives how many messages were added in front."""
+def finish_import(read: ImportedMessages, settings: Settings) -> Imported:
+    """The messages that were read, with the settings in them or in front of them."""
+    messages = read.finish()
     added = 0
     if settings.namespaces or settings.response_format:
         content = messages[0].content if messages else None
@@ -90,7 +91,8 @@ def place(messages: list[Message], settings: Settings) -> int:
     if settings.effort is not None:
         messages.insert(0, Message.system(SystemContent(reasoning_effort=settings.effort)))
         added += 1
-    return added
+    call_ids = {index + added: id_ for index, id_ in read.call_ids.items()}
+    return Imported(Conversation(messages), tuple(read.report.losses), call_ids)
 
 
 class WrittenSettings:
@@ -130,7 +132,7 @@ class WrittenSettings:
                 yield from self._system_losses(index, message, is_written=index in written)
 
     def _home(self, listed: Sequence[int]) -> int | None:
-        """The message with which the settings come back; see `place`."""
+        """The message with which the settings come back; see `finish_import`."""
         if self._namespaces is None and self.response_format is None:
             return None
         first = listed[0] if listed else len(self._conversation)

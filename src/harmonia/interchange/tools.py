@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable
 from typing import Final, cast
 
 from harmonia.errors import ErrorCode
-from harmonia.interchange.documents import Object, Report, list_at, object_at, refuse
+from harmonia.interchange.conversion import Report
+from harmonia.interchange.documents import Object, list_at, object_at, refuse
 from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.messages import Json, Namespaces, ToolDescription, ToolNamespace
 from harmonia.tool_definitions import ToolDefinition, read_definition, read_namespace, unwrap

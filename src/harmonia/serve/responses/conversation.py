@@ -20,8 +20,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
 from harmonia.interchange import message_defaults
-from harmonia.interchange.call_matching import ImportedMessages
-from harmonia.interchange.documents import Report
+from harmonia.interchange.message_defaults import ImportedMessages
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
 from harmonia.parts import call_of, is_visible
 from harmonia.run.events import AsSampled
@@ -155,7 +154,7 @@ class ConversationReader:
         self._tools = tools
         self._seals = seals
         self._approved = approved or {}
-        self._read = ImportedMessages(Report())
+        self._read = ImportedMessages()
         self._requests: dict[str, Message] = {}
         # Requests that the store or a seal vouches for, each with the call as it was sampled.
         self._trusted_requests: dict[str, tuple[McpApprovalRequest, Source, Message]] = {}
