@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harmonia import Message
 from harmonia.history import align, prepare
-from harmonia.history.policies import FINISHED_TURN
+from harmonia.history.preparation import FINISHED_TURN
 
 USER, ANSWER = Message.user("Hi"), Message.assistant("Hello.", channel="final")
 THOUGHT = Message.assistant("Hm.", channel="analysis")

@@ -26,7 +26,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.control_spellings import ControlSpellings
 from harmonia.families.registry import Family, ToolFormat, variant_of, write_calls
-from harmonia.history.policies import is_reasoning
+from harmonia.history.preparation import is_reasoning
 from harmonia.json_codec import read_json
 from harmonia.messages import (
     Conversation,

@@ -1,22 +1,30 @@
 """Which messages the next prompt keeps, and why; calls with their results; what a prompt costs, and how it changed."""
 
 from harmonia.history.budgets import Budget, RenderConversation, measure
-from harmonia.history.policies import (
+from harmonia.history.preparation import (
     DOCUMENTED,
     KEEP_AFTER_CALLS,
     KEEP_EVERYTHING,
     REFERENCE,
     VLLM,
+    Compact,
     Drop,
+    Dropped,
+    Fitted,
     LastTurns,
     Policy,
+    Prepared,
+    Received,
     Rule,
+    Turn,
     first_final,
+    fit,
     is_reasoning,
+    prepare,
+    receive,
+    turns_of,
 )
-from harmonia.history.preparation import Compact, Dropped, Fitted, Prepared, Received, fit, prepare, receive
-from harmonia.history.prompt_changes import Aligned, Change, Prompt, PromptChange, align, compare, shared_prefix
-from harmonia.history.turns import Turn, turns_of
+from harmonia.history.prompt_changes import Aligned, Change, Prompt, PromptChange, align, compare
 from harmonia.messages import Exchange, Joined, Orphan, call_id, join_results, pending_calls
 
 __all__ = [
@@ -55,6 +63,5 @@ __all__ = [
     "pending_calls",
     "prepare",
     "receive",
-    "shared_prefix",
     "turns_of",
 ]

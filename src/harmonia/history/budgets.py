@@ -13,8 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from harmonia.history.policies import is_reasoning
-from harmonia.history.preparation import RenderConversation, as_messages
+from harmonia.history.preparation import RenderConversation, as_messages, is_reasoning
 from harmonia.messages import (
     Content,
     Conversation,

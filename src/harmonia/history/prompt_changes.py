@@ -10,23 +10,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history.budgets import RenderConversation
-from harmonia.history.policies import DOCUMENTED
-from harmonia.history.preparation import Dropped, Prepared, prepare
+from harmonia.history.preparation import DOCUMENTED, Dropped, Prepared, prepare
 from harmonia.messages import Conversation, Message
-from harmonia.renderer import Rendered, render
+from harmonia.renderer import Rendered, render, shared_prefix
 
 # Token ids; a rendered prompt, which also tells the messages; or a prepared one, which also tells the reasons. A
 # conversation is prepared by the documented policy.
 Prompt = Prepared | Rendered | Conversation | Sequence[int]
-
-# Lists are compared in blocks, which is much faster than a loop.
-_BLOCK: Final = 1024
 
 
 class PromptChange(msgspec.Struct, frozen=True):
@@ -71,16 +67,6 @@ def compare(before: Prompt, after: Prompt, *, render: RenderConversation = rende
         len(new_tokens) - shared,
         _newly_dropped(before, after),
     )
-
-
-def shared_prefix(before: Sequence[int], after: Sequence[int]) -> int:
-    """The number of tokens that two prompts share at their beginning."""
-    end = min(len(before), len(after))
-    for start in range(0, end, _BLOCK):
-        stop = min(start + _BLOCK, end)
-        if before[start:stop] != after[start:stop]:
-            return next(at for at in range(start, stop) if before[at] != after[at])
-    return end
 
 
 _Known = Prepared | Rendered | Sequence[int]

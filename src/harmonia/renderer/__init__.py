@@ -2,7 +2,7 @@
 
 from harmonia.renderer.cache import freeze
 from harmonia.renderer.renderer import Renderer, clear_cache, render
-from harmonia.renderer.result import MessageSpan, Rendered
+from harmonia.renderer.result import MessageSpan, Rendered, shared_prefix
 from harmonia.renderer.segments import CallStop, Form, RecipientSection
 from harmonia.renderer.training_mask import TrainOn
 
@@ -17,4 +17,5 @@ __all__ = [
     "clear_cache",
     "freeze",
     "render",
+    "shared_prefix",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -154,3 +154,17 @@ def _ordinary_stretches(tokens: Sequence[int]) -> Iterable[tuple[int, int]]:
             yield start, index
             start = index + 1
     yield start, len(tokens)
+
+
+# Lists are compared in blocks, which is much faster than a loop.
+_BLOCK: Final = 1024
+
+
+def shared_prefix(before: Sequence[int], after: Sequence[int]) -> int:
+    """The number of tokens that two prompts share at their beginning."""
+    end = min(len(before), len(after))
+    for start in range(0, end, _BLOCK):
+        stop = min(start + _BLOCK, end)
+        if before[start:stop] != after[start:stop]:
+            return next(at for at in range(start, stop) if before[at] != after[at])
+    return end

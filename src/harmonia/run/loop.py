@@ -30,9 +30,9 @@ import msgspec
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
 from harmonia.events import Event, MessageEnded, TurnEnded
 from harmonia.grammar import WrittenGrammar
-from harmonia.history import call_id, shared_prefix
-from harmonia.messages import Conversation, Message
+from harmonia.messages import Conversation, Message, call_id
 from harmonia.parts import call_of, visible_text
+from harmonia.renderer import shared_prefix
 from harmonia.run.cancellation import Cancellation, find_task
 from harmonia.run.constraints.held_events import HeldEvents
 from harmonia.run.constraints.retry import Attempts

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import encode
-from harmonia.history import DOCUMENTED, shared_prefix
+from harmonia.history import DOCUMENTED
 from harmonia.messages import Conversation, Message
-from harmonia.renderer import Renderer
+from harmonia.renderer import Renderer, shared_prefix
 from harmonia.run.engines import Chunk, Finish, Request, Traits, Usage
 from harmonia.run.prompt import Prompt, build
 from harmonia.serve.models import cached_tokens as sent_prompts

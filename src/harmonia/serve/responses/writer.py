@@ -20,9 +20,8 @@ from typing import Final, Literal, cast
 
 from harmonia.errors import EngineError, ErrorCode, Position, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
-from harmonia.history import call_id
 from harmonia.json_codec import encode_bytes, encode_string
-from harmonia.messages import Json, Message
+from harmonia.messages import Json, Message, call_id
 from harmonia.parts import call_of, is_visible
 from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust

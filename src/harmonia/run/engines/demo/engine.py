@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 
 from harmonia.errors import EngineError, ErrorCode, InputError
-from harmonia.history import shared_prefix
+from harmonia.renderer import shared_prefix
 from harmonia.run.engines.base import Alternative, Chunk, Finish, Request, TokenLogprob, Traits, Usage
 from harmonia.run.engines.demo.misbehaviour import Script, script_for
 from harmonia.run.engines.demo.prompt import Open, Prompt, read_prompt
