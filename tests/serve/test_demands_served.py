@@ -24,7 +24,7 @@ from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.server import serve
 from harmonia.serve.wire import request_tools
-from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.request_tools import SchemaBudget
 from tests.support.engines.masked import MaskedEngine
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers import chat_service

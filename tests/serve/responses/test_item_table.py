@@ -7,17 +7,8 @@ import pytest
 from harmonia.messages import Message
 from harmonia.parts import call_of
 from harmonia.run.tools import Tool
-from harmonia.serve.responses.items import (
-    BUILT_IN,
-    BY_TYPE,
-    CALLS,
-    ITEMS,
-    CallOutput,
-    ClientCall,
-    SealedItem,
-    item_type,
-    read_item,
-)
+from harmonia.serve.responses.items.base import CallOutput, ClientCall, SealedItem
+from harmonia.serve.responses.items.table import BUILT_IN, BY_TYPE, CALLS, ITEMS, item_type, read_item
 
 # What a model may write for each tool that the API defines.
 ARGUMENTS = {

@@ -21,7 +21,7 @@ from harmonia.serve.chat_completions import request as chat_request
 from harmonia.serve.inspector import request as harmony
 from harmonia.serve.responses import request as response_request
 from harmonia.serve.responses import tools as response_tools
-from harmonia.serve.responses.items import ITEMS
+from harmonia.serve.responses.items.table import ITEMS
 from harmonia.tool_definitions import reader, response_format, tool_choice
 from harmonia.vocabulary import SPELLING_BY_ID
 from tests.support.engines.scripted import ScriptedEngine, final, think

@@ -19,8 +19,9 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Message
 from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.responses.items import SealedItem, read_item
-from harmonia.serve.responses.stream import StartedResponse
+from harmonia.serve.responses.items.base import SealedItem
+from harmonia.serve.responses.items.table import read_item
+from harmonia.serve.responses.service import StartedResponse
 from harmonia.serve.security import sealed_content as seal_module
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.security.trusted_messages import write_messages

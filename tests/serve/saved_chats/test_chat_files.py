@@ -26,7 +26,7 @@ from harmonia.serve.saved_chats.request import MOST_IMPORTED, MOST_IMPORTED_TURN
 from harmonia.serve.security.api_keys import new_api_key
 from harmonia.serve.security.identity import Caller
 from harmonia.serve.store import StoredChatTurn
-from harmonia.serve.wire.json_in import MOST_VALUES
+from harmonia.serve.wire.validation import MOST_VALUES
 from harmonia.vocabulary import RETURN, START
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.servers.real_servers import RealServer, real_server

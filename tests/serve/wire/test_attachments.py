@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from harmonia import InputError
 from harmonia.errors import ErrorCode
-from harmonia.serve.responses.items import texts_of
+from harmonia.serve.responses.items.base import texts_of
 from harmonia.serve.wire.attachments import describe_part
-from harmonia.serve.wire.request_warnings import RequestWarnings
+from harmonia.serve.wire.validation import RequestWarnings
 
 
 def b64(data: bytes) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.serve.wire.json_in import read_json
+from harmonia.serve.wire.validation import read_json
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))

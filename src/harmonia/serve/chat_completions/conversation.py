@@ -28,8 +28,7 @@ from harmonia.serve.chat_completions.request import (
 from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.request_tools import recipient_for
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.validation import invalid
+from harmonia.serve.wire.validation import RequestWarnings, invalid
 
 # Losses that do not matter to a model: that a text was a refusal, that results were put in the order of their calls.
 _HARMLESS: Final = frozenset(("refusal", "order"))

@@ -22,9 +22,8 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.base import Sampling
 from harmonia.run.prompt import VERBOSITY, nearest_effort
-from harmonia.serve.wire.request_warnings import RequestWarnings
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
-from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, unsupported
 from harmonia.tool_definitions.response_format import Format, is_required, response_format_of
 
 MAX_STOPS: Final = 4

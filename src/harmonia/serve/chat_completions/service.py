@@ -39,10 +39,8 @@ from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.request_tools import check_text_forms, client_schemas, has_text_forms
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.schema_limits import SchemaBudget, locate
-from harmonia.serve.wire.validation import invalid, unsupported
+from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, client_schemas, has_text_forms, locate
+from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
 
 # Chunks of all choices that wait for a client that reads slowly.
 _WAITING_CHUNKS: Final = 64

@@ -10,8 +10,14 @@ from harmonia.run.tools import Tool, ToolSet
 from harmonia.serve.chat_completions.request import CreateCompletion
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.wire import request_tools
-from harmonia.serve.wire.request_tools import Chosen, choose, read_client_tool, refuse_repeated, refuse_size
-from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.request_tools import (
+    Chosen,
+    SchemaBudget,
+    choose,
+    read_client_tool,
+    refuse_repeated,
+    refuse_size,
+)
 from harmonia.serve.wire.validation import invalid
 from harmonia.tool_definitions.reader import CHAT, LEGACY_FUNCTIONS
 from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.request_state import Arrival, Exchange
-from harmonia.serve.wire.json_in import read_json
+from harmonia.serve.wire.validation import read_json
 
 # A longer body is parsed in a thread, so that other streams do not wait.
 _LONG_BYTES: Final = 512 * 1024

@@ -55,7 +55,7 @@ from harmonia.serve.inspector.request import (
     RoleName,
     TextKind,
 )
-from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.request_tools import SchemaBudget
 from harmonia.serve.wire.validation import invalid, read_struct
 from harmonia.serve.wire.work_limits import (
     MOST_CHARACTERS,

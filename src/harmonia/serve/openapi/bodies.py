@@ -16,7 +16,7 @@ from harmonia.messages import Json
 from harmonia.serve.chat_completions import request as chat
 from harmonia.serve.inspector import request as inspector
 from harmonia.serve.responses import request as responses
-from harmonia.serve.responses.items import BUILT_IN, ITEMS
+from harmonia.serve.responses.items.table import BUILT_IN, ITEMS
 from harmonia.serve.saved_chats import request as saved_chats
 
 _REFUSED: Final = (
@@ -297,7 +297,7 @@ def _responses(model: Json) -> dict[str, Json]:
     )
     for kind in ITEMS:
         component = components[kind.__name__]
-        component.pop("additionalProperties", None)  # see request_warnings.py
+        component.pop("additionalProperties", None)  # see RequestWarnings
         component["properties"]["caller"] = _or_null(_record({"type": one_of("direct")}))
     parts = _either(STRING, listed(_either(ref("TextPart"), ref("ImagePart"), ref("FilePart"))))
     for name, field in (("MessageItem", "content"), ("FunctionOutput", "output"), ("CustomOutput", "output")):
@@ -339,7 +339,7 @@ def _chat(model: Json) -> dict[str, Json]:
     )
     for kind in messages:
         component = components[f"Chat{kind.__name__}"]
-        component.pop("additionalProperties", None)  # see request_warnings.py
+        component.pop("additionalProperties", None)  # see RequestWarnings
         component["properties"]["content"] = _either(STRING, listed(ref("TextPart")))
     parts = _either(ref("TextPart"), ref("ChatImagePart"), ref("ChatFilePart"))
     components["ChatUserMessage"]["properties"]["content"] = _either(STRING, listed(parts))

@@ -36,16 +36,9 @@ from harmonia.serve.responses.conversation import (
     additional_tools,
     read_entries,
 )
-from harmonia.serve.responses.items import (
-    CallItem,
-    Item,
-    ItemReference,
-    McpCall,
-    McpListTools,
-    MessageItem,
-    read_item,
-    texts_of,
-)
+from harmonia.serve.responses.items.base import CallItem, Item, ItemReference, MessageItem, texts_of
+from harmonia.serve.responses.items.mcp import McpCall, McpListTools
+from harmonia.serve.responses.items.table import read_item
 from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.request import CreateResponse
 from harmonia.serve.responses.tools import named_servers, read_choice, read_tools, remote_servers
@@ -53,10 +46,8 @@ from harmonia.serve.security.identity import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.security.trusted_messages import read_messages, write_messages
 from harmonia.serve.store import Store, StoredItem
-from harmonia.serve.wire.request_tools import check_text_forms, has_text_forms, tools_of_server
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.schema_limits import SchemaBudget
-from harmonia.serve.wire.validation import invalid, unsupported
+from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, has_text_forms, tools_of_server
+from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
 
 _PREVIOUS: Final = "$.previous_response_id"
 

@@ -26,27 +26,24 @@ from harmonia.parts import call_of, is_visible
 from harmonia.run.events import AsSampled
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
-from harmonia.serve.responses.items import (
+from harmonia.serve.responses.items.base import (
     AdditionalTools,
     CalledTool,
     CallOutput,
     ClientCall,
     Item,
     ItemReference,
-    McpApprovalRequest,
-    McpApprovalResponse,
-    McpCall,
     MessageItem,
     ReasoningItem,
     SealedItem,
-    read_item,
     texts_of,
 )
+from harmonia.serve.responses.items.mcp import McpApprovalRequest, McpApprovalResponse, McpCall
+from harmonia.serve.responses.items.table import read_item
 from harmonia.serve.security.sealed_content import UNBOUND, Seals, expires_at, is_unbound
 from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.serve.wire.request_tools import recipient_for
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.validation import invalid
+from harmonia.serve.wire.validation import RequestWarnings, invalid
 
 # How many items may continue one another. Each is appended to all before it, so more would be quadratic work.
 _MOST_JOINED: Final = 32

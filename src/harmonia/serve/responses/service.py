@@ -1,23 +1,47 @@
-"""The service of /v1/responses: create, retrieve, delete, cancel, list input items, count input tokens."""
+"""The service of /v1/responses: create, retrieve, delete, cancel, list input items, count input tokens.
+
+1. What a client hears of is already in the store: an item when it is done, the end before the terminal event. Only
+   `response.created` is sent while it is being stored. If the store fails, the response fails.
+2. However a response ends, its stream has one terminal event and the store has what came, even if the client left or
+   never read an event.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
-from typing import Final
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
+from harmonia.events import TextDelta
 from harmonia.json_codec import encode_bytes
-from harmonia.messages import Json
+from harmonia.messages import Json, Message
+from harmonia.parts import call_of
+from harmonia.run.engines.base import Sampling
+from harmonia.run.events import TurnEvent
+from harmonia.run.loop import Run
+from harmonia.run.options import RunLimits, RunOptions
+from harmonia.run.prompt import Prompt
+from harmonia.run.tool_calls import may_run
+from harmonia.run.tools import ToolResult, ToolSet
+from harmonia.run.tools.results import error_result
 from harmonia.serve.config.settings import Settings
+from harmonia.serve.models.cached_tokens import cache_salt
 from harmonia.serve.responses.context import Backend, PreparedRequest
-from harmonia.serve.responses.items import visible_item
-from harmonia.serve.responses.request import read_request
-from harmonia.serve.responses.stream import StartedResponse
-from harmonia.serve.security.identity import Caller
-from harmonia.serve.store import StoredTurn
+from harmonia.serve.responses.conversation import DecidedCall
+from harmonia.serve.responses.items.base import visible_item
+from harmonia.serve.responses.request import LOGPROBS, SEALED_ITEMS, new_resource, read_request
+from harmonia.serve.responses.writer import OutputItem, ResponseWriter, WriterOptions
+from harmonia.serve.security.identity import Caller, new_id
+from harmonia.serve.security.trusted_messages import write_messages
+from harmonia.serve.store import Decision, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.wire.event_stream import StreamEvent
+from harmonia.serve.wire.request_tools import client_schemas, locate
+from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, unsupported
 
 _MOST_INPUT_ITEMS: Final = 100
@@ -137,3 +161,415 @@ def _encode_turn(turn: StoredTurn, settings: Settings) -> bytes:
 
 def _no_response(response_id: str) -> InputError:
     return InputError(ErrorCode.SERVE_NOT_FOUND, f"no stored response has the id {response_id[:100]!r}")
+
+
+_LOG: Final = logging.getLogger("harmonia.serve")
+# What a stream yields before its first event; see `_started`.
+_NOT_SENT: Final = StreamEvent(b"")
+_MOST_CALLS: Final = 128
+
+
+class StartedResponse:
+    """A response that has started; see serve/http/protocols.py."""
+
+    def __init__(
+        self, backend: Backend, prepared: PreparedRequest, stack: AsyncExitStack, on_end: Callable[[str], None]
+    ) -> None:
+        request, caller, settings = prepared.request, prepared.caller, backend.settings
+        self.id = new_id("resp")
+        self.owner = caller.owner
+        self._on_end = on_end
+        self._backend = backend
+        self._prepared = prepared
+        self._stack = stack
+        self._is_stored = False
+        self._end_is_stored = False
+        self._is_cancelled = False
+        self._is_settled = False
+        self._settled: asyncio.Event | None = None  # made for those who wait; most of thousands of streams have none
+        self._run: Run | None = None
+        self._first: TurnEvent | None = None
+        self._pulled: AsyncGenerator[TurnEvent, None] | None = None
+        self._created_at = int(backend.clock())
+        self._seals_items = SEALED_ITEMS in (request.include or ())
+        self._writer = ResponseWriter(
+            new_resource(
+                request,
+                id=self.id,
+                created_at=self._created_at,
+                model=prepared.model,
+                tools=request.tools or [],
+                dialect=caller.dialect,
+                warnings=prepared.warnings,
+            ),
+            prepared.allowed_tools,
+            prepared.tool_choice,
+            WriterOptions(
+                dialect=caller.dialect,
+                is_streamed=self.wants_stream,
+                shows_analysis=settings.analysis == "shown",
+                shows_logprobs=request.wants_logprobs,
+                seals_items=self._seals_items,
+                calls_are_certain=backend.served.calls_are_certain,
+                allows_unverified=settings.calls == "unverified",
+                has_format=request.response_format is not None,
+                demands_format=request.demands_form,
+                prefix_tokens=prepared.prefix_tokens,
+            ),
+            backend.seals_of(caller),
+            clock=backend.clock,
+            count_messages=self._count_messages,
+        )
+        self._beginning: asyncio.Future[None] | None = None
+        self._stream = _started(self._events())
+
+    # ── the contract ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def wants_stream(self) -> bool:
+        return bool(self._prepared.request.stream)
+
+    @property
+    def output_tokens(self) -> int | None:
+        return None if self._run is None else self._run.usage.completion_tokens
+
+    @property
+    def failure(self) -> Exception | None:
+        return self._writer.failure
+
+    @property
+    def encoded(self) -> bytes:
+        """The response as it is now."""
+        return self._writer.encoded
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        if self._run is not None:
+            self._run.stop()
+
+    async def stop_and_wait(self) -> None:
+        self.cancel()
+        if not self._is_settled:
+            self._settled = self._settled or asyncio.Event()
+            await self._settled.wait()
+
+    async def result(self) -> bytes:
+        """The whole response. If it failed before anything came, the error is raised, as clients expect."""
+        try:
+            async for _ in self._stream:
+                pass
+        finally:
+            await self._stream.aclose()
+        error = self._writer.failure
+        # The item that continues another one is there before the model has written anything.
+        is_empty = self._prepared.prefix is not None and len(self._writer.items) == 1 and not self.output_tokens
+        if error is not None and (is_empty or self._writer.is_empty):
+            raise error
+        return self.encoded
+
+    def events(self) -> AsyncGenerator[StreamEvent, None]:
+        return self._stream
+
+    async def _events(self) -> AsyncGenerator[StreamEvent, None]:
+        writer = self._writer
+        try:
+            yield _NOT_SENT
+            for event in writer.start():
+                yield event
+            try:
+                for prepare in (self._list_servers, self._run_approved):
+                    for event in await prepare():
+                        yield event
+                    if writer.is_over:
+                        return  # the store failed
+                run, first, pulled = await self._begin_run()
+                events = writer.feed(first)
+                if events:  # it was stopped before it began
+                    for event in await self._save_before(events):
+                        yield event
+                    return
+                if self._prepared.prefix is not None:
+                    for event in writer.continue_message(self._prepared.prefix):
+                        yield event
+                delta = writer.delta
+                async for happened in pulled:
+                    if happened.__class__ is TextDelta:  # once a token: no layer in between
+                        event = delta(cast("TextDelta", happened))
+                        if event is not None:
+                            yield event
+                        continue
+                    events = writer.feed(happened)
+                    if events:
+                        if writer.unsaved or writer.is_over:
+                            events = await self._save_before(events)
+                        for event in events:
+                            yield event
+                        if writer.is_over:
+                            break
+                    if writer.stop_because is not None:
+                        run.stop()
+            except Exception as error:
+                for event in await self._save_before(self._fail(error)):
+                    yield event
+        finally:
+            await self._settle()
+
+    # ── beginning ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def begin(self) -> None:
+        """Raise whatever is wrong with the request, and store that the response is in progress."""
+        prepared = self._prepared
+        request = prepared.request
+        if request.wants_logprobs and not self._backend.served.gives_logprobs:
+            field = "include" if LOGPROBS in (request.include or ()) else "top_logprobs"
+            unsupported("the engine of this server does not return log-probabilities; leave this out", f"$.{field}")
+        if not any(each.approves for each in prepared.decided):
+            await self._begin_run()
+        await self._record_decisions()
+        if request.stores:
+            self._is_stored = True  # even if this is cancelled: the write may still be done
+            response = StoredResponse(
+                self.id,
+                self.owner,
+                prepared.model,
+                "in_progress",
+                self._created_at,
+                self._writer.encoded,
+                request.previous_response_id,
+            )
+            beginning = self._backend.store.begin(response, prepared.inputs)
+            prepared.inputs = []  # a stream may wait for long, and need not hold them
+            if self.wants_stream:
+                # A stream need not wait for the disk before `response.created`. No item is sent before this is done.
+                self._beginning = asyncio.ensure_future(beginning)
+                self._beginning.add_done_callback(self._forget_beginning)
+            else:
+                await beginning
+
+    async def _record_decisions(self) -> None:
+        """Store what the request decides about waiting calls, so that nothing is approved twice, or after it was
+        refused. From here on an approval is used, whatever becomes of this response."""
+        decided = [each for each in self._prepared.decided if each.expires_at is not None]
+        if not decided:
+            return
+        decisions = [Decision(each.request_id, each.expires_at or 0, runs=each.runs) for each in decided]
+        used = await self._backend.store.decide(self.owner, decisions, int(self._backend.clock()))
+        for each in decided:
+            if each.request_id == used:
+                raise InputError(
+                    ErrorCode.SERVE_APPROVAL_USED,
+                    "this approval request was decided before, and an approval works once: send the mcp_call that came "
+                    "of it, or let the model make the call again",
+                    Position(path=f"{each.path}.approval_request_id"),
+                )
+
+    def _forget_beginning(self, beginning: asyncio.Future[None]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            self._beginning = None
+
+    async def wait_until_stored(self) -> None:
+        """Wait until the store knows of the response, or has failed to."""
+        if self._beginning is not None:
+            await asyncio.wait([self._beginning])
+
+    async def _begin_run(self) -> tuple[Run, TurnEvent, AsyncGenerator[TurnEvent, None]]:
+        """The run, and its first event: only rendering the prompt shows whether the request can be answered at all."""
+        if self._run is not None and self._first is not None and self._pulled is not None:
+            return self._run, self._first, self._pulled
+        prepared, served, settings = self._prepared, self._backend.served, self._backend.settings
+        request, limits = prepared.request, settings.limits
+        most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
+        options = RunOptions(
+            tools=prepared.allowed_tools,
+            sampling=Sampling(
+                temperature=DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
+                top_p=DEFAULT_TOP_P if request.top_p is None else request.top_p,
+                presence_penalty=request.presence_penalty,
+                frequency_penalty=request.frequency_penalty,
+                logprobs=(request.top_logprobs or 0) if request.wants_logprobs else None,
+            ),
+            tool_choice=prepared.tool_choice,
+            response_format=request.response_format,
+            effort=request.effort,
+            limits=RunLimits(
+                samplings=served.most_samplings(has_tools=bool(prepared.hosted)),
+                calls=request.max_tool_calls or _MOST_CALLS,
+                tokens=min(most) if most else None,
+                time_s=limits.request_s,
+            ),
+            allow_unverified=settings.calls == "unverified",
+            prefix=prepared.prefix,
+            parallel_calls=request.parallel_tool_calls is not False,
+            keep_sampled=self._seals_items and prepared.caller.dialect == "openai",
+            check_format=False,  # the request reader has checked it, within limits
+            grammar=settings.grammar,
+            retry_malformed=settings.retry_malformed,
+            guessed=settings.guessed,
+            renderer=served.renderer,
+            most_cached=self._most_cached,
+            cache_salt=cache_salt(self.owner),
+        )
+        run = Run(served.model, prepared.fitted(), options)
+        if self._is_cancelled:
+            run.stop()
+        self._run, self._pulled = run, aiter(run)
+        try:
+            self._first = await anext(self._pulled)
+        except InputError as error:
+            form = request.response_format
+            schema = None if form is None else form.schema
+            raise locate(error, [*client_schemas(prepared.tools), (schema, "$.text.format.schema")]) from error
+        return run, self._first, self._pulled
+
+    async def _list_servers(self) -> Sequence[StreamEvent]:
+        """List the tools of the request's MCP servers that were not listed before."""
+        events = self._writer.list_servers(self._prepared.unlisted_servers())
+        return await self._save_before(events) if events else events
+
+    async def _run_approved(self) -> Sequence[StreamEvent]:
+        """Run the calls that the client approved, before the model is asked."""
+        prepared, events = self._prepared, list[StreamEvent]()
+        approved = [each for each in prepared.decided if each.approves]
+        if not approved:
+            return ()
+        results: dict[str, ToolResult] = {}
+        # As they were offered, under the same names, but with what runs them.
+        running = {(tool.tool.namespace, tool.tool.name): tool.tool for tool in prepared.hosted}
+        tools = ToolSet(running.get((tool.namespace, tool.name), tool) for tool in prepared.tools)
+        for decided in approved:
+            if self._is_cancelled:
+                break
+            tool = prepared.tools.find(decided.message.recipient or "")
+            is_here = tool is not None and tool.server is not None
+            result = decided.by_hand
+            if result is None:
+                allows = self._backend.settings.calls == "unverified"
+                result = await _run_one(decided, tools if is_here else ToolSet(), allow_unverified=allows)
+            results[decided.request_id] = result
+            if tool is not None and is_here:
+                by_hand = decided.by_hand is not None
+                events += self._writer.add_approved(tool, decided.request_id, decided.message, result, by_hand=by_hand)
+        if results:
+            prepared.converse(results)
+        return await self._save_before(events)
+
+    # ── storing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _save_before(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """The events that may be sent, now that the store has what they report; if it fails, so does the response."""
+        try:
+            await self._save()
+        except Exception as error:
+            return self._writer.fail_instead(events, error)
+        return events
+
+    async def _save(self) -> None:
+        """Store what is unsaved. What this does not get to, the next one does."""
+        writer = self._writer
+        if not self._is_stored:
+            writer.unsaved.clear()
+            return
+        beginning = self._beginning
+        if beginning is not None:
+            try:
+                await asyncio.shield(beginning)
+            except Exception:
+                self._is_stored = False
+                self._beginning = None
+                raise
+        store = self._backend.store
+        while writer.unsaved:
+            item = writer.unsaved[0]
+            await store.add_output(self.id, item.index, _stored(item))
+            writer.unsaved.popleft()
+        if writer.is_over and not self._end_is_stored:
+            await store.finish(self.id, writer.resource["status"], encode_bytes({**writer.resource, "output": []}))
+            self._end_is_stored = True
+
+    def _fail(self, error: Exception) -> list[StreamEvent]:
+        if self._run is not None:
+            self._writer.note_usage(self._run.usage)
+        return self._writer.fail(error)
+
+    async def _settle(self) -> None:
+        """However the response ended: nothing is left running, and the store knows."""
+        writer = self._writer
+        try:
+            try:
+                if self._pulled is not None:
+                    await self._pulled.aclose()
+            finally:
+                if not writer.is_over:
+                    if self._run is not None:
+                        writer.note_usage(self._run.usage)
+                    writer.cancel()  # no client is left to hear of it
+                await _to_its_end(self._save())
+        except Exception as error:
+            _LOG.error("a response could not be ended cleanly: %s", _name_of(error))
+        finally:
+            try:
+                await self._stack.aclose()
+            except Exception as error:
+                _LOG.error("a tool of a response could not be closed: %s", _name_of(error))
+            finally:
+                self._is_settled = True
+                if self._settled is not None:
+                    self._settled.set()
+                self._on_end(self.id)
+
+    def _most_cached(self, prompt: Prompt, prefix: Message | None, sampled: Sequence[Message]) -> int:
+        sent = self._backend.served.sent_prompts
+        return sent.explain(self.owner, prompt, prefix, sampled, self._prepared.written)
+
+    def _count_messages(self) -> int:
+        assert self._run is not None
+        return len(self._run.conversation)
+
+
+def _stored(item: OutputItem) -> StoredItem:
+    return StoredItem(item.id, encode_bytes(item.wire), write_messages(item.messages) if item.messages else None)
+
+
+def _started(stream: AsyncGenerator[StreamEvent, None]) -> AsyncGenerator[StreamEvent, None]:
+    """Run the stream to its first yield, which comes before anything is awaited and is not an event.
+
+    Python runs the `finally` of an async generator when it is closed or forgotten, but only if it has started. So from
+    here on a response is settled, even if nobody ever reads an event of it.
+    """
+    with suppress(StopIteration):
+        stream.asend(None).send(None)
+    return stream
+
+
+async def _run_one(decided: DecidedCall, tools: ToolSet, *, allow_unverified: bool) -> ToolResult:
+    call = call_of(decided.message)
+    assert call is not None
+    # A person may have changed the arguments; whether the model made the call, the sampled one shows.
+    sampled = None if decided.sampled is None else call_of(decided.sampled)
+    try:
+        if sampled is None or not may_run(sampled, allow_unverified=allow_unverified):
+            raise ToolError(
+                ErrorCode.TOOL_NOT_CERTAIN, "it was not run: it is not certain that the model made this call"
+            )
+        return await tools.run(call, timeout_s=RunLimits().call_time_s)
+    except HarmonyError as error:
+        return error_result(error)
+
+
+async def _to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Wait for the work, even if the waiting task is cancelled; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _name_of(error: Exception) -> str:
+    """An error for the log. The message of a bug may contain model text."""
+    return error.code.value if isinstance(error, HarmonyError) else type(error).__name__

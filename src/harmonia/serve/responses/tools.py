@@ -24,10 +24,16 @@ from harmonia.messages import Json
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.responses.items import BUILT_IN
+from harmonia.serve.responses.items.table import BUILT_IN
 from harmonia.serve.wire import request_tools
-from harmonia.serve.wire.request_tools import Chosen, choose, read_client_tool, refuse_repeated, refuse_size
-from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.request_tools import (
+    Chosen,
+    SchemaBudget,
+    choose,
+    read_client_tool,
+    refuse_repeated,
+    refuse_size,
+)
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
 from harmonia.tool_definitions import FUNCTIONS, read_namespace
 from harmonia.tool_definitions.reader import RESPONSES

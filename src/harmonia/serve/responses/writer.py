@@ -30,24 +30,20 @@ from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded,
 from harmonia.run.tools import Tool, ToolResult, ToolSet
 from harmonia.run.tools.results import result_message
 from harmonia.serve.responses.conversation import CallerSeals
-from harmonia.serve.responses.items import (
+from harmonia.serve.responses.items.base import (
     SLUG,
     CallItem,
     ClientCall,
     Item,
-    McpCall,
-    McpListTools,
     MessageItem,
     ReasoningItem,
     SealedItem,
     ServerCall,
-    call_item,
-    listed_tool,
-    read_item,
-    write_error,
 )
+from harmonia.serve.responses.items.mcp import McpCall, McpListTools, listed_tool, write_error
+from harmonia.serve.responses.items.table import call_item, read_item
 from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
-from harmonia.serve.responses.resource import usage_of
+from harmonia.serve.responses.request import usage_of
 from harmonia.serve.security.identity import Dialect, new_id
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.wire.error_responses import ApiError, api_error_of

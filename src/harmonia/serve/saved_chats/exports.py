@@ -26,19 +26,19 @@ from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message, SystemContent
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.responses.items import (
+from harmonia.serve.responses.items.base import (
     CallAnswer,
     CallItem,
     is_reasoning,
-    item_type,
     may_have_reasoning,
     without_reasoning_text,
 )
+from harmonia.serve.responses.items.table import item_type
 from harmonia.serve.saved_chats.request import FORMAT, VERSION, ExportFormat
 from harmonia.serve.saved_chats.titles import write_title
 from harmonia.serve.store import StoredChat, StoredChatTurn
 from harmonia.serve.wire.attachments import describe_part
-from harmonia.serve.wire.json_in import MOST_VALUES
+from harmonia.serve.wire.validation import MOST_VALUES
 from harmonia.serve.wire.work_limits import too_large
 
 ENDINGS: Final[dict[ExportFormat, str]] = {

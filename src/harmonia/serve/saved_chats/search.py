@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.messages import Json
-from harmonia.serve.responses.items import is_reasoning
+from harmonia.serve.responses.items.base import is_reasoning
 from harmonia.serve.store import Excerpt, Matcher, StoredChat, StoredChatTurn
 from harmonia.serve.wire.validation import invalid
 

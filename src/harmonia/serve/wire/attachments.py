@@ -25,8 +25,7 @@ from urllib.parse import unquote_to_bytes
 import imagesize
 
 from harmonia.messages import Json
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.validation import unsupported
+from harmonia.serve.wire.validation import RequestWarnings, unsupported
 
 # A JPEG may have a preview and a profile before its size.
 _HEAD_BYTES: Final = 512 * 1024

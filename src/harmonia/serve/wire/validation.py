@@ -1,18 +1,221 @@
-"""Read bodies into structs, and queries: a field that is unknown, missing, of the wrong type or out of range is refused
-with its path, in terms of JSON, and with what was expected."""
+"""Read the body of a request: its JSON, then the structs of an API; and the query of a URL.
+
+1. JSON is strict (RFC 8259), and nothing that two programs could read differently: UTF-8 without a byte order mark, one
+   value, no repeated key, NaN, Infinity, number beyond a double or lone surrogate, and no more nesting or values than
+   the limits. Each fault is an InputError with SERVE_INVALID_BODY (too many values: SERVE_TOO_LARGE) and its place:
+   `at.character` for a fault of the text, `at.path` for a value.
+2. Linear in the bytes, without recursion of our own. The scanner is the standard library's, in C: with a hook for
+   duplicate keys it takes about twice the time of msgspec, which has no such hook.
+3. A field that is unknown, missing, of the wrong type or out of range is refused with its path, in terms of JSON, and
+   with what was expected. An unknown field of a body, a tool or a tool choice asks for something.
+4. Many clients send back whatever they were sent, with notes of their own. An unknown key of a message, an item, a call
+   or a part of a content is dropped, and the answer's `warnings` name it (`RequestWarnings`); one that is null says
+   nothing. An unknown key that begins with `harmonia_` is one of ours, misspelled, and is refused.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Final, NoReturn, TypeVar
+from functools import cache
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
 
-from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.json_codec import split_validation_error
+from harmonia.errors import NOWHERE, ErrorCode, InputError, Position
+from harmonia.json_codec import json_path, split_validation_error
+from harmonia.messages import Json
+
+# A value takes some 60 bytes of memory while its text may take two; without this limit a body of `[],[],…` would grow
+# thirtyfold.
+MOST_VALUES: Final = 1_000_000
+
+# The greatest double has 309 digits. Programs read longer numbers differently.
+_LONGEST_NUMBER: Final = 309
+_LONG_DIGITS: Final = re.compile(rb"[0-9]{%d}" % (_LONGEST_NUMBER + 1))
+# Decoded UTF-8 has no surrogates; only an escape makes one.
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+# Strings are skipped, so that their brackets and commas do not count.
+_STRUCTURE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{},]', re.DOTALL)
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_INFINITY: Final = float("inf")
+_HOLDERS: Final = frozenset((dict, list))
+
+
+class _Wrong:
+    """Marks a refused value until its path is known."""
+
+    __slots__ = ("key", "why")
+
+    def __init__(self, why: str, key: str | None = None) -> None:
+        self.why = why
+        self.key = key
+
+
+def read_json(data: bytes, *, depth: int, values: int = MOST_VALUES) -> Any:
+    """Parse the body. `depth` is how deep arrays and objects may be nested."""
+    text = _text_of(data)
+    # A cheap bound; only a body that exceeds it is counted exactly.
+    if data.count(b",") >= values:
+        _refuse_many(text, values)
+    wrong: list[_Wrong] = []
+
+    def mark(why: str, key: str | None = None) -> _Wrong:
+        wrong.append(_Wrong(why, key))
+        return wrong[-1]
+
+    try:
+        value = _decoder(mark, has_long_digits=_has_long_digits(data)).decode(text)
+    except json.JSONDecodeError as error:
+        what = f"{error.msg[:1].lower()}{error.msg[1:]}"
+        raise _refusal(f"the body is not valid JSON: {what}, at character {error.pos}", error.pos) from None
+    except RecursionError:
+        _refuse_depth(text, depth)
+        raise _refusal(f"the body is nested deeper than {depth} levels") from None
+    if data.count(b"[") + data.count(b"{") > depth and _is_deeper(value, depth):
+        _refuse_depth(text, depth)
+    if wrong or _SURROGATE_ESCAPE.search(data):
+        _refuse_wrong(value)
+    return value
+
+
+def _text_of(data: bytes) -> str:
+    if data.startswith(_BYTE_ORDER_MARK):
+        raise _refusal("the body begins with a byte order mark; send JSON without one", 0)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        place = len(data[: error.start].decode())
+        raise _refusal(f"the body is not UTF-8, at character {place}", place) from None
+    if not text or text.isspace():
+        raise _refusal("the body is empty; expected JSON")
+    return text
+
+
+def _has_long_digits(data: bytes) -> bool:
+    """Whether there is a run of too many digits. Looking at every 310th byte first is fast; searching all of a long
+    body would block every other thread."""
+    step = _LONGEST_NUMBER + 1
+    return any(
+        data[at : at + 1].isdigit() and _LONG_DIGITS.search(data, max(at - step, 0), at + step) is not None
+        for at in range(0, len(data), step)
+    )
+
+
+def _decoder(mark: Callable[..., _Wrong], *, has_long_digits: bool) -> json.JSONDecoder:
+    def make_object(pairs: list[tuple[str, Any]]) -> Any:
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        seen: set[str] = set()
+        return mark("the key is repeated", next(key for key, _ in pairs if key in seen or seen.add(key)))
+
+    def make_float(digits: str) -> float | _Wrong:
+        if len(digits) > _LONGEST_NUMBER:
+            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
+        made = float(digits)
+        return made if -_INFINITY < made < _INFINITY else mark("a number that is too large for a double")
+
+    def make_integer(digits: str) -> int | _Wrong:
+        if len(digits) > _LONGEST_NUMBER:
+            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
+        return int(digits)
+
+    def make_constant(name: str) -> _Wrong:
+        return mark(f"{name} is not valid JSON")
+
+    return json.JSONDecoder(
+        object_pairs_hook=make_object,
+        parse_float=make_float,
+        # Without a hook int() is called in C, so the hook is only used if needed.
+        parse_int=make_integer if has_long_digits else None,
+        parse_constant=make_constant,
+    )
+
+
+def _children(holder: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", holder).values() if type(holder) is dict else holder
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    level: list[Any] = [value] if isinstance(value, dict | list) else []
+    for _ in range(depth):
+        if not level:
+            return False
+        level = [child for holder in level for child in _children(holder) if type(child) in _HOLDERS]
+    return bool(level)
+
+
+def _refuse_depth(text: str, depth: int) -> None:
+    level = 0
+    for found in _STRUCTURE.finditer(text):
+        first = text[found.start()]
+        if first in "[{":
+            level += 1
+            if level > depth:
+                place = found.start()
+                raise _refusal(f"the body is nested deeper than {depth} levels, at character {place}", place)
+        elif first in "]}":
+            level -= 1
+
+
+def _refuse_many(text: str, values: int) -> None:
+    commas = holders = 0
+    for found in _STRUCTURE.finditer(text):
+        first = text[found.start()]
+        if first in ",[{":
+            commas += first == ","
+            holders += first != ","
+            if commas >= values or holders > values:
+                raise InputError(
+                    ErrorCode.SERVE_TOO_LARGE,
+                    f"the body has more than {values} values",
+                    Position(character=found.start()),
+                )
+
+
+def _refuse_wrong(value: Any) -> None:
+    """Raise for the first value, in text order, that was marked or has a lone surrogate."""
+    # A stack of values to visit. A path is (parent's path, step), and is written only for an error.
+    todo: list[tuple[Any, Any]] = [(value, None)]
+    while todo:
+        found, path = todo.pop()
+        if isinstance(found, _Wrong):
+            written = _written(path if found.key is None else (path, found.key))
+            raise _refusal(f"{found.why}, at {written}", path=written)
+        if isinstance(found, str):
+            _refuse_surrogates(found, path)
+        elif type(found) in _HOLDERS:
+            steps = cast("Iterable[str | int]", found if type(found) is dict else range(len(found)))
+            for step in steps:
+                if isinstance(step, str):
+                    _refuse_surrogates(step, path)
+            todo += [(child, (path, step)) for step, child in zip(steps, _children(found), strict=True)][::-1]
+
+
+def _refuse_surrogates(text: str, path: Any) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        written = _written(path)
+        raise _refusal(f"a lone surrogate, at {written}", path=written) from None
+
+
+def _written(path: Any) -> str:
+    steps: list[str | int] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    return json_path(reversed(steps))
+
+
+def _refusal(message: str, character: int | None = None, path: str | None = None) -> InputError:
+    at = NOWHERE if character is None and path is None else Position(character=character, path=path)
+    return InputError(ErrorCode.SERVE_INVALID_BODY, message, at)
+
 
 T = TypeVar("T")
 # The parameters of a URL; a repeated one is a list.
@@ -177,3 +380,76 @@ def limit_of(query: Query, most: int) -> int:
     if not given.isascii() or not given.isdigit() or len(given) > len(str(most)) or not 1 <= int(given) <= most:
         invalid(f"limit is {given[:20]!r}; expected a number from 1 to {most}", "$.limit")
     return int(given)
+
+
+_OURS: Final = "harmonia_"
+# More than this many different keys are no longer named.
+_MOST_NAMED: Final = 8
+
+
+class RequestWarnings:
+    """Collects unknown keys while a request is read: each once, with the place where it first stood."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, str] = {}
+        self._others = 0
+        self._empty: list[str] = []  # the places of messages without any text
+
+    def add_empty_message(self, path: str) -> None:
+        """A message there says nothing, and is left out."""
+        self._empty.append(path.removeprefix("$."))
+
+    def drop_unknown(self, given: Json, known: Collection[str], path: str) -> Json:
+        """The object without its unknown keys. Raises where one of them is ours."""
+        if all(name in known for name in given):
+            return given
+        for name in given:
+            if name not in known and given[name] is not None:
+                self._note(name, known, path)
+        return {name: value for name, value in given.items() if name in known}
+
+    def drop_unknown_fields(self, given: Json, kind: Any, path: str) -> Json:
+        """The same with the fields of a struct, and of the structs that it holds."""
+        fields = _fields_of(kind)
+        kept = self.drop_unknown(given, fields, path)
+        for name, held in fields.items():
+            value = kept.get(name) if held is not None else None
+            if isinstance(value, dict):
+                kept = {**kept, name: self.drop_unknown_fields(cast("Json", value), held, f"{path}.{name}")}
+        return kept
+
+    def _note(self, name: str, known: Collection[str], path: str) -> None:
+        if name.startswith(_OURS):
+            raise unknown_field(name, list(known), path)
+        shown = name[:MOST_SHOWN]
+        if shown in self._places:
+            return
+        if len(self._places) == _MOST_NAMED:
+            self._others += 1
+        else:
+            self._places[shown] = path.removeprefix("$.")
+
+    @property
+    def texts(self) -> list[str]:
+        """What to tell the client."""
+        told = [f"{path}: the unknown key {name!r} was ignored" for name, path in self._places.items()]
+        if self._others:
+            told.append("more unknown keys were ignored")
+        if self._empty:
+            others = f", and {len(self._empty) - 1} more" if len(self._empty) > 1 else ""
+            told.append(f"{self._empty[0]}{others}: the message is empty and was left out")
+        return told
+
+
+@cache
+def _fields_of(kind: Any) -> dict[str, Any]:
+    """The names that a struct has on the wire, each with the struct that it holds, or None."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    fields = {field.encode_name: _struct_in(field.type) for field in info.fields}
+    return fields if info.tag_field is None else {info.tag_field: None, **fields}
+
+
+def _struct_in(type_: inspect.Type) -> Any:
+    types = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
+    return next((each.cls for each in types if isinstance(each, inspect.StructType)), None)

@@ -11,7 +11,7 @@ from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, DeveloperContent, Json
 from harmonia.parser.stripped import count_headers
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.wire.schema_limits import SchemaBudget
+from harmonia.serve.wire.request_tools import SchemaBudget
 from harmonia.serve.wire.validation import invalid
 from harmonia.vocabulary import find_spellings
 

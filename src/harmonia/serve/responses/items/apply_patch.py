@@ -9,7 +9,7 @@ from harmonia.parts import Call
 from harmonia.run.tools import Tool
 from harmonia.serve.responses.items.base import CalledTool, CallOutput, ClientCall, dump, without_nulls
 from harmonia.serve.responses.items.shell import arguments_of
-from harmonia.serve.wire.request_warnings import RequestWarnings
+from harmonia.serve.wire.validation import RequestWarnings
 
 _OPERATION: Final = ("type", "path", "diff")
 

@@ -1,4 +1,4 @@
-"""What items have in common, and what a type of item says about itself.
+"""What items have in common, and those of every conversation: messages, reasoning, calls to the client's tools.
 
 A type of item is a class. Its fields are those of the API; its class variables and methods say how such items are
 named, read, written and sealed. `table.py` lists the classes; reading, writing, tool choice, exports and the OpenAPI
@@ -15,17 +15,21 @@ document follow from that list.
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import msgspec
+from msgspec import Meta
 
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.parts import Call
 from harmonia.run.tools import Tool
+from harmonia.run.tools.arguments import unwrap_input
+from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.identity import new_id
 from harmonia.serve.wire.attachments import describe_part
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.validation import invalid
+from harmonia.serve.wire.validation import RequestWarnings, invalid
+from harmonia.tool_definitions import FUNCTIONS
 
 # Precedes the types of items that the dialect open-responses does not define.
 SLUG: Final = "harmonia:"
@@ -242,3 +246,146 @@ def _text_at(part: Json, name: str, path: str) -> str:
     if not isinstance(text, str):
         invalid(f"expected a string, got {type(text).__name__}", f"{path}.{name}")
     return text
+
+
+Phase = Literal["commentary", "final_answer"]
+Continues = Annotated[bool | None, Meta(description="It continues the item before it, of which it is the rest.")]
+
+REASONING: Final = "reasoning"
+_REASONING_MARK: Final = f'{REASONING}"'.encode()
+_SHOWN_OF_REASONING: Final = ("type", "id", "status", "harmonia_continues", "encrypted_content")
+
+
+class MessageItem(SealedItem, frozen=True, tag="message", kw_only=True):
+    """developer and system: instructions. user. assistant: an answer or commentary, by its phase."""
+
+    id_prefix: ClassVar[str] = "msg"
+    is_standard: ClassVar[bool] = True
+
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Any] | None = None
+    phase: Phase | None = None
+    name: None = None
+    harmonia_continues: Continues = None
+
+    def bound_values(self, before: str) -> list[Any]:
+        # The text of the whole message, even if the item has only the rest of it.
+        return [self.role, self.phase or "final_answer", before + "".join(texts_of(self.content, "$"))]
+
+
+class ReasoningItem(SealedItem, frozen=True, tag=REASONING, kw_only=True):
+    """What its seal holds; without a seal its text, if it has any."""
+
+    id_prefix: ClassVar[str] = "rs"
+    is_standard: ClassVar[bool] = True
+    is_always_sealed: ClassVar[bool] = True
+
+    summary: list[Any] | None = None
+    content: list[Any] | None = None
+    harmonia_continues: Continues = None
+    harmonia_channel: Annotated[
+        str | None,
+        Meta(description="The channel of text that was withheld and is not reasoning. For people; it is not read."),
+    ] = None
+    harmonia_call: Annotated[
+        Json | None, Meta(description="A call that was not made, and why. For people; it is not read.")
+    ] = None
+
+    def bound_values(self, before: str) -> list[Any]:
+        return []
+
+
+def is_reasoning(item: Json) -> bool:
+    """Whether an item is reasoning, in either dialect."""
+    return str(item.get("type")).removeprefix(SLUG) == REASONING
+
+
+def may_have_reasoning(data: bytes) -> bool:
+    """Whether JSON may contain a reasoning item: its bytes usually rule it out, many times faster than decoding."""
+    return _REASONING_MARK in data
+
+
+def without_reasoning_text(item: Json) -> Json:
+    """A reasoning item as if the server had never shown its text. Its seal stays."""
+    bare = {name: value for name, value in item.items() if name in _SHOWN_OF_REASONING}
+    if "summary" in item:
+        bare["summary"] = []
+    if "content" in item and not item["content"]:
+        bare["content"] = item["content"]
+    return bare
+
+
+def visible_item(wire: bytes, settings: Settings) -> bytes:
+    """The JSON of a stored item as it may be shown now, whatever the setting was when it was stored: without the text
+    of reasoning if the operator hides that."""
+    if settings.analysis == "shown" or not may_have_reasoning(wire):
+        return wire
+    item: Json = json.loads(wire)  # with integers of any size
+    return encode_bytes(without_reasoning_text(item)) if is_reasoning(item) else wire
+
+
+class _DefinedCall(ClientCall, frozen=True, kw_only=True):
+    name: str
+    namespace: str | None = None
+    is_async: bool | None = msgspec.field(default=None, name="async")
+
+    @classmethod
+    def begin(cls, tool: Tool) -> Json:
+        named: Json = {"name": tool.name}
+        if tool.namespace != FUNCTIONS:
+            named["namespace"] = tool.namespace
+        return {**super().begin(tool), **named}
+
+
+class FunctionCall(_DefinedCall, frozen=True, tag="function_call", kw_only=True):
+    tool_type: ClassVar[str] = "function"
+    id_prefix: ClassVar[str] = "fc"
+    is_standard: ClassVar[bool] = True
+    is_streamed: ClassVar[bool] = True
+    input_event: ClassVar[str | None] = "response.function_call_arguments"
+    input_fields: ClassVar[tuple[str, ...]] = ("arguments", "name")
+    empty: ClassVar[Json] = {"arguments": ""}
+
+    arguments: str = ""
+
+    def called(self) -> CalledTool:
+        return CalledTool(self.name, self.arguments, self.namespace)
+
+    def bound_values(self, before: str) -> list[Any]:
+        return [self.call_id, self.name, self.namespace, self.arguments]
+
+
+class FunctionOutput(ContentOutput, frozen=True, tag="function_call_output", kw_only=True):
+    name: str | None = None
+    namespace: str | None = None
+
+
+class CustomCall(_DefinedCall, frozen=True, tag="custom_tool_call", kw_only=True):
+    tool_type: ClassVar[str] = "custom"
+    id_prefix: ClassVar[str] = "ctc"
+    input_event: ClassVar[str | None] = "response.custom_tool_call_input"
+    input_fields: ClassVar[tuple[str, ...]] = ("input",)
+    empty: ClassVar[Json] = {"input": ""}
+
+    input: str = ""
+
+    def called(self) -> CalledTool:
+        return CalledTool(self.name, self.input, self.namespace, is_json=False)
+
+    def bound_values(self, before: str) -> list[Any]:
+        return [self.call_id, self.name, self.namespace, self.input]
+
+    @classmethod
+    def written(cls, call: Call) -> Json:
+        return {"input": unwrap_input(call.text)}
+
+
+class CustomOutput(ContentOutput, frozen=True, tag="custom_tool_call_output", kw_only=True):
+    name: str | None = None
+
+
+class AdditionalTools(Item, frozen=True, tag="additional_tools", kw_only=True):
+    """More tools, from here on."""
+
+    tools: list[Json]
+    role: str | None = None

@@ -15,8 +15,7 @@ from harmonia.serve.responses.items.base import (
     dump,
     without_nulls,
 )
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.validation import invalid
+from harmonia.serve.wire.validation import RequestWarnings, invalid
 
 
 class ShellCall(ClientCall, frozen=True, tag="shell_call", kw_only=True):

@@ -6,18 +6,17 @@ from typing import Final, cast
 
 from harmonia.messages import Json
 from harmonia.run.tools import Tool
-from harmonia.serve.responses.items import apply_patch, functions, mcp, messages, shell
+from harmonia.serve.responses.items import apply_patch, base, mcp, shell
 from harmonia.serve.responses.items.base import SLUG, CallItem, ClientCall, Item, ItemReference
-from harmonia.serve.wire.request_warnings import RequestWarnings
-from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, unsupported
 
 ITEMS: Final[tuple[type[Item], ...]] = (
-    messages.MessageItem,
-    messages.ReasoningItem,
-    functions.FunctionCall,
-    functions.CustomCall,
-    functions.FunctionOutput,
-    functions.CustomOutput,
+    base.MessageItem,
+    base.ReasoningItem,
+    base.FunctionCall,
+    base.CustomCall,
+    base.FunctionOutput,
+    base.CustomOutput,
     shell.ShellCall,
     shell.ShellOutput,
     shell.LocalShellCall,
@@ -28,7 +27,7 @@ ITEMS: Final[tuple[type[Item], ...]] = (
     mcp.McpApprovalRequest,
     mcp.McpApprovalResponse,
     mcp.McpListTools,
-    functions.AdditionalTools,
+    base.AdditionalTools,
     ItemReference,
 )
 
@@ -52,7 +51,7 @@ def call_item(tool: Tool) -> type[CallItem]:
 
 def item_type(item: Json) -> type[Item] | None:
     """The type of an item's JSON, in either dialect; None if it is unknown."""
-    return BY_TYPE.get(str(item.get("type") or messages.MessageItem.type_name()).removeprefix(SLUG))
+    return BY_TYPE.get(str(item.get("type") or base.MessageItem.type_name()).removeprefix(SLUG))
 
 
 def read_item(value: object, path: str, warnings: RequestWarnings | None = None) -> Item:
