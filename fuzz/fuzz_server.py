@@ -54,7 +54,7 @@ from harmonia.errors import ErrorCode  # noqa: E402
 from harmonia.run.engines import Chunk, Finish, Request  # noqa: E402
 from harmonia.run.engines.demo import DemoEngine  # noqa: E402
 from harmonia.serve.config.settings import Limits  # noqa: E402
-from harmonia.serve.http.logs import configure, withdraw  # noqa: E402
+from harmonia.serve.http.telemetry import configure, withdraw  # noqa: E402
 from harmonia.serve.wire.error_responses import _TABLE  # noqa: E402  # pyright: ignore[reportPrivateUsage]
 from harmonia.vocabulary import MESSAGE, default_vocabulary  # noqa: E402
 

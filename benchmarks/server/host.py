@@ -36,7 +36,7 @@ from benchmarks.server.engine import PreparedEngine, Script
 from benchmarks.server.prepared import PreparedApp
 from harmonia.renderer import Renderer
 from harmonia.serve.config.settings import Limits, Settings
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.server import KEEP_ALIVE_S, bind, loop_factory, serve
 from harmonia.serve.service import Service
 

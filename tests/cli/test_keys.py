@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harmonia.cli import main
-from harmonia.serve.security.api_keys import ApiKeys
-from harmonia.serve.security.seal_keys import read_seal_keys
+from harmonia.serve.security.keys import ApiKeys, read_seal_keys
 from harmonia.serve.security.sealed_content import Seals
 
 VERBS = ["new", "list", "remove", "seals", "rotate", "retire"]

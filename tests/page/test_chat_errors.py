@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from harmonia import decode
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.security.api_keys import new_api_key
+from harmonia.serve.security.keys import new_api_key
 from tests.support.clients.page_views import OpenPage, StartServer, Visit
 from tests.support.engines.scripted import Line, ScriptedEngine, final, think
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from harmonia import parse
-from harmonia.serve.security.api_keys import new_api_key
+from harmonia.serve.security.keys import new_api_key
 from tests.support.clients.page_views import OpenPage, StartServer, Visit
 from tests.support.engines.scripted import ScriptedEngine, final
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from harmonia.errors import EngineError, ErrorCode
-from harmonia.serve.security.api_keys import new_api_key
+from harmonia.serve.security.keys import new_api_key
 from tests.support.clients.page_views import OpenPage, StartServer, Visit
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.servers.server_processes import server_process

@@ -21,7 +21,7 @@ from harmonia.run.constraints import validation as demand_checks
 from harmonia.run.engines import Chunk, Finish, Request
 from harmonia.serve.app import AppService
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.server import serve
 from harmonia.serve.wire import request_tools
 from harmonia.serve.wire.request_tools import SchemaBudget

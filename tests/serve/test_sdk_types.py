@@ -18,7 +18,7 @@ from harmonia.run.engines import Finish, Usage
 from harmonia.run.tools import Tool
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import Approval, ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.support.clients.sdk_types import check_chunks, check_completion, check_events, check_response
 from tests.support.engines.scripted import Line, ScriptedEngine, calls, final, think
 from tests.support.servers import chat_service

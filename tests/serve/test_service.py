@@ -15,7 +15,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.tools import RemoteServer
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import ScriptedEngine, calls, final

@@ -8,8 +8,16 @@ from typing import Any
 import click
 
 from harmonia.cli.options import echo_json
-from harmonia.serve.security.api_keys import new_api_key, read_api_keys, remove_api_key
-from harmonia.serve.security.seal_keys import SealKey, default_path, read_seal_keys, retire, rotate
+from harmonia.serve.security.keys import (
+    SealKey,
+    default_path,
+    new_api_key,
+    read_api_keys,
+    read_seal_keys,
+    remove_api_key,
+    retire,
+    rotate,
+)
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _api_file_option = click.option(

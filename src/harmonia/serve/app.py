@@ -24,17 +24,15 @@ from starlette.types import Receive, Scope, Send
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.serve.chat_completions.routes import chat_completion_routes
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.access import AccessPolicy, is_preflight
-from harmonia.serve.http.admission import Admission
-from harmonia.serve.http.body import ClientGone
+from harmonia.serve.http.authorization import AccessPolicy, is_preflight
 from harmonia.serve.http.connections import Connection
-from harmonia.serve.http.logs import log_bug, log_request, logs_messages
-from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.operations import METRICS, operation_routes
 from harmonia.serve.http.page import page_routes
 from harmonia.serve.http.protocols import HttpService
-from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, Exchange, body_of
+from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, ClientGone, Exchange, body_of
+from harmonia.serve.http.running_requests import RunningRequests
 from harmonia.serve.http.server_info import server_info_routes
+from harmonia.serve.http.telemetry import Metrics, log_bug, log_request, logs_messages
 from harmonia.serve.inspector.routes import RenderTurn, harmony_routes
 from harmonia.serve.openapi.routes import document_routes
 from harmonia.serve.responses.routes import response_routes
@@ -75,15 +73,15 @@ class Application:
     def __init__(self, service: AppService, settings: Settings) -> None:
         self.metrics = Metrics()
         self._settings = settings
-        self._admission = Admission(settings.limits)
+        self._running = RunningRequests(settings.limits)
         self._access = AccessPolicy(settings, service.keys)
         self._routes: Sequence[Route] = (
-            *response_routes(service.responses, settings, self._admission, self.metrics),
-            *chat_completion_routes(service.chat_completions, settings, self._admission, self.metrics),
-            *saved_chat_routes(service.saved_chats, settings.limits, self._admission),
+            *response_routes(service.responses, settings, self._running, self.metrics),
+            *chat_completion_routes(service.chat_completions, settings, self._running, self.metrics),
+            *saved_chat_routes(service.saved_chats, settings.limits, self._running),
             *server_info_routes(service, settings),
-            *harmony_routes(service.render_turn, settings.limits, self._admission),
-            *operation_routes(service, self._admission, self.metrics),
+            *harmony_routes(service.render_turn, settings.limits, self._running),
+            *operation_routes(service, self._running, self.metrics),
             *document_routes(settings, service.model_names),
             *page_routes(settings),
         )
@@ -95,13 +93,13 @@ class Application:
     @property
     def running(self) -> int:
         """The number of requests that are being worked on."""
-        return self._admission.taken
+        return self._running.taken
 
     def drain(self) -> None:
-        self._admission.drain()
+        self._running.drain()
 
     def stop(self) -> None:
-        self._admission.stop()
+        self._running.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:

@@ -36,10 +36,10 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.app import HEAD_BYTES, Application, AppService, make_app
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.connections import Budgets, Connection, Connections
-from harmonia.serve.http.logs import configure, log_drain, log_loop_fault, withdraw
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
-from harmonia.serve.http.stream_guard import GRACE_S
-from harmonia.serve.security.identity import new_id
+from harmonia.serve.http.running_requests import GRACE_S
+from harmonia.serve.http.telemetry import configure, log_drain, log_loop_fault, withdraw
+from harmonia.serve.security.keys import new_id
 from harmonia.serve.wire.error_responses import api_error_of
 
 KEEP_ALIVE_S: Final = 15

@@ -26,7 +26,7 @@ from harmonia.serve.models.server_tools import ServerTool, describe_servers, ser
 from harmonia.serve.responses.context import Backend
 from harmonia.serve.responses.service import Responses
 from harmonia.serve.saved_chats.service import SavedChats
-from harmonia.serve.security.api_keys import ApiKeys
+from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.store import Store, open_store
 

@@ -331,7 +331,7 @@ def test_the_page_lists_every_setting_with_its_default_where_that_is_a_number() 
 
 
 def test_the_page_lists_every_metric_with_its_labels() -> None:
-    from harmonia.serve.http.metrics import Metrics
+    from harmonia.serve.http.telemetry import Metrics
 
     page = (ROOT / "docs" / "guides" / "server.md").read_text()
     registry: Any = vars(Metrics())["_registry"]

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http import body as bodies
 from harmonia.serve.http import connections
+from harmonia.serve.http import request_state as bodies
 from harmonia.serve.http.connections import Budgets, Connections, Group, address_of
 from tests.support.commands import run_harmonia
 from tests.support.servers.event_loops import Run

@@ -13,7 +13,7 @@ import pytest
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.logs import LineFormatter, configure, stack_of, withdraw
+from harmonia.serve.http.telemetry import LineFormatter, configure, stack_of, withdraw
 from harmonia.serve.wire.event_stream import StreamEvent
 from tests.support.servers.http_servers import Generated, numbered, running
 

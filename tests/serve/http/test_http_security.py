@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.access import AccessPolicy
+from harmonia.serve.http.authorization import AccessPolicy
 from harmonia.serve.http.request_state import Exchange
 from tests.support.servers.http_servers import FakeService, request_of, running
 

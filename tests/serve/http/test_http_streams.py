@@ -18,7 +18,7 @@ from harmonia.grammar import Demand, WrittenGrammar, grammar_for
 from harmonia.run.constraints import demand as demands
 from harmonia.schema.work_budget import spend
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http import stream_guard
+from harmonia.serve.http import running_requests
 from harmonia.serve.wire.event_stream import StreamEvent
 from tests.support.engines.masked import MaskedEngine
 from tests.support.servers.event_loops import Run
@@ -295,7 +295,7 @@ def test_a_request_whose_time_is_up_comes_to_its_terminal_event(run: Run, stream
 def test_a_generation_that_does_not_end_when_asked_is_cancelled_and_the_client_told(
     run: Run, monkeypatch: pytest.MonkeyPatch, path: str, stream: bool
 ) -> None:
-    monkeypatch.setattr(stream_guard, "GRACE_S", 0.01)
+    monkeypatch.setattr(running_requests, "GRACE_S", 0.01)
 
     async def stubborn(_: Generated) -> AsyncGenerator[StreamEvent, None]:
         yield numbered(1)[0]

@@ -12,7 +12,7 @@ import pytest
 from harmonia import decode, parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.inspector.turn_trace import RenderedTurn
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from tests.serve.responses.test_response_tools import FREE, hosted
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think

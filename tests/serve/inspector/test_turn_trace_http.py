@@ -13,7 +13,7 @@ from harmonia.errors import ErrorCode, ToolError
 from harmonia.run.tools import Tool
 from harmonia.serve.inspector.routes import LARGE_TOKENS
 from harmonia.serve.models.server_tools import ServerTool, describe_servers
-from harmonia.serve.security.api_keys import new_api_key
+from harmonia.serve.security.keys import new_api_key
 from harmonia.serve.wire.work_limits import MOST_TOKENS
 from tests.support.engines.scripted import ScriptedEngine, final, say, think
 from tests.support.servers.http_servers import running

@@ -16,7 +16,7 @@ from harmonia import decode
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
 from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from harmonia.serve.store import Decision
 from harmonia.serve.store.sqlite import SqliteStore

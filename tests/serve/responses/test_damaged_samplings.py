@@ -16,7 +16,7 @@ from harmonia.run.engines import Chunk, Finish
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.responses.malformed import MOST_FAULTS
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from tests.serve.responses.test_response_continued import joined
 from tests.serve.responses.test_response_tools import FREE, hosted

@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines import Finish
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
 from tests.support.paths import ROOT
 from tests.support.servers.served import WEATHER, create, fold, served, stream

@@ -16,7 +16,7 @@ from harmonia.renderer import Renderer
 from harmonia.run.engines import PROVIDER_TRAITS, Chunk, Finish, Usage
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.served import WEATHER, create, fold, served, stream
 

@@ -16,7 +16,7 @@ from harmonia.errors import ErrorCode, StoreError
 from harmonia.run.engines import Chunk, Finish, Request
 from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import Approval, ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
 from tests.support.servers.served import WEATHER, create, decode, fold, served, swap

@@ -11,7 +11,7 @@ import pytest
 
 from harmonia import decode, encode
 from harmonia.errors import ErrorCode, InputError, StoreError
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.served import WEATHER, create, served, stream, swap, text_of
 

@@ -14,7 +14,7 @@ from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import Json
 from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool, server_tools
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from tests.support.clients.sdk_types import check_events, check_response
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think

@@ -14,7 +14,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import Approval, ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.service import Service
 from harmonia.serve.store import open_store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.run.engines import Finish
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
 from tests.support.repeated import repeated
 from tests.support.servers.served import WEATHER, create, decode, fold, served, stream, text_of

@@ -15,7 +15,7 @@ from harmonia.errors import ErrorCode, InputError, ToolError
 from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request, Usage
 from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.served import WEATHER, create, fold, served, stream, swap, text_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harmonia.run.engines import Finish, Usage
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from tests.serve.responses.test_response_tools import FREE, hosted
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.served import WEATHER, create, served

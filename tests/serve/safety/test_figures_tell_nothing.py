@@ -18,9 +18,9 @@ from harmonia.messages import Conversation, Message
 from harmonia.renderer import Renderer, shared_prefix
 from harmonia.run.engines import Chunk, Finish, Request, Traits, Usage
 from harmonia.run.prompt import Prompt, build
-from harmonia.serve.models import cached_tokens as sent_prompts
-from harmonia.serve.models.cached_tokens import SentPrompts, cache_salt
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.models import served_model as sent_prompts
+from harmonia.serve.models.served_model import SentPrompts, cache_salt
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from tests.support.engines.scripted import calls, final, say, think
 from tests.support.servers.served import WEATHER, create, served

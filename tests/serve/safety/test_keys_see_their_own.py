@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from harmonia.serve.security.api_keys import new_api_key
-from harmonia.serve.security.identity import new_id
+from harmonia.serve.security.keys import new_api_key, new_id
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.servers.http_servers import Answer
 from tests.support.servers.real_servers import RealServer, real_server

@@ -23,7 +23,7 @@ from harmonia.serve.responses.items.base import SealedItem
 from harmonia.serve.responses.items.table import read_item
 from harmonia.serve.responses.service import StartedResponse
 from harmonia.serve.security import sealed_content as seal_module
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.security.trusted_messages import write_messages
 from harmonia.serve.service import Service
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think

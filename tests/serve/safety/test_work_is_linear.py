@@ -19,7 +19,7 @@ from harmonia.run.engines import Chunk, Finish, Request, Traits
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.app import Application
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.security.identity import new_id
+from harmonia.serve.security.keys import new_id
 from tests.support.call_counts import counting_calls
 from tests.support.engines.scripted import ScriptedEngine, calls, final, say, think
 from tests.support.servers.full_requests import SCHEMA

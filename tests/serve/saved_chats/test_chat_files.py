@@ -23,8 +23,7 @@ from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.saved_chats.exports import branch_of, request_for, sendable_items, split_branch, write_chat_markdown
 from harmonia.serve.saved_chats.imports import ImportedFile, read_file
 from harmonia.serve.saved_chats.request import MOST_IMPORTED, MOST_IMPORTED_TURNS
-from harmonia.serve.security.api_keys import new_api_key
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller, new_api_key
 from harmonia.serve.store import StoredChatTurn
 from harmonia.serve.wire.validation import MOST_VALUES
 from harmonia.vocabulary import RETURN, START

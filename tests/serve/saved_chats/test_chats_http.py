@@ -13,8 +13,7 @@ import pytest
 
 from harmonia.serve.saved_chats import request as limits
 from harmonia.serve.saved_chats import service as chats_service
-from harmonia.serve.security.api_keys import new_api_key
-from harmonia.serve.security.identity import new_id
+from harmonia.serve.security.keys import new_api_key, new_id
 from harmonia.serve.store import ChatLimits
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.servers.http_servers import Answer

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
-from harmonia.serve.security.api_keys import ApiKeys, bearer_of, new_api_key, read_api_keys, remove_api_key
-from harmonia.serve.security.identity import NOBODY
+from harmonia.serve.security.keys import NOBODY, ApiKeys, bearer_of, new_api_key, read_api_keys, remove_api_key
 
 ALICE, BOB, CAROL = "sk-alice-0123456789", "bob-secret-0123456789", "carol+/=#0123456789"
 

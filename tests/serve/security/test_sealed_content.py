@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from harmonia import Conversation, Message, encode, parse, render
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
-from harmonia.serve.security import private_files, seal_keys
+from harmonia.serve.security import keys, private_files
 from harmonia.serve.security import sealed_content as seals
-from harmonia.serve.security.seal_keys import default_path, ensure_seal_keys, read_seal_keys, retire, rotate
+from harmonia.serve.security.keys import default_path, ensure_seal_keys, read_seal_keys, retire, rotate
 from harmonia.serve.security.sealed_content import MAX_RATIO, Seals
 from harmonia.serve.wire.error_responses import api_error_of
 
@@ -486,7 +486,7 @@ def test_whoever_comes_second_uses_the_file_of_the_first(path: Path, monkeypatch
     def missing(_path: Path, _what: str) -> bool:
         return False  # as it was a moment ago
 
-    monkeypatch.setattr(seal_keys, "is_there", missing)
+    monkeypatch.setattr(keys, "is_there", missing)
     assert ensure_seal_keys(path) == (first,)
     assert rotate(path) == first
 
@@ -523,7 +523,7 @@ def test_a_failed_change_leaves_the_file_and_nothing_beside_it(path: Path, monke
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from harmonia.serve.security.seal_keys import ensure_seal_keys, rotate
+from harmonia.serve.security.keys import ensure_seal_keys, rotate
 from harmonia.serve.security.sealed_content import Seals
 path = Path(sys.argv[1])
 print("ready", flush=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store.sqlite.writer import MAX_TOGETHER, Writer
+from harmonia.serve.store.sqlite.store import MAX_TOGETHER, Writer
 from tests.support.watchdog import WATCHDOG_S
 
 

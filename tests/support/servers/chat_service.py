@@ -17,7 +17,7 @@ from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 
 # 2025-11-05, a quarter past noon.
 NOW = 1762344900.0

@@ -14,7 +14,7 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
 from harmonia.serve.app import Application, make_app
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.inspector.turn_trace import RenderedTurn
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.server import Listening, serve
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.validation import Query

@@ -14,7 +14,7 @@ from harmonia.run.model_source import Model
 from harmonia.run.tools.mcp import McpServer, McpTools, connect
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import ServerTool, server_tools
-from harmonia.serve.security.api_keys import ApiKeys
+from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service

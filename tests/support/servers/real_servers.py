@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from harmonia.run.model_source import Model
 from harmonia.serve.app import Application, AppService, make_app
-from harmonia.serve.security.api_keys import ApiKeys
+from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service
 from tests.support.servers.http_servers import Answer, Client, request_of

@@ -11,7 +11,7 @@ from typing import Any
 from harmonia.run.model_source import Model
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.service import Service
 from harmonia.serve.store import open_store

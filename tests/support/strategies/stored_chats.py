@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from harmonia.serve.security.identity import new_id
+from harmonia.serve.security.keys import new_id
 from harmonia.serve.store import ChatLimits, StoredChat, StoredChatTurn
 
 Json = dict[str, Any]

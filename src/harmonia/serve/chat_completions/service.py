@@ -33,10 +33,9 @@ from harmonia.serve.chat_completions.request import CreateCompletion, read_messa
 from harmonia.serve.chat_completions.tools import read_choice, read_tools
 from harmonia.serve.chat_completions.writer import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.models.cached_tokens import cache_salt
-from harmonia.serve.models.served_model import ServedModel
+from harmonia.serve.models.served_model import ServedModel, cache_salt
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.security.identity import Caller, new_id
+from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, client_schemas, has_text_forms, locate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harmonia.run.default_paths import store_file
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.security.seal_keys import default_path
+from harmonia.serve.security.keys import default_path
 
 
 def store_address(settings: Settings) -> str:

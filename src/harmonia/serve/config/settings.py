@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from harmonia.parts import Guessed
 from harmonia.run.constraints.demand import GrammarUse
-from harmonia.serve.security.identity import Dialect
+from harmonia.serve.security.keys import Dialect
 
 # hidden  reasoning is sealed; its text never leaves the server
 # shown   reasoning is part of the answers

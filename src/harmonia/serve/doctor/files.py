@@ -19,9 +19,8 @@ from harmonia.serve.config.default_paths import seal_key_path, store_address
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded
 from harmonia.serve.doctor.findings import Finding, failure
-from harmonia.serve.security.api_keys import read_api_keys
 from harmonia.serve.security.file_access import chmod_command, mode_open_to_others, trial_file
-from harmonia.serve.security.seal_keys import read_seal_keys
+from harmonia.serve.security.keys import read_api_keys, read_seal_keys
 from harmonia.serve.store import check_store
 
 _OTHERS: Final = 0o077

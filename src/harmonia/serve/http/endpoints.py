@@ -1,4 +1,4 @@
-"""The two kinds of endpoint that the APIs share: one generates, one answers at once.
+"""The two kinds of endpoint that the APIs share: one generates, as server-sent events or whole; one answers at once.
 
 Each is an ASGI app, so that nothing stands between a stream and the server.
 """
@@ -9,20 +9,70 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.admission import Admission, send_whole
-from harmonia.serve.http.body import read_value
-from harmonia.serve.http.logs import log_bug, log_content
-from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.protocols import Generation, GenerationService
-from harmonia.serve.http.request_state import EXCHANGE, Exchange
-from harmonia.serve.http.sse import SseSink
-from harmonia.serve.http.stream_guard import StreamGuard, out_of_time, stopping
-from harmonia.serve.security.identity import Caller, Dialect
+from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
+from harmonia.serve.http.running_requests import RunningRequests, StreamGuard, out_of_time, send_whole, stopping
+from harmonia.serve.http.telemetry import Metrics, log_bug, log_content
+from harmonia.serve.security.keys import Caller, Dialect
+from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
+
+_KEEP_ALIVE: Final = b": keep-alive\n\n"
+_DONE: Final = b"data: [DONE]\n\n"
+_HEADERS: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would collect the events
+)
+# `event: TYPE\ndata: ` by type; there are some fifty.
+_heads: Final[dict[str | None, bytes]] = {None: b"data: "}
+
+
+class SseSink:
+    """`has_done` ends the stream with `[DONE]`; `is_named`: the events have names, as those of Responses do."""
+
+    def __init__(self, exchange: Exchange, *, has_done: bool, is_named: bool) -> None:
+        self._exchange = exchange
+        self._has_done = has_done
+        self._is_named = is_named
+
+    def start(self) -> Awaitable[None]:
+        return self._exchange.start(200, _HEADERS)
+
+    def send(self, event: StreamEvent) -> Awaitable[None]:
+        return self._exchange.send_piece(frame_of(event))
+
+    def keep_alive(self) -> Awaitable[None]:
+        return self._exchange.send_piece(_KEEP_ALIVE)
+
+    async def finish(self) -> None:
+        if self._has_done:
+            await self._exchange.send_piece(_DONE)
+        await self._exchange.send_piece(b"", is_last=True)
+
+    def fail(self, error: BaseException) -> Awaitable[None]:
+        """An event in the form of both dialects of Responses, or in that of Chat Completions."""
+        fields = api_error_of(error).to_dict()
+        if self._is_named:
+            data = {"sequence_number": self._exchange.events, **fields, "type": "error", "error": fields}
+            event = StreamEvent(msgspec.json.encode(data), "error")
+        else:
+            event = StreamEvent(msgspec.json.encode({"error": fields}))
+        return self._exchange.send_piece(frame_of(event), is_last=True)
+
+
+def frame_of(event: StreamEvent) -> bytes:
+    """An event on the wire."""
+    head = _heads.get(event.type)
+    if head is None:
+        head = _heads[event.type] = f"event: {event.type}\ndata: ".encode()
+    return head + event.data + b"\n\n"
+
 
 # With and without the version: Open Responses has its paths directly under the base URL.
 PREFIXES: Final = ("/v1", "")
@@ -36,7 +86,7 @@ class GenerationEndpoint:
         self,
         service: GenerationService,
         settings: Settings,
-        admission: Admission,
+        running: RunningRequests,
         metrics: Metrics,
         done_dialects: Collection[Dialect],
         *,
@@ -45,7 +95,7 @@ class GenerationEndpoint:
         self._service = service
         self._limits = settings.limits
         self._logs_content = settings.log_content
-        self._admission = admission
+        self._running = running
         self._metrics = metrics
         self._done_dialects = done_dialects
         self._is_named = is_named
@@ -53,11 +103,11 @@ class GenerationEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._admission.slot(exchange):
+        with self._running.slot(exchange):
             value = await read_value(exchange, self._limits)
             if self._logs_content:
                 log_content(exchange, "asked", value)
-            with self._admission.guard(exchange) as guard:
+            with self._running.guard(exchange) as guard:
                 await self._generate(exchange, caller, value, guard)
 
     async def _generate(self, exchange: Exchange, caller: Caller, value: Any, guard: StreamGuard) -> None:
@@ -148,12 +198,12 @@ Ask = Callable[[Exchange, str, Caller], Awaitable[bytes]]
 class JsonEndpoint:
     """A request that is answered with JSON at once. `ask` gets the id in the path, or an empty one."""
 
-    def __init__(self, admission: Admission, ask: Ask) -> None:
-        self._admission = admission
+    def __init__(self, running: RunningRequests, ask: Ask) -> None:
+        self._running = running
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
         data = await self._ask(exchange, scope["path_params"].get("id", ""), caller)
-        await self._admission.send(exchange, data)
+        await self._running.send(exchange, data)

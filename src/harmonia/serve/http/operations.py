@@ -18,11 +18,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import HarmonyError
-from harmonia.serve.http.access import HEALTH, READY
-from harmonia.serve.http.admission import Admission
-from harmonia.serve.http.metrics import CONTENT_TYPE, Metrics
+from harmonia.serve.http.authorization import HEALTH, READY
 from harmonia.serve.http.protocols import HttpService, ServedModel
 from harmonia.serve.http.request_state import EXCHANGE, JSON_HEADERS, Exchange
+from harmonia.serve.http.running_requests import RunningRequests
+from harmonia.serve.http.telemetry import CONTENT_TYPE, Metrics
 from harmonia.serve.models.readiness import ENGINE_AWAY, NO_ENGINE, STOPPING, STORE_FAILED, check_engine
 
 METRICS: Final = "/metrics"
@@ -32,10 +32,10 @@ _ENGINE_FOR_S: Final = 5.0
 _PROVIDER_FOR_S: Final = 30.0
 
 
-def operation_routes(service: HttpService, admission: Admission, metrics: Metrics) -> list[Route]:
+def operation_routes(service: HttpService, running: RunningRequests, metrics: Metrics) -> list[Route]:
     return [
         Route(HEALTH, _Health(), methods=["GET"]),
-        Route(READY, _Ready(service, admission, metrics), methods=["GET"]),
+        Route(READY, _Ready(service, running, metrics), methods=["GET"]),
         Route(METRICS, _MetricsEndpoint(metrics), methods=["GET"]),
     ]
 
@@ -73,9 +73,9 @@ class _CachedCheck:
 
 
 class _Ready:
-    def __init__(self, service: HttpService, admission: Admission, metrics: Metrics) -> None:
+    def __init__(self, service: HttpService, running: RunningRequests, metrics: Metrics) -> None:
         self._service = service
-        self._admission = admission
+        self._running = running
         self._store = _CachedCheck(self._check_store, metrics)
         self._engine = _CachedCheck(self._check_engine, metrics)
 
@@ -92,7 +92,7 @@ class _Ready:
 
     async def _why_not(self, exchange: Exchange) -> str | None:
         model = self._service.model
-        if self._admission.is_stopping:
+        if self._running.is_stopping:
             return STOPPING
         if model is None:
             return NO_ENGINE

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from harmonia.messages import Json
 from harmonia.run.engines.base import Traits
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.validation import Query
 

@@ -21,13 +21,12 @@ from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.inspection import describe_event, describe_position
 from harmonia.messages import Json
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http.admission import Admission
-from harmonia.serve.http.body import read_value
-from harmonia.serve.http.request_state import EXCHANGE, Exchange
+from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
+from harmonia.serve.http.running_requests import RunningRequests
 from harmonia.serve.inspector import inspections, rendering
 from harmonia.serve.inspector.request import Includable, SampledEntry, TraceRequest
 from harmonia.serve.inspector.turn_trace import RenderedTurn
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.serve.wire.validation import read_struct
 from harmonia.serve.wire.work_limits import MOST_BODY_BYTES, check_number, encode_answer, object_of
 
@@ -51,9 +50,9 @@ class RenderTurn(Protocol):
     ) -> RenderedTurn: ...
 
 
-def harmony_routes(render_turn: RenderTurn, limits: Limits, admission: Admission) -> list[Route]:
+def harmony_routes(render_turn: RenderTurn, limits: Limits, running: RunningRequests) -> list[Route]:
     pool = WorkerThreads()
-    trace = _Trace(render_turn, limits, admission, pool)
+    trace = _Trace(render_turn, limits, running, pool)
     limits = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
     work: dict[str, Callable[[Any], Json]] = {
         "render": lambda value: rendering.render(value, limits, Date.today()),
@@ -64,7 +63,7 @@ def harmony_routes(render_turn: RenderTurn, limits: Limits, admission: Admission
         "tokenize": rendering.tokenize,
         "detokenize": rendering.detokenize,
     }
-    endpoints = {name: _Work(do, limits, admission, pool) for name, do in work.items()} | {"trace": trace}
+    endpoints = {name: _Work(do, limits, running, pool) for name, do in work.items()} | {"trace": trace}
     return [
         Route(f"/v1/harmony/{name}", endpoint, methods=["POST"], name=f"harmony_{name}")
         for name, endpoint in endpoints.items()
@@ -94,18 +93,20 @@ class WorkerThreads:
 class _Work:
     """One endpoint."""
 
-    def __init__(self, do: Callable[[Any], Json], limits: Limits, admission: Admission, pool: WorkerThreads) -> None:
+    def __init__(
+        self, do: Callable[[Any], Json], limits: Limits, running: RunningRequests, pool: WorkerThreads
+    ) -> None:
         self._do = do
         self._limits = limits
-        self._admission = admission
+        self._running = running
         self._threads = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
-        with self._admission.slot(exchange):
+        with self._running.slot(exchange):
             value = await read_value(exchange, self._limits)
             status, data = await self._threads.run(self._answer, value) if is_large(value) else self._answer(value)
-            await self._admission.send(exchange, data, status)
+            await self._running.send(exchange, data, status)
 
     def _answer(self, value: Any) -> tuple[int, bytes]:
         try:
@@ -117,23 +118,23 @@ class _Work:
 class _Trace:
     """A turn of a saved chat: the prompt that the model got, and what it sampled after it, inspected."""
 
-    def __init__(self, render_turn: RenderTurn, limits: Limits, admission: Admission, pool: WorkerThreads) -> None:
+    def __init__(self, render_turn: RenderTurn, limits: Limits, running: RunningRequests, pool: WorkerThreads) -> None:
         self._render_turn = render_turn
         self._limits = limits
-        self._admission = admission
+        self._running = running
         self._threads = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._admission.slot(exchange):
+        with self._running.slot(exchange):
             value = await read_value(exchange, self._limits)
             wanted = read_struct(object_of(value), TraceRequest)
             turn = await self._render_turn(caller, wanted.request, wanted.output, wanted.sampled)
             work = (turn, wanted.include)
             is_large = len(turn.tokens) > LARGE_TOKENS
             status, data = await self._threads.run(self._inspect, work) if is_large else self._inspect(work)
-            await self._admission.send(exchange, data, status)
+            await self._running.send(exchange, data, status)
 
     def _inspect(self, work: tuple[RenderedTurn, list[Includable]]) -> tuple[int, bytes]:
         turn, include = work

@@ -34,7 +34,7 @@ from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.responses.context import Backend, PreparedRequest, ReplayedTurn
 from harmonia.serve.responses.conversation import read_entries
 from harmonia.serve.responses.request import read_request
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.security.keys import Caller
 from harmonia.vocabulary import RETURN, default_vocabulary
 
 _KNOWN_FAULTS: Final = frozenset(code.value for code in ErrorCode)

@@ -42,7 +42,7 @@ from harmonia.serve.responses.items.table import read_item
 from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.request import CreateResponse
 from harmonia.serve.responses.tools import named_servers, read_choice, read_tools, remote_servers
-from harmonia.serve.security.identity import Caller, new_id
+from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.security.trusted_messages import read_messages, write_messages
 from harmonia.serve.store import Store, StoredItem

@@ -23,7 +23,7 @@ import msgspec
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.base import Usage
 from harmonia.run.prompt import nearest_effort
-from harmonia.serve.security.identity import Dialect
+from harmonia.serve.security.keys import Dialect
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
 from harmonia.tool_definitions.response_format import TextFormat, is_required, response_format_of

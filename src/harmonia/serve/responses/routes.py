@@ -5,23 +5,22 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.admission import Admission
-from harmonia.serve.http.body import read_value
 from harmonia.serve.http.endpoints import PREFIXES, GenerationEndpoint, JsonEndpoint
-from harmonia.serve.http.metrics import Metrics
 from harmonia.serve.http.protocols import ResponsesService
-from harmonia.serve.http.request_state import Exchange
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.http.request_state import Exchange, read_value
+from harmonia.serve.http.running_requests import RunningRequests
+from harmonia.serve.http.telemetry import Metrics
+from harmonia.serve.security.keys import Caller
 
 
 def response_routes(
-    service: ResponsesService, settings: Settings, admission: Admission, metrics: Metrics
+    service: ResponsesService, settings: Settings, running: RunningRequests, metrics: Metrics
 ) -> list[Route]:
     """The routes. `input_tokens` comes before the ids, because it is not one."""
-    create = GenerationEndpoint(service, settings, admission, metrics, ("open-responses",), is_named=True)
+    create = GenerationEndpoint(service, settings, running, metrics, ("open-responses",), is_named=True)
 
     async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
-        with admission.slot(exchange):
+        with running.slot(exchange):
             return await service.input_tokens(await read_value(exchange, settings.limits), caller)
 
     async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
@@ -41,10 +40,10 @@ def response_routes(
         one = prefix + "/responses/{id}"
         routes += [
             Route(prefix + "/responses", create, methods=["POST"]),
-            Route(prefix + "/responses/input_tokens", JsonEndpoint(admission, count_input), methods=["POST"]),
-            Route(one, JsonEndpoint(admission, retrieve), methods=["GET"]),
-            Route(one, JsonEndpoint(admission, delete), methods=["DELETE"]),
-            Route(one + "/cancel", JsonEndpoint(admission, cancel), methods=["POST"]),
-            Route(one + "/input_items", JsonEndpoint(admission, input_items), methods=["GET"]),
+            Route(prefix + "/responses/input_tokens", JsonEndpoint(running, count_input), methods=["POST"]),
+            Route(one, JsonEndpoint(running, retrieve), methods=["GET"]),
+            Route(one, JsonEndpoint(running, delete), methods=["DELETE"]),
+            Route(one + "/cancel", JsonEndpoint(running, cancel), methods=["POST"]),
+            Route(one + "/input_items", JsonEndpoint(running, input_items), methods=["GET"]),
         ]
     return routes

@@ -30,13 +30,13 @@ from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.models.cached_tokens import cache_salt
+from harmonia.serve.models.served_model import cache_salt
 from harmonia.serve.responses.context import Backend, PreparedRequest
 from harmonia.serve.responses.conversation import DecidedCall
 from harmonia.serve.responses.items.base import visible_item
 from harmonia.serve.responses.request import LOGPROBS, SEALED_ITEMS, new_resource, read_request
 from harmonia.serve.responses.writer import OutputItem, ResponseWriter, WriterOptions
-from harmonia.serve.security.identity import Caller, new_id
+from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.trusted_messages import write_messages
 from harmonia.serve.store import Decision, StoredItem, StoredResponse, StoredTurn
 from harmonia.serve.wire.event_stream import StreamEvent

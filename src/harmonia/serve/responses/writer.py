@@ -44,7 +44,7 @@ from harmonia.serve.responses.items.mcp import McpCall, McpListTools, listed_too
 from harmonia.serve.responses.items.table import call_item, read_item
 from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
 from harmonia.serve.responses.request import usage_of
-from harmonia.serve.security.identity import Dialect, new_id
+from harmonia.serve.security.keys import Dialect, new_id
 from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
 from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent

@@ -9,11 +9,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http.admission import Admission
-from harmonia.serve.http.body import read_value
 from harmonia.serve.http.protocols import SavedChatsService
-from harmonia.serve.http.request_state import EXCHANGE, Exchange
-from harmonia.serve.security.identity import Caller
+from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
+from harmonia.serve.http.running_requests import RunningRequests
+from harmonia.serve.security.keys import Caller
 
 LEFT_OUT_HEADER: Final = "harmonia-left-out"
 
@@ -21,7 +20,7 @@ LEFT_OUT_HEADER: Final = "harmonia-left-out"
 Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
 
 
-def saved_chat_routes(service: SavedChatsService, limits: Limits, admission: Admission) -> list[Route]:
+def saved_chat_routes(service: SavedChatsService, limits: Limits, running: RunningRequests) -> list[Route]:
     """The routes. `import` comes before the ids, because it is not one."""
 
     async def body_of(exchange: Exchange) -> Any:
@@ -52,7 +51,7 @@ def saved_chat_routes(service: SavedChatsService, limits: Limits, admission: Adm
         return await service.delete_turn(ids["id"], ids["turn"], caller)
 
     def route(method: str, path: str, ask: Ask) -> Route:
-        return Route(f"/v1/chats{path}", _Question(admission, ask), methods=[method], name=f"chats_{ask.__name__}")
+        return Route(f"/v1/chats{path}", _Question(running, ask), methods=[method], name=f"chats_{ask.__name__}")
 
     return [
         route("GET", "", list_),
@@ -63,36 +62,36 @@ def saved_chat_routes(service: SavedChatsService, limits: Limits, admission: Adm
         route("DELETE", "/{id}", delete),
         route("PUT", "/{id}/turns/{turn}", put_turn),
         route("DELETE", "/{id}/turns/{turn}", delete_turn),
-        Route("/v1/chats/{id}/export", _Export(service, admission), methods=["GET"], name="chats_export"),
+        Route("/v1/chats/{id}/export", _Export(service, running), methods=["GET"], name="chats_export"),
     ]
 
 
 class _Question:
     """A request that is answered with JSON. It counts as work: a chat may be large, and a search is slow."""
 
-    def __init__(self, admission: Admission, ask: Ask) -> None:
-        self._admission = admission
+    def __init__(self, running: RunningRequests, ask: Ask) -> None:
+        self._running = running
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._admission.slot(exchange):
+        with self._running.slot(exchange):
             data = await self._ask(exchange, scope["path_params"], caller)
-            await self._admission.send(exchange, data)
+            await self._running.send(exchange, data)
 
 
 class _Export:
     """A file. A header reports how many hidden messages it lacks."""
 
-    def __init__(self, service: SavedChatsService, admission: Admission) -> None:
+    def __init__(self, service: SavedChatsService, running: RunningRequests) -> None:
         self._service = service
-        self._admission = admission
+        self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         caller = exchange.caller()
-        with self._admission.slot(exchange):
+        with self._running.slot(exchange):
             file = await self._service.export(scope["path_params"]["id"], caller, exchange.query())
             headers = [
                 (b"content-type", file.media_type.encode()),
@@ -100,4 +99,4 @@ class _Export:
             ]
             if file.left_out:
                 headers.append((LEFT_OUT_HEADER.encode(), b"%d" % file.left_out))
-            await self._admission.send(exchange, file.data, headers=headers)
+            await self._running.send(exchange, file.data, headers=headers)

@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING, Final
 from harmonia.errors import NOWHERE, ErrorCode, HarmonyError, InputError, Position
 from harmonia.messages import Message
 from harmonia.run.events import AsSampled
+from harmonia.serve.security.keys import SealKey, default_path, ensure_seal_keys, read_seal_keys
 from harmonia.serve.security.private_files import Watched
-from harmonia.serve.security.seal_keys import SealKey, default_path, ensure_seal_keys, read_seal_keys
 from harmonia.serve.security.trusted_messages import read_messages, read_sampled, write_messages, write_sampled
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Where responses and chats are stored: one contract, and backends that are chosen by URL."""
 
-from harmonia.serve.store.addresses import StoreCheck, check_store, normalize_address, open_store
 from harmonia.serve.store.base import (
     ChatChange,
     ChatLimits,
@@ -19,6 +18,7 @@ from harmonia.serve.store.base import (
     StoredTurn,
     TurnRefusal,
 )
+from harmonia.serve.store.store_urls import StoreCheck, check_store, normalize_address, open_store
 
 __all__ = [
     "ChatChange",

@@ -1,6 +1,6 @@
 """The seam between the services, which make the events of a stream, and the transport that carries them to the client.
 
-Server-sent events are http/sse.py; another transport is another `EventSink`.
+Server-sent events are http/endpoints.py; another transport is another `EventSink`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from harmonia.parts import Call
 from harmonia.run.tools import Tool
 from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.security.identity import new_id
+from harmonia.serve.security.keys import new_id
 from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.validation import RequestWarnings, invalid
 from harmonia.tool_definitions import FUNCTIONS

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from harmonia.serve.security.file_access import chmod_command, mode_open_to_others, trial_file
-from harmonia.serve.store.addresses import StoreCheck, invalid_address
 from harmonia.serve.store.base import Store
 from harmonia.serve.store.sqlite.connection import MEMORY
 from harmonia.serve.store.sqlite.store import SqliteStore
+from harmonia.serve.store.store_urls import StoreCheck, invalid_address
 
 _SCHEME: Final = "sqlite://"
 _MAGIC: Final = b"SQLite format 3\x00"

@@ -44,6 +44,7 @@ class Database:
         self.readers: list[sqlite3.Connection] = []
         self._path = path and Path(os.path.realpath(path))
         self._server_lock: ServerLock | None = None
+        self.server_id = MEMORY
         if self._path is None:
             self.writer = _connect(MEMORY, self.busy_timeout_ms)
             _prepare_writer(self.writer, max_bytes)
@@ -67,13 +68,10 @@ class Database:
                 self.readers[-1].execute("PRAGMA query_only = ON")
             self._form = self._read_header()[:_FORM_BYTES]
             self._server_lock = ServerLock(self._path.with_name(f"{self._path.name}-servers"))
+            self.server_id = self._server_lock.id
         except BaseException:
             self.close()
             raise
-
-    @property
-    def server_id(self) -> str:
-        return self._server_lock.id if self._server_lock else MEMORY
 
     def dead_among(self, server_ids: set[str]) -> set[str]:
         """Those of these servers that are certainly dead."""

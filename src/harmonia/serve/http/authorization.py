@@ -25,7 +25,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.protocols import Keys
 from harmonia.serve.http.request_state import Exchange
-from harmonia.serve.security.api_keys import bearer_of
+from harmonia.serve.security.keys import bearer_of
 
 HEALTH: Final = "/health"
 READY: Final = "/ready"

@@ -1,12 +1,13 @@
-"""The log: one line for each request, and one with a stack for each bug, as text or as JSON. If the engine or the store
-failed, the line of the request says why.
+"""The log, as text or JSON, and the metrics for Prometheus. A request is one line in the log, with the reason if the
+engine or the store failed; a bug has a stack, too.
 
-1. It contains nothing that a person or a model wrote: no body, no header, no query, and of a path only its template.
-   `log_content` adds the bodies of requests to the model and of their answers, as they were sent: hidden reasoning
-   stays hidden.
+1. The log contains nothing that a person or a model wrote: no body, no header, no query, and of a path only its
+   template. `log_content` adds the bodies of requests to the model and of their answers, as they were sent: hidden
+   reasoning stays hidden.
 2. An exception is logged with its type and its stack. Its message may quote anything, so it is left out (`log_content`
    adds it if reasoning is shown anyway); this also holds for the libraries that log through our handler.
 3. A record is one line: text from outside is escaped.
+4. Every label of a metric has few values: path templates, statuses and codes, never text of a client.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from harmonia.errors import ErrorCode, HarmonyError, StoreError
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from harmonia.errors import EngineError, ErrorCode, HarmonyError, StoreError
 from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.connections import Group
 from harmonia.serve.http.request_state import Exchange
 from harmonia.serve.wire.error_responses import api_error_of
 
@@ -184,3 +189,88 @@ def _word(value: object) -> str:
 
 def _escaped(text: str) -> str:
     return text if text.isprintable() else json.dumps(text)
+
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+_SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+
+class Metrics:
+    """All metrics of one app."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "harmonia_requests", "Finished requests.", ("method", "route", "status"), registry=registry
+        )
+        self._in_flight = Gauge("harmonia_requests_in_flight", "Requests in progress.", registry=registry)
+        self._duration = Histogram(
+            "harmonia_request_duration_seconds",
+            "Time from the head of a request to the end of its answer.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._first_event = Histogram(
+            "harmonia_first_event_seconds",
+            "Time from the head of a request to the first event of its stream.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "harmonia_output_tokens", "Tokens sampled for finished requests.", ("route",), registry=registry
+        )
+        self._events = Counter("harmonia_stream_events", "Events of finished streams.", ("route",), registry=registry)
+        self._cancellations = Counter(
+            "harmonia_cancellations",
+            "Generations cut because the client left or did not read, the time was up, or the server stopped.",
+            ("why",),
+            registry=registry,
+        )
+        self._engine_errors = Counter("harmonia_engine_errors", "Errors of the engine.", ("code",), registry=registry)
+        self._store_errors = Counter("harmonia_store_errors", "Errors of the store.", ("code",), registry=registry)
+        self._closed = Counter(
+            "harmonia_connections_closed",
+            "Connections closed to make room for others, by what was known about their clients.",
+            ("group",),
+            registry=registry,
+        )
+        self._bugs = Counter("harmonia_bugs", "Unexpected exceptions in the server.", registry=registry)
+
+    def begin(self) -> None:
+        self._in_flight.inc()
+
+    def end(self, exchange: Exchange) -> None:
+        """Count a finished request."""
+        route = route_of(exchange)
+        self._in_flight.dec()
+        self._requests.labels(method_of(exchange), route, str(status_of(exchange))).inc()
+        self._duration.labels(route).observe(time.perf_counter() - exchange.began_at)
+        if exchange.first_event_at is not None:
+            self._first_event.labels(route).observe(exchange.first_event_at - exchange.began_at)
+        if exchange.events:
+            self._events.labels(route).inc(exchange.events)
+        if exchange.output_tokens:
+            self._tokens.labels(route).inc(exchange.output_tokens)
+
+    def count_cut(self, why: str) -> None:
+        self._cancellations.labels(why).inc()
+
+    def count_failure(self, error: HarmonyError) -> None:
+        """Count an error of the engine or the store; others are the client's, or bugs."""
+        if isinstance(error, EngineError):
+            self._engine_errors.labels(error.code.value).inc()
+        elif isinstance(error, StoreError):
+            self._store_errors.labels(error.code.value).inc()
+
+    def count_closed(self, group: Group) -> None:
+        self._closed.labels(group.value).inc()
+
+    def count_bug(self) -> None:
+        self._bugs.inc()
+
+    def write(self) -> bytes:
+        """The metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)
