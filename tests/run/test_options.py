@@ -22,9 +22,9 @@ def get_weather(city: str) -> str:
 
 def test_the_options_of_a_run_are_one_value_and_the_same_names_as_keywords() -> None:
     assert list(RunChanges.__annotations__) == list(RunOptions.__struct_fields__)
-    options = RunOptions(tools=[get_weather], limits=RunLimits(calls=1))
+    options = RunOptions(limits=RunLimits(calls=1))
     engine = ScriptedEngine(final("Sunny."))
-    ended = asyncio.run(run(engine, "Hi", options, tool_choice="none").result())
+    ended = asyncio.run(run(engine, "Hi", options, tools=[get_weather], tool_choice="none").result())
     assert ended.reason == "answered"
     assert engine.requests[0].tool_choice == "none"
     assert [namespace.name for namespace in engine.requests[0].tools] == ["functions"]

@@ -26,8 +26,7 @@ from harmonia.run.engines.discovery import open_model
 from harmonia.run.events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
 from harmonia.run.loop import Run
 from harmonia.run.model_source import Model
-from harmonia.run.options import RunChanges, RunOptions, SomeChoice, SomeFormat, with_changes
-from harmonia.run.tools import ToolSet
+from harmonia.run.options import RunChanges, RunOptions, SomeChoice, SomeFormat, SomeTools, tool_set, with_changes
 
 T = TypeVar("T")
 
@@ -76,12 +75,12 @@ class Agent:
         api_key: str | None = None,
         instructions: str | None = None,
         conversation: Conversation | Iterable[Message] = (),
+        tools: SomeTools = (),
         options: RunOptions | None = None,
         **changes: Unpack[RunChanges],
     ) -> None:
         self.options = with_changes(options, changes)
-        tools = self.options.tools or ()
-        self.tools = tools if isinstance(tools, ToolSet) else ToolSet(tools)
+        self.tools = tool_set(tools)
         self.conversation = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         if instructions is not None:
             self.conversation = Conversation([Message.developer(instructions), *self.conversation])
@@ -189,8 +188,7 @@ class Agent:
             conversation = conversation.add(Message.user(question))
         else:
             changes["resume"] = len(conversation) > 0 and conversation[-1].role is Role.ASSISTANT
-        changes["tools"] = self.tools
-        self._run = Run(self.model, conversation, self.options, **changes)
+        self._run = Run(self.model, conversation, self.options, tools=self.tools, **changes)
         return self._run
 
     def _follow(self, run: Run) -> Iterator[TurnEvent]:

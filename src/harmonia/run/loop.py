@@ -53,12 +53,14 @@ from harmonia.run.model_source import Model, Pieces, Source
 from harmonia.run.options import (
     RunChanges,
     RunOptions,
+    SomeTools,
     check_form,
     check_model,
     check_strict_tools,
     check_text_forms,
     chosen_tools,
     known_format,
+    tool_set,
     with_changes,
 )
 from harmonia.run.prompt import Prompt, compose, declared_namespaces, known_effort, take_last
@@ -112,6 +114,8 @@ class Run:
         model: Model,
         conversation: SomeConversation,
         options: RunOptions | None = None,
+        *,
+        tools: SomeTools | None = None,
         **changes: Unpack[RunChanges],
     ) -> None:
         check_model(model)
@@ -119,8 +123,7 @@ class Run:
         if isinstance(conversation, str):
             conversation = [Message.user(conversation)]
         given = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
-        tools = options.tools
-        toolset = tools if isinstance(tools, ToolSet) or tools is None else ToolSet(tools)
+        toolset = None if tools is None else tool_set(tools)
         # Tools that only the conversation declares are the caller's to run.
         known = toolset if toolset is not None else ToolSet(declared_namespaces(given))
         prefix = options.prefix
@@ -606,18 +609,28 @@ class Run:
 
 
 def run(
-    model: Model, conversation: SomeConversation, options: RunOptions | None = None, **changes: Unpack[RunChanges]
+    model: Model,
+    conversation: SomeConversation,
+    options: RunOptions | None = None,
+    *,
+    tools: SomeTools | None = None,
+    **changes: Unpack[RunChanges],
 ) -> Run:
     """Run a conversation until the model has answered, its tools included. Options are given as one value, as keywords,
     or both: a keyword changes the value."""
-    return Run(model, conversation, options, **changes)
+    return Run(model, conversation, options, tools=tools, **changes)
 
 
 def run_turn(
-    model: Model, conversation: SomeConversation, options: RunOptions | None = None, **changes: Unpack[RunChanges]
+    model: Model,
+    conversation: SomeConversation,
+    options: RunOptions | None = None,
+    *,
+    tools: SomeTools | None = None,
+    **changes: Unpack[RunChanges],
 ) -> Run:
     """Ask the model once. Its calls are left to the caller: the run then ends with the reason "calls"."""
-    return Run(model, conversation, msgspec.structs.replace(with_changes(options, changes), run_calls=False))
+    return Run(model, conversation, options, tools=tools, **{**changes, "run_calls": False})
 
 
 def _why_silent(ended: SamplingEnded) -> str:

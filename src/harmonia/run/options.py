@@ -1,7 +1,7 @@
 """The options of a run, as one value, and the checks that a wrong one does not pass: the run has not begun then.
 
 RunOptions            every option, with its default; `Run`, `Agent`, the terminal chat and the server take this
-RunChanges            the same names, for those who write them as keywords: run(model, conversation, tools=[...])
+RunChanges            the same names, for those who write them as keywords: run(model, conversation, effort="high")
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from harmonia.tool_definitions.definition import Syntax
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
 
-SomeTools = ToolSet | Iterable[ToolLike]
 # Also as OpenAI's APIs write them.
 SomeChoice = ToolChoice | Mapping[str, Any]
 SomeFormat = ResponseFormat | Mapping[str, Any]
@@ -60,23 +59,22 @@ class RunLimits(msgspec.Struct, frozen=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be set for a run.
+    """Everything that can be set for a run, beside its conversation and its tools.
 
-    tools, tool_choice, parallel_calls   what the model may call, must call, and whether several at once
-    response_format, grammar             the form of the answer, and when a grammar enforces what is demanded
-    retry_malformed                      ask once more where the output is damaged and there is nothing to show
-    sampling, effort, limits             how to sample, how much to reason, how far to go
-    approve, allow_unverified            who decides about calls; whether calls that were read from text may run
-    run_calls                            False hands every call to the caller
-    prefix, resume                       a message for the model to continue; resume continues the last one
-    policy, renderer, profile            what history keeps, how it is rendered, and the profile of another family
-    guessed                              whether text whose header was guessed is shown
-    keep_sampled                         report what was sampled, as it was sampled, in `SamplingEnded.as_sampled`
-    check_format                         False where the caller has checked the response format already
-    most_cached, cache_salt              for servers: what may be said of the engine's cache, and who shares it
+    tool_choice, parallel_calls   what the model may or must call, and whether several at once
+    response_format, grammar      the form of the answer, and when a grammar enforces what is demanded
+    retry_malformed               ask once more where the output is damaged and there is nothing to show
+    sampling, effort, limits      how to sample, how much to reason, how far to go
+    approve, allow_unverified     who decides about calls; whether calls that were read from text may run
+    run_calls                     False hands every call to the caller
+    prefix, resume                a message for the model to continue; resume continues the last one
+    policy, renderer, profile     what history keeps, how it is rendered, and the profile of another family
+    guessed                       whether text whose header was guessed is shown
+    keep_sampled                  report what was sampled, as it was sampled, in `SamplingEnded.as_sampled`
+    check_format                  False where the caller has checked the response format already
+    most_cached, cache_salt       for servers: what may be said of the engine's cache, and who shares it
     """
 
-    tools: SomeTools | None = None
     tool_choice: SomeChoice = "auto"
     parallel_calls: bool = True
     response_format: SomeFormat | None = None
@@ -102,15 +100,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Callers without types get an error here, not in the middle of a run.
         given: Any = self
-        tools: object = given.tools
         if not isinstance(given.sampling, Sampling):
             raise _invalid(f"sampling is {given.sampling!r}; expected a Sampling, such as Sampling(temperature=0.5)")
         if not isinstance(given.limits, RunLimits):
             raise _invalid(f"limits is {given.limits!r}; expected a RunLimits, such as RunLimits(calls=8)")
         if given.approve is not None and not callable(given.approve):
             raise _invalid(f"approve is {given.approve!r}; expected a function from PendingCall to Decision")
-        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable | None):
-            raise _invalid(f"tools is {given.tools!r}; expected a list of functions, Tools or definitions")
         for name, words in (("grammar", get_args(GrammarUse)), ("guessed", get_args(Guessed))):
             if getattr(self, name) not in words:
                 raise _invalid(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(words)}")
@@ -123,7 +118,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 class RunChanges(TypedDict, total=False):
     """The fields of RunOptions as keywords; a test keeps the two alike."""
 
-    tools: SomeTools | None
     tool_choice: SomeChoice
     parallel_calls: bool
     response_format: SomeFormat | None
@@ -148,6 +142,14 @@ class RunChanges(TypedDict, total=False):
 
 
 _DEFAULTS: Final = RunOptions()
+SomeTools = ToolSet | Iterable[ToolLike]
+
+
+def tool_set(tools: SomeTools) -> ToolSet:
+    """The tools that a caller gave, as a set."""
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        raise _invalid(f"tools is {tools!r}; expected a list of functions, Tools or definitions")
+    return tools if isinstance(tools, ToolSet) else ToolSet(tools)
 
 
 def with_changes(options: RunOptions | None, changes: RunChanges) -> RunOptions:

@@ -159,7 +159,6 @@ class StartedCompletion:
             return served.sent_prompts.explain(self._owner, prompt, prefix, sampled, written)
 
         options = RunOptions(
-            tools=self._allowed_tools,
             sampling=request.sampling(choice),
             tool_choice=self._tool_choice,
             response_format=request.form,
@@ -176,7 +175,7 @@ class StartedCompletion:
             most_cached=most_cached,
             cache_salt=cache_salt(self._owner),
         )
-        run = Run(served.model, conversation, options)
+        run = Run(served.model, conversation, options, tools=self._allowed_tools)
         return _Running(run, aiter(run))
 
     async def begin(self) -> None:

@@ -380,7 +380,6 @@ class StartedResponse:
         request, limits = prepared.request, settings.limits
         most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
         options = RunOptions(
-            tools=prepared.allowed_tools,
             sampling=Sampling(
                 temperature=DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
                 top_p=DEFAULT_TOP_P if request.top_p is None else request.top_p,
@@ -409,7 +408,7 @@ class StartedResponse:
             most_cached=self._most_cached,
             cache_salt=cache_salt(self.owner),
         )
-        run = Run(served.model, prepared.fitted(), options)
+        run = Run(served.model, prepared.fitted(), options, tools=prepared.allowed_tools)
         if self._is_cancelled:
             run.stop()
         self._run, self._pulled = run, aiter(run)
