@@ -51,7 +51,7 @@ INNER: dict[str, tuple[str, ...]] = {
         "prompt",
         "events",
         "constraints",
-        "families",
+        "family_models",
         "provider_check",
         "sampling",
         "tool_calls",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia.families.control_spellings import ControlSpellings
+from harmonia.families.templates import ControlSpellings
 
 SPELLINGS = ControlSpellings(["<|im_end|>", "[INST]", "```tool_output"], [r"<\|[a-z]+\|>"], ["User:", "System:"])
 PIECES = st.sampled_from(

@@ -10,7 +10,7 @@ from harmonia.errors import ErrorCode
 from harmonia.families.gemma import FUNCTION_GEMMA, GEMMA_3, GEMMA_4, Gemma3
 from harmonia.families.reader import read_answer
 from harmonia.families.registry import Family, ReadingOptions
-from harmonia.families.tool_json import example_call
+from harmonia.families.tool_descriptions import example_call
 from harmonia.messages import Message, ToolDescription
 from harmonia.parser import Tools
 from tests.families.family_laws import check_family_laws

@@ -9,7 +9,7 @@ import pytest
 from harmonia.families.granite import GRANITE, GRANITE_3
 from harmonia.families.reader import read_answer
 from harmonia.families.registry import DEFAULT_READING, Family, ReadingOptions
-from harmonia.families.tool_json import example_call
+from harmonia.families.tool_descriptions import example_call
 from harmonia.messages import Message, ToolDescription
 from tests.families.family_laws import check_family_laws
 

@@ -13,7 +13,7 @@ from harmonia.families.llama import LLAMA, Llama
 from harmonia.families.mistral import MISTRAL, Mistral
 from harmonia.families.reader import read_answer
 from harmonia.families.registry import CallWriter, Family, ReadingOptions
-from harmonia.families.tool_json import example_call
+from harmonia.families.tool_descriptions import example_call
 from harmonia.messages import Message, ToolDescription
 from harmonia.parser import Tools
 from tests.families.family_laws import check_family_laws

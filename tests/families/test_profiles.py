@@ -24,7 +24,7 @@ from harmonia.families.profiles import (
 from harmonia.families.registry import ToolFormat
 from harmonia.families.templates import template_names
 from harmonia.run.default_paths import profiles_file
-from harmonia.run.families.engine import user_profiles
+from harmonia.run.family_models import user_profiles
 
 TAGS = Thinking("<think>", "</think>")
 OPENED = Thinking("<think>", "</think>", opened_by_prompt=True)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from harmonia import Conversation, Message, Role, render
 from harmonia.errors import ErrorCode, InputError
-from harmonia.families.described_tools import ToolLike, described_tools
 from harmonia.families.profiles import all_profiles, resolve_profile
 from harmonia.families.prompt_builder import (
     DEFAULT_PROMPT,
@@ -22,6 +21,7 @@ from harmonia.families.prompt_builder import (
     tool_system_prompt,
 )
 from harmonia.families.registry import ToolFormat, family_of, variant_of
+from harmonia.families.tool_descriptions import ToolLike, described_tools
 from harmonia.messages import DeveloperContent, ToolDescription, ToolNamespace
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 

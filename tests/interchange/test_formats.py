@@ -38,7 +38,7 @@ from harmonia.interchange import (
     write_tokens,
 )
 from harmonia.interchange.conversion import Report
-from harmonia.interchange.tools import read_tools
+from harmonia.interchange.settings import read_tools
 
 
 def error_of(name: str, value: object) -> InputError:

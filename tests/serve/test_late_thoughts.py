@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harmonia.run.families.engine import with_profile
+from harmonia.run.family_models import with_profile
 from tests.support.engines.scripted_text import ScriptedTextEngine
 from tests.support.servers.http_servers import Answer
 from tests.support.servers.in_process import application, ask, events_of

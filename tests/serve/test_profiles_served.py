@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harmonia.cli import main
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.run.families.engine import ProfiledEngine, with_profile
+from harmonia.run.family_models import ProfiledEngine, with_profile
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Flag, load_settings
 from harmonia.serve.models.selection import choose_model

@@ -64,9 +64,9 @@ def other_profile(
         return None
     if not model.strip():
         raise click.UsageError("--model is empty: give the name of the model")
-    from harmonia.families.models import profile_of
+    from harmonia.families.profiles import profile_of
     from harmonia.families.registry import ToolFormat
-    from harmonia.run.families.engine import user_profiles
+    from harmonia.run.family_models import user_profiles
 
     profile = profile_of(model, user_profiles(profiles_file))
     if profile.format is ToolFormat.HARMONY:

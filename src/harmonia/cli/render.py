@@ -9,7 +9,7 @@ import click
 
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
 from harmonia.errors import InputError
-from harmonia.inspection.rendering import describe_rendered, with_settings
+from harmonia.inspection.report import describe_rendered, with_settings
 from harmonia.messages import Conversation, ReasoningEffort, Role
 from harmonia.renderer import CallStop, RecipientSection, Renderer
 from harmonia.vocabulary import Vocabulary

@@ -1,11 +1,14 @@
 """Model families other than gpt-oss: their prompts, and their answers as the same events, messages and parts."""
 
 from harmonia.families.code_mode import code_functions, code_mode_tool
-from harmonia.families.models import answer_reader, parse_answer, profile_of, prompt_for
 from harmonia.families.profiles import (
     ModelProfile,
     Thinking,
+    answer_reader,
+    parse_answer,
     profile_named,
+    profile_of,
+    prompt_for,
     read_profiles,
     reading_options,
     resolve_profile,

@@ -22,8 +22,14 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.errors import ErrorCode, ToolError
-from harmonia.families.described_tools import ToolLike, described_tools
-from harmonia.families.parameter_types import Parameter, Parameters, TypeWords, parameters_of
+from harmonia.families.tool_descriptions import (
+    Parameter,
+    Parameters,
+    ToolLike,
+    TypeWords,
+    described_tools,
+    parameters_of,
+)
 from harmonia.messages import ToolDescription
 
 PYTHON_TOOL: Final = "python"

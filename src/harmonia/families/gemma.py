@@ -36,7 +36,7 @@ from harmonia.families.python_calls import (
 )
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_json import described_as_openai, example_call
+from harmonia.families.tool_descriptions import described_as_openai, example_call
 from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
 

@@ -26,7 +26,7 @@ from harmonia.families.call_bodies import Body, JsonCalls
 from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_json import described_as_openai, example_call, json_arguments
+from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments
 from harmonia.messages import ToolDescription
 
 _THINKING: Final = ("<think>", "</think>")

@@ -14,7 +14,7 @@ NousResearch/Hermes-3-Llama-3.1-8B.
 
 Read as well, because models write it: several objects or a list of them in one pair of tags, code fences, `parameters`
 for `arguments`, arguments as a string of JSON, a missing closing tag, and Qwen3-Coder's `<function=name>` (see
-xml_calls.py). Without `<tool_call>` around it, that is another family's way to call, and so is Qwen2.5-Coder's habit
+call_bodies.py). Without `<tool_call>` around it, that is another family's way to call, and so is Qwen2.5-Coder's habit
 of putting calls into `<tools>`.
 """
 
@@ -25,12 +25,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from harmonia.families.call_bodies import Body, ChosenBody, JsonCalls
+from harmonia.families.call_bodies import Body, ChosenBody, JsonCalls, tagged_body
 from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Kind, Layout, Passage, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_json import described_as_openai, example_call, json_arguments
-from harmonia.families.xml_calls import tagged_body
+from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments
 from harmonia.messages import ToolDescription
 
 _THINKING: Final = ("<think>", "</think>")

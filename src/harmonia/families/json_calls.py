@@ -41,7 +41,7 @@ from harmonia.families.mistral import mistral_body
 from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, all_marks, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_json import described_as_openai, example_call, result_guidance
+from harmonia.families.tool_descriptions import described_as_openai, example_call, result_guidance
 from harmonia.json_codec import json_fault, read_json
 from harmonia.messages import ToolDescription
 from harmonia.parser.tools import UNDECLARED, Tools

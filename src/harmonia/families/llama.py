@@ -20,7 +20,18 @@ from typing import Final
 
 import msgspec
 
-from harmonia.families.call_bodies import Body, ChosenBody, HeldBody, JsonCalls, ReadCall, faults_of, read_json_calls
+from harmonia.families.call_bodies import (
+    WITH_JSON,
+    Body,
+    ChosenBody,
+    HeldBody,
+    JsonCalls,
+    ReadCall,
+    faults_of,
+    read_json_calls,
+    read_xml_calls,
+    tagged_body,
+)
 from harmonia.families.passages import ANYWHERE, Mark, Passage, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
@@ -30,8 +41,7 @@ from harmonia.families.python_calls import (
     read_python_calls,
 )
 from harmonia.families.registry import ReadingOptions, ToolFormat
-from harmonia.families.tool_json import described_as_openai, example_call, json_arguments, result_guidance
-from harmonia.families.xml_calls import WITH_JSON, read_xml_calls, tagged_body
+from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments, result_guidance
 from harmonia.json_codec import json_fault
 from harmonia.messages import ToolDescription
 

@@ -31,7 +31,7 @@ from harmonia.families.call_bodies import (
     read_json_calls,
 )
 from harmonia.families.registry import ReadingOptions, ToolFormat
-from harmonia.families.tool_json import described_as_openai, example_call, json_arguments, result_guidance
+from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments, result_guidance
 from harmonia.messages import ToolDescription
 
 _HEAD: Final = re.compile(r"\s*+(?P<name>[\w.:/-]++)\s*+(?:\[CALL_ID\]\s*+\w*+\s*+)?+(?:\[ARGS\])?+\s*+\{")

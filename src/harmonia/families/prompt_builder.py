@@ -21,11 +21,9 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.families.code_mode import code_mode_tool
-from harmonia.families.described_tools import ToolLike, described_tools
-from harmonia.families.models import profile_of
-from harmonia.families.parameter_types import JSON_WORDS, Parameter, parameters_of
-from harmonia.families.profiles import ModelProfile
+from harmonia.families.profiles import ModelProfile, profile_of
 from harmonia.families.registry import CallWriter, ToolFormat, family_of, variant_of
+from harmonia.families.tool_descriptions import JSON_WORDS, Parameter, ToolLike, described_tools, parameters_of
 from harmonia.messages import Conversation, Message, Role, ToolDescription
 
 OPENING: Final = "You are a helpful assistant with tool-calling capabilities."

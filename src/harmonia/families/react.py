@@ -35,13 +35,13 @@ from harmonia.families.call_bodies import (
     ReadCall,
     arguments_text,
     pieces_of,
+    typed_value,
     whole_characters,
 )
 from harmonia.families.passages import ANYWHERE, Kind, Layout, Passage, label, literal
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_json import example_call
-from harmonia.families.xml_calls import typed_value
+from harmonia.families.tool_descriptions import example_call
 from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
 

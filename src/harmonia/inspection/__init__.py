@@ -1,5 +1,6 @@
 """Inspects what a model sampled: what the input is, what it cost, what is wrong with it, as JSON values."""
 
+from harmonia.inspection.findings import SchemaCost, TypedSpelling, find_schema_costs, find_typed_spellings
 from harmonia.inspection.inputs import (
     As,
     Input,
@@ -20,9 +21,7 @@ from harmonia.inspection.report import (
     describe_token,
     describe_trace,
 )
-from harmonia.inspection.schema_costs import SchemaCost, find_schema_costs
 from harmonia.inspection.trace import OptionWords, Trace, TracedMessage, TracedText, TracedTurn, hint_for, trace
-from harmonia.inspection.typed_spellings import TypedSpelling, find_typed_spellings
 
 __all__ = [
     "As",

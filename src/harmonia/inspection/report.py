@@ -1,4 +1,4 @@
-"""Traces, messages, diagnostics, events and tokens as JSON values, shared by the command and the server.
+"""Traces, messages, diagnostics, events, tokens and rendered conversations as JSON values, for command and server.
 
 A new view of the inspector begins here: add its field to `describe_trace`, then show it in cli/trace_view.py.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harmonia.errors import Position
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.events import (
     ArgumentsDelta,
     Diagnostic,
@@ -23,9 +23,10 @@ from harmonia.events import (
 )
 from harmonia.inspection.excerpts import excerpt
 from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTurn, marked_length
-from harmonia.messages import Message
+from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.provenance import Trust
+from harmonia.renderer.result import Rendered
 from harmonia.vocabulary import Vocabulary
 
 _EXCERPT_CELLS: Final = 76
@@ -193,3 +194,51 @@ def describe_token(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
         "text": data.decode(errors="replace"),
         "special": vocabulary.is_special(token),
     }
+
+
+def describe_rendered(rendered: Rendered, *, mask: bool = False, escape: bool = False) -> dict[str, Any]:
+    """The tokens, the text, the spans, the losses of schemas, and optionally the mask.
+
+    If a text spells a special token, `text` is None and `text_error` says why; with `escape` the spelling is escaped.
+    """
+    described: dict[str, Any] = {"tokens": rendered.tokens}
+    try:
+        described["text"] = rendered.to_text(ambiguous="escape" if escape else "refuse")
+    except InputError as error:
+        described["text"] = None
+        described["text_error"] = {"code": error.code, "message": error.message, "at": error.at}
+    described["spans"] = [msgspec.structs.asdict(span) for span in rendered.spans]
+    described["losses"] = [msgspec.structs.asdict(loss) for loss in rendered.losses]
+    if mask:
+        described["mask"] = [int(trained) for trained in rendered.mask]
+    return described
+
+
+def with_settings(
+    conversation: Conversation, *, effort: ReasoningEffort | str | None = None, date: str | None = None
+) -> Conversation:
+    """The conversation with these settings in its system message, which is added if there is none.
+
+    Raises an InputError if the system message is plain text.
+    """
+    changes: dict[str, Any] = {}
+    if effort is not None:
+        changes["reasoning_effort"] = ReasoningEffort(effort)
+    if date is not None:
+        changes["conversation_start_date"] = date
+    if not changes:
+        return conversation
+    messages = list(conversation)
+    if all(message.role is not Role.SYSTEM for message in messages):
+        messages.insert(0, Message.system())
+    for at, message in enumerate(messages):
+        for part, content in enumerate(message.contents):
+            if isinstance(content, SystemContent):
+                contents = list(message.contents)
+                contents[part] = content.replace(**changes)
+                messages[at] = message.replace(content=contents)
+                return Conversation(messages)
+    raise InputError(
+        ErrorCode.RENDER_INVALID_OPTION,
+        'the system message is plain text, so the effort or date cannot be set; use a content of type "system_content"',
+    )

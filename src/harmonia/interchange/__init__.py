@@ -19,7 +19,7 @@ from harmonia.interchange.harmony import (
 )
 from harmonia.interchange.markdown import read_markdown, write_markdown
 from harmonia.interchange.responses import from_responses_items, read_responses, to_responses_body, to_responses_items
-from harmonia.interchange.tools import chat_tools, responses_tools
+from harmonia.interchange.settings import chat_tools, responses_tools
 
 __all__ = [
     "FORMATS",

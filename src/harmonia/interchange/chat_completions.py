@@ -45,12 +45,13 @@ from harmonia.interchange.settings import (
     NO_SETTINGS,
     Settings,
     WrittenSettings,
+    chat_tools,
     finish_import,
     instructions_of,
     read_settings,
+    read_tools,
     write_format,
 )
-from harmonia.interchange.tools import chat_tools, read_tools
 from harmonia.messages import Conversation, Json, Message, Role, is_call, is_forged
 
 # What a system message becomes. By default developer instructions, since gpt-oss reads such texts as those.

@@ -49,9 +49,10 @@ from harmonia.interchange.settings import (
     finish_import,
     instructions_of,
     read_settings,
+    read_tools,
+    responses_tools,
     write_format,
 )
-from harmonia.interchange.tools import read_tools, responses_tools
 from harmonia.messages import Conversation, Json, Message, Role, is_call, is_forged
 
 _NAME: Final = "Responses"

@@ -24,7 +24,7 @@ from harmonia.run.tools import ToolSet
 
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
-    from harmonia.run.families.route import FamilyRoute
+    from harmonia.run.family_models import FamilyRoute
 
 Model = Engine | Provider
 Pieces = AsyncGenerator[Chunk | Finish, None] | AsyncGenerator[Event | Finish, None]
@@ -149,6 +149,6 @@ def _find_route(profile: ModelProfile | str | None, model: Model, tools: ToolSet
     if profile is None and model.traits.speaks_harmony:
         return None
     # Other families are loaded where one is needed.
-    from harmonia.run.families.route import find_route
+    from harmonia.run.family_models import find_route
 
     return find_route(profile, model, tools)

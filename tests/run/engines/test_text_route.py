@@ -14,7 +14,7 @@ from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.run.engines import Alternative, Chunk, Finish, Request, Sampling, TextEngine, TokenLogprob, Usage
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.run.engines.transformers.vocabulary import StopStrings
-from harmonia.run.families.engine import as_text_engine
+from harmonia.run.family_models import as_text_engine
 from tests.support.engines.engine_protocols import (
     LLAMA_CPP,
     LM_STUDIO,

@@ -21,7 +21,7 @@ from harmonia.messages import ResponseFormat
 from harmonia.run.agent import Agent
 from harmonia.run.engines import Finish
 from harmonia.run.events import CallEnded, PendingCall, SamplingEnded, SamplingGivenUp, TurnEvent
-from harmonia.run.families.engine import ProfiledEngine, with_profile
+from harmonia.run.family_models import ProfiledEngine, with_profile
 from harmonia.run.loop import Run, run, run_turn
 from harmonia.run.providers.chat_completions import ChatCompletionsProvider
 from harmonia.run.tool_calls import Approve, Decision

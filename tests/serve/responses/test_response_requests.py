@@ -13,7 +13,7 @@ from harmonia import Conversation, Event, decode, parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.interchange import to_chat_body
 from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request
-from harmonia.run.families.engine import with_profile
+from harmonia.run.family_models import with_profile
 from harmonia.serve.responses import request
 from harmonia.serve.responses.request import CreateResponse
 from tests.support.engines.scripted import ScriptedEngine, final, say

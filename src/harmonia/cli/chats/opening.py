@@ -139,7 +139,7 @@ def _profile_of(model: Model, options: Options) -> ModelProfile | str | None:
     """What a run takes: it finds a profile by its name itself, but not in a file that was named."""
     if options.profiles_file is None:
         return options.profile
-    from harmonia.run.families.engine import choose_profile
+    from harmonia.run.family_models import choose_profile
 
     return choose_profile(options.profile, model, options.profiles_file)
 

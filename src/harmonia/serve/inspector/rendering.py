@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from harmonia.errors import InputError, Position
 from harmonia.inspection import describe_token
-from harmonia.inspection.rendering import describe_rendered, with_settings
+from harmonia.inspection.report import describe_rendered, with_settings
 from harmonia.interchange import Imported, format_named, recognise_value
 from harmonia.messages import Json
 from harmonia.renderer import MessageSpan, Renderer

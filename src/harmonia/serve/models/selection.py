@@ -19,7 +19,7 @@ from harmonia.run.engines.discovery import QUICK, USUAL_HOST, discover, open_mod
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.registry import Seen, find_kind, is_gpt_oss, usual_ports
 from harmonia.run.engines.urls import api_address, redact
-from harmonia.run.families.engine import ProfiledEngine, with_profile
+from harmonia.run.family_models import ProfiledEngine, with_profile
 from harmonia.run.model_source import Model
 from harmonia.serve.config.settings import Settings
 

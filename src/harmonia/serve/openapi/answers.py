@@ -13,9 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from harmonia.errors import Position
 from harmonia.history.prompt_changes import Aligned
-from harmonia.inspection.schema_costs import SchemaCost
+from harmonia.inspection.findings import SchemaCost, TypedSpelling
 from harmonia.inspection.trace import ChannelCount, TracedTurn
-from harmonia.inspection.typed_spellings import TypedSpelling
 from harmonia.interchange import Lossy
 from harmonia.messages import Json
 from harmonia.renderer import MessageSpan

@@ -19,7 +19,7 @@ from harmonia.families.registry import (
     family_of,
     variant_of,
 )
-from harmonia.families.tool_json import example_call
+from harmonia.families.tool_descriptions import example_call
 from harmonia.messages import ToolDescription
 from harmonia.parser import Tools
 

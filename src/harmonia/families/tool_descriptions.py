@@ -1,0 +1,347 @@
+"""Tools as prompts describe them: read from any definition, as JSON, in words, and as an example of a call.
+
+    ToolDescription, ToolNamespace, {"type": "function", …}  ->  ToolDescription
+    {"type": "array", "items": {"type": "string"}}           ->  array<string> in JSON's words, list[str] in Python's
+    {"city": {"type": "string"}, "days": {"type": "integer"}}  ->  {"city": "the city", "days": 1}, an example
+
+Nothing that a schema says raises: what cannot be said in a few words, leads nowhere or is not a schema is `any`.
+Schemas that refer to themselves are followed to a depth and an amount that have names below.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, cast
+
+import msgspec
+
+from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.interchange.conversion import Report
+from harmonia.interchange.settings import read_tools
+from harmonia.json_codec import json_fault
+from harmonia.messages import Json, ToolDescription, ToolNamespace
+from harmonia.schema.document import References
+
+_NAME: Final = "tool_name"
+# An example shows a form. It does not have to show all of a large one.
+_MAX_MEMBERS: Final = 6
+_MAX_DEPTH: Final = 3
+
+
+def example_call(tools: Sequence[ToolDescription]) -> tuple[str, str]:
+    """The name of the first tool, and arguments for it as JSON text."""
+    if not tools:
+        return _NAME, "{}"
+    schema = tools[0].parameters
+    arguments = _members(cast("Mapping[str, Any]", schema), 0) if isinstance(schema, Mapping) else {}
+    return tools[0].name, json.dumps(arguments, ensure_ascii=False)
+
+
+def _members(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping) or depth > _MAX_DEPTH:
+        return {}
+    known = cast("Mapping[str, Any]", properties)
+    needed = _listed(required)
+    names = [name for name in known if name in needed] or list(known)[:1]
+    return {name: _value(name, known[name], depth + 1) for name in names[:_MAX_MEMBERS]}
+
+
+def _value(name: str, given: Any, depth: int) -> Any:
+    schema: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    for keyword in ("const", "default"):
+        if _is_simple(schema.get(keyword)):
+            return schema[keyword]
+    for keyword in ("enum", "examples"):
+        if (values := _listed(schema.get(keyword))) and _is_simple(values[0]):
+            return values[0]
+    kinds = _listed(schema.get("type"))
+    match kinds[0] if kinds else schema.get("type"):
+        case "integer" | "number":
+            least = schema.get("minimum")
+            return least if isinstance(least, int) and least > 1 else 1
+        case "boolean":
+            return True
+        case "array":
+            return [_value(name, schema.get("items"), depth + 1)] if depth <= _MAX_DEPTH else []
+        case "object":
+            return _members(schema, depth)
+        case _:
+            return f"the {name.replace('_', ' ')}"
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _is_simple(value: Any) -> bool:
+    return isinstance(value, str | int) and value != ""
+
+
+def described_as_openai(tool: ToolDescription) -> str:
+    """A tool as the JSON in which OpenAI's API takes it, and most chat templates show it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    known = {key: value for key, value in function.items() if value is not None}
+    return json.dumps({"type": "function", "function": known}, ensure_ascii=False)
+
+
+def json_arguments(arguments: str) -> str:
+    """Arguments for a place where JSON must stand: what is no JSON becomes a string of it."""
+    return arguments if json_fault(arguments) is None else json.dumps(arguments, ensure_ascii=False)
+
+
+def result_guidance(*, is_error: bool) -> str:
+    """What most families tell a model after a result."""
+    if is_error:
+        return "The call failed. Call again with other arguments, use another tool, or say what went wrong."
+    return "Use this result: call another tool if one is needed, otherwise answer in words."
+
+
+_FUNCTIONS: Final = "functions"
+
+# A tool as somebody describes it: ours, such as the namespaces of a ToolSet, or the JSON of an API's or of an MCP
+# server's definition.
+ToolLike = ToolDescription | ToolNamespace | Json
+
+
+def described_tools(tools: Iterable[ToolLike], deferred: Collection[str] = ()) -> tuple[ToolDescription, ...]:
+    """The tools that a prompt tells of, by the names that the model calls, without those that are deferred."""
+    given = list(tools)
+    found = [tool for index, each in enumerate(given) for tool in _descriptions(each, f"$[{index}]")]
+    names: set[str] = set()
+    for tool in found:
+        if tool.name in names:
+            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"two tools have the name {tool.name!r}")
+        names.add(tool.name)
+    for name in deferred:
+        if name not in names and not any(_defines(each, name) for each in given):
+            near = "".join(f"; did you mean {other!r}?" for other in get_close_matches(name, names, 1))
+            raise InputError(
+                ErrorCode.FORMATS_INVALID_OPTION, f"cannot defer {name!r}: there is no tool with that name{near}"
+            )
+    return tuple(tool for tool in found if tool.name not in deferred)
+
+
+def _descriptions(given: ToolLike, path: str) -> Iterator[ToolDescription]:
+    match given:
+        case ToolDescription():
+            yield given
+        case ToolNamespace():
+            yield from _descriptions_of(given)
+        case dict():
+            loaded = _without_deferred(given)
+            for namespace in () if loaded is None else _read_definition(loaded, path):
+                yield from _descriptions_of(namespace)
+        case _:
+            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"not a tool: {given!r}", Position(path=path))
+
+
+def _read_definition(definition: Json, path: str) -> Iterable[ToolNamespace]:
+    try:
+        found = read_tools([definition], "$", Report()).values()
+    except InputError as error:
+        where = path + (error.at.path or "").removeprefix("$[0]")
+        raise InputError(error.code, error.message, Position(path=where)) from None
+    if not found:  # such as web_search, which its server runs
+        raise InputError(
+            ErrorCode.FORMATS_INVALID_OPTION,
+            f"a tool of type {definition.get('type')!r} cannot be described to a model",
+            Position(path=path),
+        )
+    return found
+
+
+def _descriptions_of(namespace: ToolNamespace) -> Iterator[ToolDescription]:
+    if not namespace.tools:
+        yield ToolDescription(namespace.name, namespace.description, {"type": "string"})
+    for tool in namespace.tools:
+        yield (
+            tool
+            if namespace.name == _FUNCTIONS
+            else ToolDescription(f"{namespace.name}.{tool.name}", tool.description, tool.parameters)
+        )
+
+
+def _without_deferred(definition: Json) -> Json | None:
+    """The definition, without the deferred tools of a namespace; None where all of it is deferred."""
+    if definition.get("defer_loading") is True or _fields_of(definition).get("defer_loading") is True:
+        return None
+    if definition.get("type") != "namespace" or not isinstance(definition.get("tools"), list):
+        return definition
+    inner = [_without_deferred(tool) for tool in _tools_in(definition)]
+    loaded = [tool for tool in inner if tool is not None]
+    # A namespace without tools would itself be one.
+    return {**definition, "tools": loaded} if loaded or not inner else None
+
+
+def _defines(given: ToolLike, name: str) -> bool:
+    """Whether a definition has a tool of this name, deferred or not."""
+    if not isinstance(given, dict):
+        return False
+    own = str(_fields_of(given).get("name", ""))
+    return own == name or any(_defines(tool, name.removeprefix(f"{own}.")) for tool in _tools_in(given))
+
+
+def _fields_of(definition: Json) -> Json:
+    """Where a definition has its name: in an object that is called like its type, or flat."""
+    nested = definition.get(str(definition.get("type", "function")))
+    return cast("Json", nested) if isinstance(nested, dict) else definition
+
+
+def _tools_in(definition: Json) -> list[Json]:
+    inner: object = definition.get("tools")
+    listed = cast("list[object]", inner) if isinstance(inner, list) else []
+    return [cast("Json", tool) for tool in listed if isinstance(tool, dict)]
+
+
+MAX_DEPTH: Final = 6
+# Schemas that are looked at for one tool.
+MAX_SCHEMAS: Final = 2000
+
+
+class TypeWords(msgspec.Struct, frozen=True):
+    """How types are said: `names` by JSON's names of them, `{}` stands for the type inside."""
+
+    names: Mapping[str, str]
+    anything: str
+    array: str
+    map: str
+    either: str
+    values: Callable[[list[Any]], str]
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One parameter, or a member of one that is an object. `default` is there if `has_default`."""
+
+    name: str
+    type: str
+    is_required: bool
+    description: str | None
+    default: Any
+    has_default: bool
+    members: tuple[Parameter, ...]
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """What a tool takes. Where that is no object, `whole` is the type of its one argument; `others` is the type of
+    members that have no name in the schema, where it says that there may be some."""
+
+    named: tuple[Parameter, ...] = ()
+    others: str | None = None
+    whole: str | None = None
+
+
+JSON_WORDS: Final = TypeWords(
+    {name: name for name in ("string", "integer", "number", "boolean", "null", "object", "array")},
+    anything="any",
+    array="array<{}>",
+    map="object<string, {}>",
+    either=" or ",
+    values=lambda values: " or ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values),
+)
+
+
+def parameters_of(schema: Json | bool | None, words: TypeWords) -> Parameters:
+    """What the schema of a tool's argument says, in these words."""
+    if schema is None or isinstance(schema, bool):
+        return Parameters()
+    return _Reading(schema, words).parameters()
+
+
+class _Reading:
+    """One schema, read once; see the module."""
+
+    __slots__ = ("_document", "_left", "_references", "_words")
+
+    def __init__(self, document: Json, words: TypeWords) -> None:
+        self._document = document
+        self._words = words
+        self._references = References(document, "$")
+        self._left = MAX_SCHEMAS
+
+    def parameters(self) -> Parameters:
+        schema = self._followed(self._document)
+        if "properties" not in schema and schema.get("type", "object") != "object":
+            return Parameters(whole=self._type(schema, 0))
+        others = cast("object", schema.get("additionalProperties"))
+        is_closed = others is None or others is False
+        return Parameters(self._members(schema, 0), None if is_closed else self._type(others, 1))
+
+    def _members(self, schema: Json, depth: int) -> tuple[Parameter, ...]:
+        properties = schema.get("properties")
+        if depth > MAX_DEPTH or not isinstance(properties, dict):
+            return ()
+        required = schema.get("required")
+        needed = cast("list[object]", required) if isinstance(required, list) else []
+        members: list[Parameter] = []
+        for name, given in cast("dict[object, object]", properties).items():
+            if self._left <= 0:
+                break
+            member = self._followed(given)
+            # What stands beside a reference is about this use of it.
+            said = member | cast("Json", given) if isinstance(given, dict) else member
+            members.append(
+                Parameter(
+                    str(name),
+                    self._type(member, depth + 1),
+                    name in needed,
+                    description if isinstance(description := said.get("description"), str) and description else None,
+                    said.get("default"),
+                    "default" in said,
+                    self._inner_members(member, depth + 1),
+                )
+            )
+        return tuple(members)
+
+    def _inner_members(self, schema: Json, depth: int) -> tuple[Parameter, ...]:
+        """The members of an object, or of the objects in an array."""
+        while depth <= MAX_DEPTH and "properties" not in schema and isinstance(schema.get("items"), dict):
+            schema, depth = self._followed(schema["items"]), depth + 1
+        return self._members(schema, depth)
+
+    def _type(self, given: object, depth: int) -> str:
+        if depth > MAX_DEPTH or self._left <= 0:
+            return self._words.anything
+        schema = self._followed(given)
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(values, list) and values:
+            return self._words.values(cast("list[Any]", values))
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(branches := schema.get(keyword), list) and branches:
+                return self._either(self._type(branch, depth + 1) for branch in cast("list[object]", branches))
+        # Several at once cannot be said as one type, and the first usually has it.
+        if isinstance(parts := schema.get("allOf"), list) and parts and "type" not in schema:
+            return self._type(cast("list[object]", parts)[0], depth + 1)
+        kind = schema.get("type", "object" if "properties" in schema else None)
+        kinds = cast("list[object]", kind) if isinstance(kind, list) else [kind]
+        return self._either(self._named(str(kind), schema, depth) for kind in kinds)
+
+    def _named(self, kind: str, schema: Json, depth: int) -> str:
+        if kind == "array" and "items" in schema:
+            return self._words.array.format(self._type(schema["items"], depth + 1))
+        others = schema.get("additionalProperties")
+        if kind == "object" and "properties" not in schema and isinstance(others, dict) and others:
+            return self._words.map.format(self._type(cast("Json", others), depth + 1))
+        return self._words.names.get(kind, self._words.anything)
+
+    def _either(self, types: Iterator[str]) -> str:
+        different = list(dict.fromkeys(types))
+        if self._words.anything in different or not different:
+            return self._words.anything
+        return self._words.either.join(different)
+
+    def _followed(self, given: object) -> Json:
+        """The schema that a reference leads to, after as many references as there are; empty where it is none."""
+        self._left -= 1
+        schema = cast("Json", given) if isinstance(given, dict) else {}
+        followed: set[str] = set()
+        while isinstance(reference := schema.get("$ref"), str) and reference not in followed:
+            followed.add(reference)
+            try:
+                target = self._references.resolve(reference, None).schema
+            except InputError:
+                return {}
+            schema = cast("Json", target) if isinstance(target, dict) else {}
+        return schema
