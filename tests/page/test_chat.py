@@ -48,7 +48,7 @@ def test_what_is_set_reaches_the_model(start_server: StartServer, open_page: Ope
     expect(page.locator(".bar .model")).to_have_text("script · scripted")
     page.locator(".composer").get_by_label("Effort").select_option("high")
     with visit.settings() as dialog:
-        dialog.get_by_label("who the model is").fill("You are Anne Bonny.")
+        dialog.get_by_label("System prompt (identity)").fill("You are Anne Bonny.")
         dialog.get_by_label("Instructions").fill("Answer like a pirate.")
         dialog.get_by_label("Temperature").fill("0,25")
         dialog.get_by_label("Top p").fill("0.5")
@@ -76,7 +76,7 @@ def test_what_is_set_reaches_the_model(start_server: StartServer, open_page: Ope
     draws(page, "Two.")
     expect(page.locator(".composer").get_by_label("Effort")).to_have_value("low")
     with visit.settings() as dialog:
-        expect(dialog.get_by_label("who the model is")).to_have_value("You are Anne Bonny.")
+        expect(dialog.get_by_label("System prompt (identity)")).to_have_value("You are Anne Bonny.")
         expect(dialog.get_by_label("Instructions")).to_have_value("Answer like a pirate.")
     visit.sidebar.get_by_role("button", name="New chat").click()
     visit.ask("Third")
@@ -101,9 +101,9 @@ def test_a_file_goes_along_as_text_and_others_are_refused(
     expect(file).to_contain_text("notes.md")
     expect(visit.open(file)).to_contain_text("The secret word is <|end|> grüße.")
     # A file alone is a message too, and a file stays with a message that is said otherwise.
-    visit.act(visit.messages.last, "Edit and ask anew")
+    visit.act(visit.messages.last, "Edit and resend")
     visit.messages.last.get_by_role("textbox").fill("Say it again")
-    visit.page.get_by_role("button", name="Ask anew").click()
+    visit.page.get_by_role("button", name="Resend").click()
     draws(visit.page, "Again.")
     assert "grüße" in prompt_of(engine) and "Say it again" in prompt_of(engine)
     assert "What does it say?" not in prompt_of(engine)
@@ -137,7 +137,7 @@ def test_a_full_context_is_said_before_anything_is_sent(start_server: StartServe
     engine = ScriptedEngine(final("Some words to say."), final("More."))
     engine.traits = Traits(context_tokens=150)
     visit = open_page(start_server(engine))
-    send = visit.page.get_by_role("button", name="Send")
+    send = visit.page.get_by_role("button", name="Send", exact=True)
     visit.ask("Hello")
     # Between messages it says how full it is.
     used = len(engine.prompts[0]) + len(engine.sampled[0])
@@ -194,7 +194,7 @@ def test_stopping_keeps_what_came_and_stops_the_engine(
         visit.page.keyboard.press("Escape")
     visit.wait_until_idle()
     expect(answer).to_contain_text("It begins so")
-    expect(answer).to_contain_text("Stopped. What came is kept.")
+    expect(answer).to_contain_text("Stopped. What arrived is kept.")
     expect(visit.composer).to_have_value("The next question")
     visit.wait_until(lambda: (engine.running, engine.closed_early) == (0, 1))
     visit.act(answer, "Copy the answer")
@@ -203,7 +203,7 @@ def test_stopping_keeps_what_came_and_stops_the_engine(
     visit.wait_until_saved()
     visit.page.reload()
     expect(visit.answers).to_contain_text("It begins so")
-    expect(visit.answers).to_contain_text("Stopped. What came is kept.")
+    expect(visit.answers).to_contain_text("Stopped. What arrived is kept.")
 
 
 def test_stopping_before_the_first_token_leaves_a_question_that_can_be_asked_again(
@@ -231,7 +231,7 @@ def test_an_answer_that_was_cut_off_is_gone_on_with(
     engine = ScriptedEngine(cut, " three, four.<|return|>", final("Nothing."))
     visit = open_page(start_server(engine, analysis=analysis))
     visit.ask("Count to four")
-    expect(visit.last_answer).to_contain_text("Cut off: the answer reached its limit of tokens.")
+    expect(visit.last_answer).to_contain_text("Cut off: the answer reached its token limit.")
     visit.act(visit.last_answer.locator(".turn-state"), "Continue")
     visit.wait_until_idle()
     expect(visit.last_answer.locator(".markdown")).to_have_text("One, two, three, four.")
@@ -276,10 +276,10 @@ def test_regenerating_makes_versions_that_can_be_walked(start_server: StartServe
     assert "Blue." in prompt_of(engine) and "Red." not in prompt_of(engine)
     first = visit.answers.first
     expect(first.locator(".walker")).to_have_text("2 of 2")
-    visit.act(first, "Version before this")
+    visit.act(first, "Previous version")
     expect(visit.answers).to_have_text([re.compile("Red.")])
     expect(visit.messages).to_have_count(1)
-    visit.act(visit.answers.first, "Version after this")
+    visit.act(visit.answers.first, "Next version")
     expect(visit.answers).to_have_text([re.compile("Blue."), re.compile("Because.")])
     visit.act(visit.answers.first, "Regenerate with another effort")
     visit.page.get_by_role("group", name="Regenerate with effort").get_by_role("button", name="high").click()
@@ -292,18 +292,18 @@ def test_a_message_is_said_otherwise_and_both_versions_stay(start_server: StartS
     engine = ScriptedEngine(final("Of cats."), final("Of dogs."))
     visit = open_page(start_server(engine))
     visit.ask("Tell of cats")
-    visit.act(visit.messages.last, "Edit and ask anew")
+    visit.act(visit.messages.last, "Edit and resend")
     box = visit.messages.last.get_by_role("textbox")
     expect(box).to_be_focused()
     box.fill("Nothing of this stays")
     box.press("Escape")
     expect(visit.messages).to_have_text([re.compile("Tell of cats")])
-    visit.act(visit.messages.last, "Edit and ask anew")
+    visit.act(visit.messages.last, "Edit and resend")
     box.fill("Tell of dogs")
     box.press("Control+Enter")
     expect(visit.answers).to_have_text([re.compile("Of dogs.")])
     assert "Tell of cats" not in prompt_of(engine)
-    visit.act(visit.messages.last, "Version before this")
+    visit.act(visit.messages.last, "Previous version")
     expect(visit.answers).to_have_text([re.compile("Of cats.")])
     visit.wait_until_saved()
     visit.page.reload()
@@ -325,7 +325,7 @@ def test_an_answer_and_its_reasoning_are_rewritten(start_server: StartServer, op
     assert len(engine.prompts) == 1
     visit.ask("Why?")
     assert "<|message|>Red.<|end|>" in prompt_of(engine) and "Blue." not in prompt_of(engine)
-    visit.act(visit.answers.first, "Version before this")
+    visit.act(visit.answers.first, "Previous version")
     expect(visit.last_answer.locator(".markdown")).to_have_text("Blue.")
 
 
@@ -336,7 +336,7 @@ def test_deleting_takes_a_turn_and_what_follows(start_server: StartServer, open_
     visit.ask("Second")
     visit.act(visit.messages.last, "Delete")
     ask = visit.page.get_by_role("group", name="Delete")
-    expect(ask).to_contain_text("Delete this and all that follows?")
+    expect(ask).to_contain_text("Delete this and everything after it?")
     ask.get_by_role("button", name="Keep").click()
     expect(visit.answers).to_have_count(2)
     visit.act(visit.messages.last, "Delete")
@@ -446,10 +446,10 @@ def test_each_branch_has_an_address(start_server: StartServer, open_page: OpenPa
     visit.act(visit.last_answer, "Regenerate")
     expect(visit.last_answer).to_contain_text("Two.")
     visit.wait_until_saved()
-    visit.act(visit.last_answer, "Version before this")
+    visit.act(visit.last_answer, "Previous version")
     expect(visit.last_answer).to_contain_text("One.")
     first = page.url
-    visit.act(visit.last_answer, "Version after this")
+    visit.act(visit.last_answer, "Next version")
     expect(visit.last_answer).to_contain_text("Two.")
     second = page.url
     assert re.search("#/chat/chat_[^/]+/turn_", first) and first != second

@@ -37,7 +37,7 @@ def port_of(visit: Visit) -> int:
     ("error", "title", "what_to_do"),
     [
         (_UNREACHABLE, "The model's engine does not answer", "Check the engine, then try again."),
-        (_FULL, "The conversation is too long for the model", "Shorten or delete messages, or begin a new chat."),
+        (_FULL, "The conversation is too long for the model", "Shorten or delete messages, or start a new chat."),
         (ValueError("a bug"), "The server failed", "You can try again."),
     ],
     ids=["engine gone", "context full", "a bug"],
@@ -80,7 +80,7 @@ def test_an_engine_that_dies_in_the_middle_leaves_what_it_said(start_server: Sta
     visit.act(visit.last_answer, "Retry")
     expect(visit.last_answer.locator(".markdown")).to_have_text("It begins anew.")
     expect(visit.last_answer.locator(".walker")).to_have_text("2 of 2")
-    visit.act(visit.last_answer, "Version before this")
+    visit.act(visit.last_answer, "Previous version")
     visit.act(visit.last_answer.locator(".turn-state"), "Continue")
     expect(visit.last_answer.locator(".markdown")).to_have_text("It begins and goes on.")
     assert decode(engine.prompts[-1]).endswith("<|message|>It begins")

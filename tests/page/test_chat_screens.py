@@ -53,7 +53,7 @@ def test_nothing_is_wider_than_a_narrow_screen(start_server: StartServer, open_p
     for line in visit.page.locator("button.facts-line").all():
         line.click()
     assert overflow(visit) <= 0
-    visit.act(visit.messages.last, "Edit and ask anew")
+    visit.act(visit.messages.last, "Edit and resend")
     visit.act(visit.last_answer, "Delete")
     assert overflow(visit) <= 0
     visit.page.keyboard.press("Escape")
@@ -99,12 +99,12 @@ def test_dark_and_light_are_chosen_and_stay(start_server: StartServer, open_page
     visit = open_page(start_server(), dark=True)
     background = "() => getComputedStyle(document.body).backgroundColor"
     dark = visit.page.evaluate(background)
-    visit.page.get_by_role("button", name=re.compile("Colours")).click()
-    expect(visit.page.get_by_role("button", name="Colours: Light")).to_be_visible()
+    visit.page.get_by_role("button", name=re.compile("Theme")).click()
+    expect(visit.page.get_by_role("button", name="Theme: Light")).to_be_visible()
     light = visit.page.evaluate(background)
     assert dark != light
     visit.page.reload()
-    expect(visit.page.get_by_role("button", name="Colours: Light")).to_be_visible()
+    expect(visit.page.get_by_role("button", name="Theme: Light")).to_be_visible()
     assert visit.page.evaluate(background) == light
 
 

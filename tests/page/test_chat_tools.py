@@ -97,7 +97,7 @@ def test_stopping_while_a_tool_runs_ends_the_tool(start_server: StartServer, ope
     expect(call).to_contain_text("running …")
     visit.page.keyboard.press("Escape")
     visit.wait_until_idle()
-    expect(answer).to_contain_text("Stopped. What came is kept.")
+    expect(answer).to_contain_text("Stopped. What arrived is kept.")
     expect(call).not_to_contain_text("running")
     assert sky.ended == 1
     # What was not finished does not go back to the model.
@@ -133,7 +133,7 @@ def test_real_mcp_servers_are_listed_called_and_missed(start_server: StartServer
         expect(dialog.get_by_role("checkbox", name=re.compile("^sdk"))).to_be_checked()
         expect(dialog.get_by_text("Says it again.")).to_be_visible()
         expect(dialog.get_by_role("checkbox", name=re.compile("^gone"))).to_be_disabled()
-        expect(dialog.get_by_text("Not there: the server could not be reached or started")).to_be_visible()
+        expect(dialog.get_by_text("Not available: the server could not be reached or started")).to_be_visible()
     visit.ask("Say it")
     call = visit.last_answer.locator("details.of-tool")
     expect(call.locator("summary")).to_contain_text("from sdk")
@@ -262,7 +262,7 @@ def test_nothing_covers_the_buttons_of_a_card(start_server: StartServer, open_pa
     visit.page.get_by_role("button", name="Edit the arguments").click()
     back = visit.page.get_by_role("button", name="Back")
     visit.page.locator(".chat-scroll").evaluate("(place) => { place.scrollTop -= 60; }")
-    jump = visit.page.get_by_role("button", name="Jump to the newest")
+    jump = visit.page.get_by_role("button", name="Jump to the latest")
     expect(jump).to_be_visible()
     column, over = visit.page.locator(".chat-scroll").bounding_box(), jump.bounding_box()
     assert column is not None and over is not None and over["y"] >= column["y"] + column["height"]
@@ -402,7 +402,7 @@ def test_functions_of_the_person_are_answered_by_hand(
         expect(dialog.get_by_text("Not valid JSON yet")).to_be_visible()
         functions.fill("")
         dialog.get_by_role("button", name="Insert example").click()
-        expect(dialog.get_by_text("Taken: get_weather.")).to_be_visible()
+        expect(dialog.get_by_text("Functions: get_weather.")).to_be_visible()
     visit.ask("What is the weather?")
     assert "type get_weather = " in prompt_of(engine)
     card = visit.page.get_by_role("group", name=re.compile("The model calls your function get_weather"))

@@ -46,7 +46,7 @@ def test_an_address_leads_to_a_chat_and_back_goes_back(visit: Visit) -> None:
 
 def test_an_address_of_no_chat_says_so(start_server: StartServer, open_page: OpenPage) -> None:
     visit = open_page(start_server(), "#/chat/chat_that_is_not_there")
-    expect(visit.page.get_by_role("alert").filter(has_text="It is not there")).to_be_visible()
+    expect(visit.page.get_by_role("alert").filter(has_text="Not found")).to_be_visible()
 
 
 def test_search_finds_words_in_messages_and_opens_the_chat(visit: Visit) -> None:

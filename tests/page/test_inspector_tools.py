@@ -123,7 +123,7 @@ def test_two_prompts_part_at_the_first_token_that_differs_and_the_dropped_reason
     panel = compare(visit, json.dumps(one), json.dumps(two))
     facts = panel.locator(".tool-facts").first
     expect(facts).to_contain_text(f"Shared beginning{shared} tokens")
-    expect(panel.get_by_role("heading", name="Where they part")).to_have_text(f"Where they part: token {shared}")
+    expect(panel.get_by_role("heading", name="First difference")).to_have_text(f"First difference: token {shared}")
     expect(panel.locator(".tool-parting .is-here")).to_have_text(["analysis35644", "final17196"])
     expect(panel.get_by_role("heading", name="Dropped reasoning")).to_be_visible()
     dropped = panel.locator(".tool-list", has_text="Simple sums.")
@@ -134,14 +134,14 @@ def test_two_prompts_part_at_the_first_token_that_differs_and_the_dropped_reason
 
 def test_a_prompt_that_goes_on_reuses_all_of_the_first(visit: Visit) -> None:
     panel = compare(visit, SYSTEM + ASKED, SYSTEM + ASKED + ANSWERED)
-    expect(panel.get_by_role("status").filter(has_text="goes on where the first ended")).to_be_visible()
+    expect(panel.get_by_role("status").filter(has_text="continues where the first ends")).to_be_visible()
     expect(panel.locator(".tool-facts").first).to_contain_text("Only in the first0 tokens")
 
 
 def test_prompts_that_are_the_same_are_said_to_be(visit: Visit) -> None:
     panel = compare(visit, json.dumps(ids(SYSTEM + ASKED)), SYSTEM + ASKED)
-    expect(panel).to_contain_text("The two are the same, token for token.")
-    expect(panel.get_by_role("heading", name="Where they part")).to_have_count(0)
+    expect(panel).to_contain_text("The two are identical, token for token.")
+    expect(panel.get_by_role("heading", name="First difference")).to_have_count(0)
 
 
 # ── the injection lens, and the cost of tools ───────────────────────────────────────────────────────────────────────
@@ -212,7 +212,7 @@ def test_each_tool_has_its_cost_and_leaving_it_out_saves_that(visit: Visit) -> N
     expect(rows.locator("th")).to_have_text(["functions.forecast", "functions.now"])
     forecast, now = (int(cell) for cell in rows.locator("td:nth-child(2)").all_inner_texts())
     assert forecast > now > 0
-    panel.get_by_label("Leave out functions.forecast").check()
+    panel.get_by_label("Remove functions.forecast").check()
     expect(panel.get_by_role("status")).to_contain_text(
         f"Without 1 tool the trace would have {total - forecast} tokens"
     )
@@ -238,13 +238,13 @@ def test_each_step_shows_the_state_and_the_events_of_the_parser(visit: Visit) ->
     here = panel.get_by_role("region", name="Events of this step")
     last: tuple[str, str] = ("", "")
     for at, token in enumerate(tokens[:12]):
-        panel.get_by_role("button", name="One token on").click()
+        panel.get_by_role("button", name="Forward one token").click()
         expect(here.locator("h2")).to_have_text(f"Step {at + 1} emitted")
         events = parser.feed([token])
         expect(here.locator("li")).to_have_count(len(events))
         last = (station(panel).inner_text(), here.inner_text())
     assert "HEADER" in last[0] or "BODY" in last[0], last
-    panel.get_by_role("button", name="One token back").click()
+    panel.get_by_role("button", name="Back one token").click()
     expect(here.locator("h2")).to_have_text("Step 11 emitted")
 
 

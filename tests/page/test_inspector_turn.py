@@ -147,5 +147,5 @@ def test_hidden_reasoning_reaches_the_browser_nowhere(start_server: StartServer,
 def test_a_turn_that_is_not_there_is_told(start_server: StartServer, open_page: OpenPage) -> None:
     server = start_server()
     page = open_page(server, chat_with_an_answer(server).replace("turn_2", "turn_3")).page
-    expect(page.locator(".failure")).to_contain_text("It is not there.")
+    expect(page.locator(".failure")).to_contain_text("Not found.")
     expect(page.locator("#trace")).to_be_visible()

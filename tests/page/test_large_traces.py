@@ -124,7 +124,7 @@ def test_the_replay_works_at_the_end_of_it(inspector: Visit, tmp_path: Path) -> 
     expect(panel.locator(".tool-states [aria-current=step]")).to_contain_text("START")
     panel.get_by_role("button", name="Previous message").click()
     expect(panel.locator(".tool-facts")).to_contain_text("Message2000")
-    panel.get_by_role("button", name="One token back").click()
+    panel.get_by_role("button", name="Back one token").click()
     expect(panel).to_contain_text(f"of {total:,} tokens")
     # Not the whole of it was fetched to see its end.
     assert sum("/replay" in url for url in asked) <= 6

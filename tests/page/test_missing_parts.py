@@ -74,6 +74,6 @@ def test_the_bar_is_one_row_on_narrow_screens(start_server: StartServer, open_pa
     bar = visit.page.locator("header.bar").bounding_box()
     assert bar is not None and bar["height"] < 60
     assert visit.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    for name in ("Chats", "Search", "New chat", "Colours", "Shortcuts and help"):
+    for name in ("Chats", "Search", "New chat", "Theme", "Shortcuts and help"):
         button = visit.page.locator("header.bar").get_by_role("button", name=name)
         expect(button).to_be_in_viewport(ratio=1)

@@ -75,7 +75,7 @@ def test_a_server_that_is_stopped_is_told_apart_from_a_person_who_stops(browser:
             server.process.send_signal(signal.SIGINT)
             answer = page.locator(".turn.from-assistant")
             expect(answer).to_contain_text("The server was stopped")
-            expect(answer).not_to_contain_text("Stopped. What came is kept.")
+            expect(answer).not_to_contain_text("Stopped. What arrived is kept.")
             expect(answer.get_by_role("button", name="Retry")).to_be_visible()
             assert server.process.wait() == 130  # as Ctrl-C ends a program
         finally:

@@ -1,5 +1,5 @@
 /**
- * Where the page is, in the part of the address behind `#`: it never reaches the server or its logs.
+ * Where the page is, in the fragment of the URL, after `#`: it never reaches the server or its logs.
  *
  *     #/                     a new chat
  *     #/chat/CHAT            a chat, at the branch that was shown last

@@ -114,7 +114,7 @@ export const loadChat = async (id: string): Promise<WholeChat> => readChat(await
 export const changeChat = (id: string, change: { title?: string; leaf?: string | null; settings?: ChatSettings }): Promise<Chat> =>
   ask(path(id), { method: "PATCH", body: change });
 export const deleteChat = async (id: string): Promise<void> => void (await send(path(id), { method: "DELETE" }));
-/** Write a turn, or write it anew. Its parent must be there, and does not change. A new turn becomes the chat's leaf. */
+/** Write a turn, or write it again. Its parent must be there, and does not change. A new turn becomes the chat's leaf. */
 export const saveTurn = async (chat: string, turn: Turn, keepalive = false): Promise<void> =>
   void (await send(`${path(chat)}/turns/${encodeURIComponent(turn.id)}`, { method: "PUT", body: turn, keepalive }));
 /** Delete a turn and all that follow it. */

@@ -21,7 +21,7 @@ export interface InspectInput {
   as?: InputKind;
   /** Which conversation of a file that has several (JSONL), counted from 0. */
   document?: number;
-  /** `assistant` for a completion, which goes on behind `<|start|>assistant`. */
+  /** `assistant` for a completion, which continues after `<|start|>assistant`. */
   role?: Role | null;
   tools?: unknown[];
   stop_swallowed?: boolean;
@@ -113,7 +113,7 @@ export interface SchemaCost {
 }
 
 export interface TokenInfo {
-  /** In hexadecimal; null for an id that is no token. */
+  /** In hexadecimal; null for an id that is not a token. */
   bytes: string | null;
   text: string | null;
   special: boolean;
@@ -148,7 +148,7 @@ export interface Inspection {
   schemas?: SchemaCost[];
 }
 
-/** A turn of a chat: the prompt that the model got, and what it sampled behind it. */
+/** A turn of a chat: the prompt that the model got, and what it sampled after it. */
 export interface TurnTrace extends Inspection {
   prompt_tokens: number;
   /** Reasoning that this server does not show. */
@@ -197,7 +197,7 @@ export interface ReplayStep {
   at: number;
   id: number | null;
   text: string;
-  /** Where the machine is behind it: `wait` (between messages), `header`, `body`. */
+  /** Where the machine is after it: `wait` (between messages), `header`, `body`. */
   state: string;
   /** The header as far as it is known: the message that is open. */
   message: number | null;

@@ -48,7 +48,7 @@ export interface ReasoningItem extends ItemBase {
   type: "reasoning";
   summary?: TextPart[];
   content?: TextPart[] | null;
-  /** There where it is no reasoning, but text that was held back: the channel it was on. Only where reasoning is shown. */
+  /** There where it is not reasoning, but text that was held back: the channel it was on. Only where reasoning is shown. */
   harmonia_channel?: string | null;
   /** A call that was not made, with what the model was told instead. Only where reasoning is shown. */
   harmonia_call?: { name: string; arguments: string; error: string } | null;

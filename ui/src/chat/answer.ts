@@ -78,7 +78,7 @@ export class LiveAnswer {
   /** Where the items of the stream begin in the turn; known when the first one comes. */
   private offset: number | null = null;
 
-  /** A turn that has items already is continued: what comes is joined to its last item, or stands behind it. */
+  /** A turn that has items already is continued: what comes is joined to its last item, or stands after it. */
   constructor(
     private readonly begun: Turn,
     { clock = pageClock, frames = pageFrames }: Beginning = {},

@@ -24,21 +24,21 @@ let automatic = 0;
 
 export const runOf = (id: string | undefined): Run | undefined => (id === undefined ? undefined : runs.get(id));
 
-/** Ask for an answer behind a turn; `into` is a turn of the model's that is empty, or that is gone on with. */
-export function answer(behind: string | null, { effort, into }: { effort?: Effort | undefined; into?: Turn } = {}): void {
+/** Ask for an answer after a turn; `into` is a turn of the model's that is empty, or that is gone on with. */
+export function answer(after: string | null, { effort, into }: { effort?: Effort | undefined; into?: Turn } = {}): void {
   const id = chat.value?.id;
   if (id === undefined || runs.has(id)) return;
   dismissFailure();
   // What it was asked with is kept with it: a continuation must have the same beginning, and people want to know.
   const used = into?.details.effort ?? effort ?? settings.value.effort ?? DEFAULT_EFFORT;
-  let begun = into ?? newTurn(tree.value, behind, { role: "assistant", items: [], status: "in_progress", details: { effort: used } });
+  let begun = into ?? newTurn(tree.value, after, { role: "assistant", items: [], status: "in_progress", details: { effort: used } });
   if (begun.items.length === 0) {
-    const { items, item_s } = callsOf(tree.value, behind === null ? undefined : tree.value.turns.get(behind));
+    const { items, item_s } = callsOf(tree.value, after === null ? undefined : tree.value.turns.get(after));
     begun = { ...begun, items, details: { ...begun.details, item_s } };
   }
   const continues = begun.items.length > 0;
   keep(id, { ...begun, status: "in_progress" });
-  const asked = pathTo(tree.value, continues ? begun.id : behind);
+  const asked = pathTo(tree.value, continues ? begun.id : after);
   const servers = serverInfo.value?.mcp_servers ?? [];
   const request = requestFor({ branch: asked, settings: settings.value, servers, effort: used, continues, unsealed });
   const run = startRun(id, begun, request, (turn) => saver.turn(id, turn));
@@ -115,7 +115,7 @@ export async function continueAnswer(turnId: string): Promise<void> {
   answer(parentOf(tree.value, turnId), { into: toContinue(turn) });
 }
 
-/** A person asked for something: what runs by itself may run anew. */
+/** A person asked for something: what runs by itself may run again. */
 export function asked(): void {
   automatic = 0;
 }

@@ -3,7 +3,7 @@
  *
  * 1. The last event is a terminal one, or a `Failure` is raised: "gone" where the stream just ends.
  * 2. A response that failed is told twice: its event, which has what came, and then the `Failure`.
- * 3. Events that nobody knows are reported once, and are no failure: servers learn new ones.
+ * 3. Events that nobody knows are reported once, and are not a failure: servers learn new ones.
  */
 
 import { createParser } from "eventsource-parser";
@@ -12,7 +12,7 @@ import type { ResponseRequest, StreamEvent } from "../api/wire";
 
 export async function* streamResponse(request: ResponseRequest, signal: AbortSignal): AsyncGenerator<StreamEvent, void, void> {
   const response = await send("v1/responses", { body: request, signal });
-  if (response.body === null) throw new Failure("gone", "The server's answer has nothing in it.");
+  if (response.body === null) throw new Failure("gone", "The server's answer is empty.");
   yield* readEvents(response.body);
 }
 
@@ -25,7 +25,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      // What stands behind the last empty line is no event: it was cut off.
+      // What stands after the last empty line is not an event: it was cut off.
       parser.feed(decoder.decode(value ?? new Uint8Array(), { stream: !done }));
       for (const data of waiting.splice(0)) {
         const event = read(data);
@@ -51,7 +51,7 @@ function read(data: string): StreamEvent | null {
   try {
     event = JSON.parse(data);
   } catch {
-    throw new Failure("server", "The server sent an event that is no JSON.");
+    throw new Failure("server", "The server sent an event that is not valid JSON.");
   }
   if (typeof (event as { type?: unknown } | null)?.type !== "string") throw new Failure("server", "The server sent an event without a type.");
   return event as StreamEvent;
@@ -62,5 +62,5 @@ const reported = new Set<string>();
 export function reportUnknown(type: string): void {
   if (reported.has(type)) return;
   reported.add(type);
-  console.warn(`An event of an unknown type was left out: ${type}`);
+  console.warn(`Ignored an event of an unknown type: ${type}`);
 }

@@ -15,7 +15,7 @@ export interface FailureWords {
 /** A code of the page's own: another tab went on with the chat. */
 export const CHANGED_ELSEWHERE = "changed_elsewhere";
 
-const REQUEST = "The server did not take the request";
+const REQUEST = "The server rejected the request";
 
 export function failureWords(failure: Failure): FailureWords {
   const said = sentence(failure.message);
@@ -24,44 +24,44 @@ export function failureWords(failure: Failure): FailureWords {
       if (failure.code === "server_stopping") {
         return {
           title: "The server was stopped",
-          what: "It ended the answer before it was whole. What came so far is kept. When the server runs again, retry or continue.",
+          what: "The answer is not complete; what arrived is kept. When the server runs again, retry or continue.",
           action: "retry",
         };
       }
       return {
         title: "The server does not answer",
-        what: "The connection was lost, or the server was stopped. What came so far is kept. Check that it runs, then try again.",
+        what: "The connection was lost, or the server was stopped. What arrived is kept. Check that it runs, then try again.",
         action: "retry",
       };
     case "key":
       return {
         title: "The API key is missing or wrong",
-        what: "This server wants a key that it knows. Enter it; nothing that you typed is lost.",
+        what: "This server needs a valid key. Enter it; nothing you typed is lost.",
         action: "key",
       };
     case "engine":
       if (failure.code === "engine_died") {
         return {
           title: "The engine stopped in the middle",
-          what: "The model's engine broke off before the answer was whole. What came so far is kept: continue it, or try again.",
+          what: "The model's engine stopped before the answer was complete. What arrived is kept: continue it, or try again.",
           action: "retry",
         };
       }
       return {
         title: "The model's engine does not answer",
-        what: `${said} The server runs, but the engine behind it does not. Check the engine, then try again.`,
+        what: `${said} The server is running, but its engine is not. Check the engine, then try again.`,
         action: "retry",
       };
     case "context":
       return {
         title: "The conversation is too long for the model",
-        what: "It does not fit into the context any more. Shorten or delete messages, or begin a new chat.",
+        what: "It no longer fits into the context. Shorten or delete messages, or start a new chat.",
         action: "shorten",
       };
     case "busy":
-      return { title: "The server is busy", what: "It works on too many requests. Wait a moment, then try again.", action: "retry" };
+      return { title: "The server is busy", what: "It is handling too many requests. Wait a moment, then try again.", action: "retry" };
     case "stopped":
-      return { title: "Stopped", what: "The answer was stopped. What came is kept.", action: "retry" };
+      return { title: "Stopped", what: "The answer was stopped. What arrived is kept.", action: "retry" };
     case "request":
       return requestWords(failure, said);
     case "server":
@@ -74,9 +74,9 @@ function requestWords(failure: Failure, said: string): FailureWords {
     case CHANGED_ELSEWHERE:
       return { title: "This chat was changed elsewhere", what: "What is new is shown above. Your message is not sent yet: read, then send it.", action: "none" };
     case "model_not_found":
-      return { title: "The model is not there", what: `${said} Reload the page to see which models there are.`, action: "retry" };
+      return { title: "The model is not available", what: `${said} Reload the page to see which models there are.`, action: "retry" };
     case "not_found":
-      return { title: "It is not there", what: "It was deleted, or belongs to another key.", action: "none" };
+      return { title: "Not found", what: "It was deleted, or belongs to another key.", action: "none" };
     case "request_too_large":
       return { title: "This is too large", what: `${said} Leave out a file, or shorten the message.`, action: "shorten" };
     case "mcp_server_unreachable":
@@ -84,7 +84,7 @@ function requestWords(failure: Failure, said: string): FailureWords {
     case "invalid_encrypted_content":
       return {
         title: REQUEST,
-        what: `${said} An approval can be given only for a while, and with the same key. Regenerate the answer.`,
+        what: `${said} Approvals expire, and need the key that asked for them. Regenerate the answer.`,
         action: "none",
       };
     case "approval_used":

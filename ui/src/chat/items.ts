@@ -89,7 +89,7 @@ export function sendable(turn: Turn): Item[] {
 
 /**
  * The first item of a continuation, joined to the one that it goes on with. Null where they do not belong together: then
- * it stands behind it. The item that came has only the new text, but behind its seal is the whole message.
+ * it stands after it. The item that came has only the new text, but its seal holds the whole message.
  */
 export function joinItems(old: Item, more: Item): Item | null {
   if (!isUnfinished(old) || old.type !== more.type || (old.type !== "message" && old.type !== "reasoning")) return null;

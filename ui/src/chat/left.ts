@@ -36,7 +36,7 @@ export function takeLeft(chat: string, turns: readonly Turn[]): Turn[] {
     sessionStorage.removeItem(NAME + chat);
     const known = new Map(turns.map((turn) => [turn.id, turn]));
     return left.filter((turn) => {
-      // Behind a turn that is gone nothing can be said.
+      // After a turn that is gone nothing can be said.
       if (turn.parent !== null && !known.has(turn.parent)) return false;
       const theirs = known.get(turn.id);
       known.set(turn.id, turn);

@@ -187,7 +187,7 @@ export function answersIn(turn: Turn | null | undefined): ReadonlyMap<string, It
 
 const made = new WeakMap<Turn, { next: Turn | null; items: readonly LiveItem[] }>();
 
-/** A stored turn for a view, with the answers to its calls and approvals from the turn behind it (`next`). */
+/** A stored turn for a view, with the answers to its calls and approvals from the turn after it (`next`). */
 export function itemsOf(turn: Turn, next: Turn | null = null): readonly LiveItem[] {
   const before = made.get(turn);
   if (before !== undefined && before.next === next) return before.items;

@@ -3,7 +3,7 @@
  *
  * 1. Nothing of this tab is lost: while it answers or saves nothing is looked at, and what is the same stays the same
  *    object, so that what is open stays open.
- * 2. Where somebody went on behind the turn that is shown, their turns are shown. Another branch is only there to be walked.
+ * 2. Where somebody continued after the turn that is shown, their turns are shown. Another branch is only there to be walked.
  */
 
 import { batch } from "@preact/signals";

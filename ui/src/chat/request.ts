@@ -38,7 +38,7 @@ export function requestFor({ branch, settings, servers, effort, continues = fals
   if (settings.temperature !== undefined) request.temperature = settings.temperature;
   if (settings.top_p !== undefined) request.top_p = settings.top_p;
   if (settings.max_output_tokens !== undefined) request.max_output_tokens = settings.max_output_tokens;
-  // Behind an item that is whole the model goes on by itself.
+  // After an item that is whole the model goes on by itself.
   const last = input.at(-1);
   if (continues && last !== undefined && isUnfinished(last)) request.harmonia_continue = true;
   return request;

@@ -14,7 +14,7 @@ import { isBadSeal, SEALS_LEFT_OUT, withoutSeals } from "./request";
 
 export interface Ended {
   turn: Turn;
-  /** Null also where it was stopped: that is no failure. */
+  /** Null also where it was stopped: that is not a failure. */
   failure: Failure | null;
   /** The server could not open the seals of the branch, and answered without them. */
   sealsLeftOut: boolean;

@@ -3,7 +3,7 @@
  *
  * 1. Nothing is forgotten: what could not be saved stays here and is tried again, later and later, or when asked to.
  * 2. A turn that changes while it waits is saved once, as it is then.
- * 3. A turn is saved behind its parent, and a change of the leaf behind the turns, because the server wants it so.
+ * 3. A turn is saved after its parent, and a change of the leaf after the turns, because the server wants it so.
  * 4. What the server does not take (a turn that is too large) does not hold up the rest.
  * 5. What belongs to a chat that was deleted, and is not open, is dropped.
  */
@@ -46,7 +46,7 @@ export class Saver {
   }
 
   turn(chat: string, turn: Turn): void {
-    // In its old place among the jobs: those behind it may be its children.
+    // In its old place among the jobs: those after it may be its children.
     this.put(`turn ${chat} ${turn.id}`, { kind: "turn", chat, turn });
   }
 
@@ -57,7 +57,7 @@ export class Saver {
     this.put(key, { kind: "change", chat, change: { ...(before?.kind === "change" ? before.change : {}), ...change } });
   }
 
-  /** `turns` are the turn and all behind it, which need not be saved any more. */
+  /** `turns` are the turn and all after it, which need not be saved any more. */
   delete(chat: string, turn: string, turns: Iterable<string>): void {
     for (const each of turns) this.jobs.delete(`turn ${chat} ${each}`);
     this.put(`delete ${chat} ${turn}`, { kind: "delete", chat, turn });

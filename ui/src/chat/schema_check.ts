@@ -38,7 +38,7 @@ export function checkArguments(text: string, schema: JsonValue | undefined): Sch
   try {
     value = JSON.parse(text) as JsonValue;
   } catch {
-    return { verdict: "misfits", problems: [{ path: "", message: "this is no JSON" }], unchecked: [] };
+    return { verdict: "misfits", problems: [{ path: "", message: "not valid JSON" }], unchecked: [] };
   }
   if (schema === undefined || schema === null) {
     return { verdict: "unchecked", problems: [], unchecked: ["the tool has no schema"] };
@@ -60,7 +60,7 @@ function check(value: JsonValue, schema: JsonValue, path: string, depth: number,
   const wrong = (message: string): void => void found.problems.push({ path, message });
   if (schema === true) return;
   if (schema === false) return wrong("nothing may be here");
-  if (!isObject(schema)) return void found.unchecked.add("a schema that is no object");
+  if (!isObject(schema)) return void found.unchecked.add("a schema that is not an object");
   if (depth > DEEPEST) return void found.unchecked.add(`what is deeper than ${DEEPEST} levels`);
   for (const word of Object.keys(schema)) {
     if (!CHECKED.has(word) && !DESCRIBING.has(word)) found.unchecked.add(word);

@@ -1,7 +1,7 @@
 /**
  * The chat that is open, as signals, and everything that can be done with it.
  *
- * 1. What a person does stands in the tree at once, and is saved behind it. What could not be saved is tried again.
+ * 1. What a person does stands in the tree at once, and is saved after it. What could not be saved is tried again.
  * 2. Nothing that was typed or streamed is lost by a failure: it is in the tree, or in `draft`.
  * 3. Old versions stay: editing and regenerating make siblings. Only a continuation changes its turn in place, because
  *    all of the old text is still there, at the beginning of the new one.
@@ -145,7 +145,7 @@ async function create(text: string, files: readonly AttachedFile[]): Promise<str
 }
 
 /**
- * Change what was said, as a version beside the old one. A user turn (a text, or items) is answered anew. A turn of the
+ * Change what was said, as a version beside the old one. A user turn (a text, or items) is answered again. A turn of the
  * model's (items, or a text for its last message) is not; items that were changed lose their seals, which have the old words.
  */
 export async function editTurn(turnId: string, edited: string | readonly Item[]): Promise<void> {
@@ -177,7 +177,7 @@ export function alternatives(turnId: string): { at: number; of: number; before: 
   return { at: at + 1, of: turns.length, before: turns[at - 1]?.id ?? null, after: turns[at + 1]?.id ?? null };
 }
 
-/** Delete a turn and all behind it. An answer that runs there is ended first. */
+/** Delete a turn and all after it. An answer that runs there is ended first. */
 export async function deleteTurn(turnId: string): Promise<void> {
   const id = chat.value?.id;
   if (id === undefined || !tree.value.turns.has(turnId)) return;

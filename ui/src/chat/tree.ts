@@ -10,7 +10,7 @@ import type { Turn } from "../api/chats";
 
 export interface Tree {
   readonly turns: ReadonlyMap<string, Turn>;
-  /** By the id of a turn, those behind it; by null, the first turns. */
+  /** By the id of a turn, those after it; by null, the first turns. */
   readonly children: ReadonlyMap<string | null, readonly string[]>;
 }
 

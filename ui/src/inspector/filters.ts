@@ -31,7 +31,7 @@ export function toolsOf(message: InspectedMessage): string[] {
   return tools;
 }
 
-/** The rows that pass. What is no message passes where nothing is filtered, or where it has the problem asked for. */
+/** The rows that pass. What is not a message passes where nothing is filtered, or where it has the problem asked for. */
 export function shownRows(inspection: Inspection, rows: readonly Row[], places: readonly Place[], filters: Filters): readonly Row[] {
   if (!isFiltered(filters)) return rows;
   const { role, channel, tool, problem } = filters;

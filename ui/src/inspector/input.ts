@@ -36,7 +36,7 @@ export const LONGEST_FIELD = 50_000;
 export type Read = { input: InspectInput } | { error: string };
 
 export function readDraft(draft: Draft): Read {
-  if (draft.text.trim() === "") return { error: "There is nothing to inspect yet. Paste a trace, open a file, or take an example." };
+  if (draft.text.trim() === "") return { error: "There is nothing to inspect yet. Paste a trace, open a file, or choose an example." };
   const input: InspectInput = { text: draft.text };
   if (draft.as !== "auto") input.as = draft.as;
   if (draft.isCompletion) input.role = "assistant";
@@ -55,7 +55,7 @@ export function readTools(text: string): { tools: unknown[] } | { error: string 
     const value: unknown = JSON.parse(trimmed);
     return { tools: Array.isArray(value) ? value : [value] };
   } catch {
-    return { error: "The tools are not JSON. Give a list of definitions, or names with commas between." };
+    return { error: "The tools are not valid JSON. Give a list of definitions, or names separated by commas." };
   }
 }
 

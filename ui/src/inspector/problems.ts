@@ -3,7 +3,7 @@
 import type { Diagnostic, Inspection } from "../api/inspect";
 import { type Row, rowKey } from "./trace";
 
-/** `header` and `body` are those of a message; everything else has its problems behind it. */
+/** `header` and `body` are those of a message; everything else has its problems after it. */
 export type Place = { key: string; part: "header" | "body" };
 
 /** The places of all diagnostics, by their position. */

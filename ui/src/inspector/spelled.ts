@@ -32,7 +32,7 @@ export function bytesOf(hex: string): number[] {
 /** Hexadecimal in pairs: `f0 9f a6`. */
 export const hexOf = (info: TokenInfo | undefined): string => info?.bytes?.replace(/(..)(?=.)/g, "$1 ") ?? "";
 
-/** How many bytes a character still needs behind these, when it needed `open` before them. */
+/** How many bytes a character still needs after these, when it needed `open` before them. */
 function openAfter(bytes: readonly number[], open: number): number {
   for (const byte of bytes) {
     if (open > 0 && byte >= 0x80 && byte < 0xc0) open -= 1;
@@ -76,7 +76,7 @@ export function groupTokens(ids: readonly number[], table: TokenTable): Group[] 
 function groupOf(ids: number[], start: number, bytes: readonly number[], table: TokenTable): Group {
   const info = table[String(ids[0])];
   if (ids.length > 1) return { start, ids, text: decoder.decode(new Uint8Array(bytes)), isSpecial: false };
-  return { start, ids, text: info?.text ?? `(${ids[0]} is no token)`, isSpecial: info?.special ?? false };
+  return { start, ids, text: info?.text ?? `(${ids[0]} is not a token)`, isSpecial: info?.special ?? false };
 }
 
 /** Spaces and other signs that cannot be seen, as signs that can be. */

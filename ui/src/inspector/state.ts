@@ -167,7 +167,7 @@ export function messageOf(to: Selection | null): number | null {
   return found.messages.length === 0 ? null : lastNotAbove(starts.value, to.token);
 }
 
-/** Go to the problem behind (1) or before (-1) the one that is selected. */
+/** Go to the problem after (1) or before (-1) the one that is selected. */
 export function stepProblem(by: 1 | -1): void {
   const count = inspection.value?.diagnostics.length ?? 0;
   if (count === 0) return;
@@ -184,7 +184,7 @@ export function look(changed: Partial<Search>): void {
   });
 }
 
-/** Go to the hit behind (1) or before (-1) the one that the reader is at. */
+/** Go to the hit after (1) or before (-1) the one that the reader is at. */
 export function stepHit(by: 1 | -1): void {
   const count = hits.value.length;
   if (count === 0) return;

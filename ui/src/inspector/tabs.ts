@@ -15,7 +15,7 @@ export const TABS: Tab[] = [
   { id: "overview", label: "Overview", load: () => import("./views/overview").then((module) => module.Overview) },
   { id: "tokens", label: "Tokens", load: () => import("./views/tokens_view").then((module) => module.TokensView) },
   { id: "edit", label: "Edit", load: () => import("./tools/edit_tab").then((module) => module.EditTab) },
-  { id: "compare", label: "Compare", alone: "Two prompts: where they part, and what was dropped", load: () => import("./tools/diff_tab").then((module) => module.DiffTab) },
+  { id: "compare", label: "Compare", alone: "Two prompts: where they differ, and what was dropped", load: () => import("./tools/diff_tab").then((module) => module.DiffTab) },
   { id: "injection", label: "Injection lens", alone: "Typed control tokens, and how they are encoded", load: () => import("./tools/injection_tab").then((module) => module.InjectionTab) },
   { id: "costs", label: "Tools' cost", load: () => import("./tools/costs_tab").then((module) => module.CostsTab) },
   { id: "replay", label: "Replay", load: () => import("./tools/scrubber_tab").then((module) => module.ScrubberTab) },

@@ -1,4 +1,4 @@
-/** A turn of a chat as a trace: the request that it was asked by, built anew as the chat builds it, and its answer. */
+/** A turn of a chat as a trace: the request that it was asked by, built again as the chat builds it, and its answer. */
 
 import type { Turn } from "../api/chats";
 import { Failure } from "../api/client";

@@ -152,7 +152,7 @@ export function useWindow(keys: readonly string[], estimate: (row: number) => nu
       if (Math.abs(before - wanted) > 1) scroller.current.scrollTop = wanted;
       look();
       const element = elements.current.get(now[row] ?? "");
-      // What was asked for may also unfold the row: then it must be rendered and measured anew, or it cannot be scrolled to.
+      // What was asked for may also unfold the row: then it must be rendered and measured again, or it cannot be scrolled to.
       const isRendered = frames > 0 && element !== undefined && Math.abs(element.offsetHeight - sizes.height(row)) <= 1;
       const isStill = Math.abs(scroller.current.scrollTop - before) <= 1 && isRendered && sizes.isMeasured(row);
       if (isStill && element !== undefined) then?.(element);

@@ -33,7 +33,7 @@ export class Balance {
   /** `**` is open until the next `**`. */
   private isPairOpen: Record<Sign, boolean> = { "*": false, _: false, "~": false, $: false };
 
-  /** Whether the text is to be cut behind this character. */
+  /** Whether the text is to be cut after this character. */
   step(character: string): boolean {
     this.length++;
     const before = this.previous;

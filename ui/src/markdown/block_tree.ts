@@ -24,7 +24,7 @@ export interface TextBlock extends BlockBase {
 
 export interface CodeBlock extends BlockBase {
   kind: "code";
-  /** The first word behind the fence, as written. */
+  /** The first word after the fence, as written. */
   language: string;
   isFenced: boolean;
   /** The code in the order it came: only ever appended to, so that nobody joins a long text for a short addition. */

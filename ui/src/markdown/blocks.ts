@@ -122,7 +122,7 @@ export class Blocks {
     }
   }
 
-  /** What the line is in its place: some things are only what they look like behind or outside a paragraph. */
+  /** What the line is in its place: some things are only what they look like after or outside a paragraph. */
   private settled(line: Line, whole: string, isMatched: boolean, continued: TextBlock | null, depth: number): Line {
     const text: Line = { is: "text", rest: whole.trimStart() };
     const isInside = isMatched && depth === 0;
@@ -243,7 +243,7 @@ export class Blocks {
         this.closeLeaf();
         break;
       default:
-        break; // a blank line behind a mark opens nothing
+        break; // a blank line after a mark opens nothing
     }
   }
 

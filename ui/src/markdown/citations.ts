@@ -2,7 +2,7 @@
  * Where an answer names its sources: `【3†L1-L4】` as gpt-oss writes them, and annotations with an address. Pure.
  *
  * A marker that an annotation covers becomes a link; one that nothing is known about stays a quiet mark. An annotation
- * that covers other text gets a marker behind that text, unless the text is a link already.
+ * that covers other text gets a marker after that text, unless the text is a link already.
  */
 
 import type { Annotation } from "../api/wire";

@@ -12,7 +12,7 @@ const TURNING = /[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g;
 type Expected = "value" | "value or end" | "name" | "name or end" | "colon" | "comma or end" | "nothing";
 
 export class JsonPrinter {
-  /** What was expected is not what came: the text is no JSON. */
+  /** What was expected is not what came: the text is not JSON. */
   isWrong = false;
   private expected: Expected = "value";
   private open: ("{" | "[")[] = [];

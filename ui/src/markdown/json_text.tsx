@@ -1,4 +1,4 @@
-/** JSON over lines, as it was written; text that is no JSON is shown as it is. While it arrives it is only appended to. */
+/** JSON over lines, as it was written; text that is not JSON is shown as it is. While it arrives it is only appended to. */
 
 import "../style/markdown.css";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";

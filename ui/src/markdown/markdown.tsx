@@ -25,7 +25,7 @@ interface Props {
 let View: typeof MarkdownView | null = null;
 let loading: Promise<void> | null = null;
 
-// By itself: what stands right behind `import()` does not hear of everything that fails to load.
+// By itself: what stands right after `import()` does not hear of everything that fails to load.
 const loadView = () => import("./markdown_view");
 
 /** Load what reads Markdown. Where that fails, text stays plain, and the next text tries again. */

@@ -1,7 +1,7 @@
 /**
  * Blocks in the page. Nodes are made once; only what is open, the last block of each level, is looked at again.
  *
- * The open piece of a paragraph is parsed anew each time it is shown, and only the nodes that differ are replaced, so
+ * The open piece of a paragraph is parsed again each time it is shown, and only the nodes that differ are replaced, so
  * that a selection in what is there already survives.
  */
 

@@ -22,6 +22,6 @@ export function Lazy({ load, name }: Props) {
     );
     return () => void (isWanted = false);
   }, [load]);
-  if (failed) return <p role="alert">{`The server did not send ${name}. Reload the page when it is there again.`}</p>;
+  if (failed) return <p role="alert">{`The server did not send ${name}. Reload the page when the server is back.`}</p>;
   return loaded === null ? <p class="quiet">{`Loading ${name} …`}</p> : <loaded.Shown />;
 }

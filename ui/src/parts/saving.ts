@@ -10,7 +10,7 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** Browsers begin to read what is behind an address some time after it was clicked. */
+/** Browsers may start to read a URL some time after it was clicked. */
 const READ_MS = 10_000;
 
 export function download(blob: Blob, name: string): void {

@@ -42,9 +42,9 @@ export function Bar() {
         <AddIcon />
         <Word>New chat</Word>
       </button>
-      <button type="button" class="plain" title={`Colours: ${word}`} onClick={() => (theme.value = nextTheme())}>
+      <button type="button" class="plain" title={`Theme: ${word}`} onClick={() => (theme.value = nextTheme())}>
         <Icon />
-        <Word>{`Colours: ${word.toLowerCase()}`}</Word>
+        <Word>{`Theme: ${word.toLowerCase()}`}</Word>
       </button>
       <button type="button" class="plain" aria-label="Shortcuts and help" title="Shortcuts and help" onClick={() => (overlay.value = { name: "help" })}>
         ?

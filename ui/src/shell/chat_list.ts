@@ -18,7 +18,7 @@ let next: string | undefined;
 /** Counts what was asked, so that the answer to an older question is not taken for the newest. */
 let asked = 0;
 
-/** Ask for the list anew. Gives its first rows as the server has them; none where it does not answer. */
+/** Ask for the list again. Gives its first rows as the server has them; none where it does not answer. */
 export async function loadChats(): Promise<readonly ListedChat[]> {
   return load(undefined);
 }
@@ -56,7 +56,7 @@ export async function renameListed(id: string, title: string): Promise<void> {
 export async function deleteListed(id: string): Promise<void> {
   await deleteChat(id);
   stopAnswer(id);
-  // The page behind it begins behind the one before it.
+  // The next page begins after the one before it.
   if (next === id) next = chats.value[chats.value.findIndex((each) => each.id === id) - 1]?.id;
   chats.value = chats.value.filter((each) => each.id !== id);
   if (openedChat.value?.id === id) newChat();

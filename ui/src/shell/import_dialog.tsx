@@ -113,7 +113,7 @@ function onlyChat(done: readonly Outcome[]): { id: string; title: string; isWhol
 }
 
 async function takeOne({ name, size, read }: Source): Promise<Outcome> {
-  if (size > MOST_BYTES) return { name, problem: "It has more than 8 MiB." };
+  if (size > MOST_BYTES) return { name, problem: "It is larger than 8 MiB." };
   try {
     return { name, imported: await importChats(await read(), name) };
   } catch (error) {

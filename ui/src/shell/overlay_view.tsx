@@ -31,7 +31,7 @@ export function OverlayView() {
       (Shown) => isWanted && setLoaded({ of: open, Shown }),
       () => {
         if (!isWanted) return;
-        tell("The server did not send that dialog. Reload the page when it is there again.", true);
+        tell("The server did not send that dialog. Reload the page when the server is back.", true);
         overlay.value = null;
       },
     );

@@ -63,7 +63,7 @@ export function Sidebar() {
 async function copyLink(id: string): Promise<void> {
   const turn = openedChat.value?.id === id ? leaf.value : null;
   const isCopied = await copyText(new URL(hashOf({ view: "chat", chat: id, turn }), location.href).href);
-  tell(isCopied ? "The link was copied." : "The browser does not let this page copy.", !isCopied);
+  tell(isCopied ? "The link was copied." : "The browser does not allow this page to copy.", !isCopied);
 }
 
 function ChatRow({ chat, time }: { chat: ListedChat; time: string | undefined }) {

@@ -51,7 +51,7 @@ describe("checkArguments", () => {
   });
 
   it("reads arguments that are no JSON as a misfit", () => {
-    expect(checkArguments('{"city": ', weather).problems).toEqual([{ path: "", message: "this is no JSON" }]);
+    expect(checkArguments('{"city": ', weather).problems).toEqual([{ path: "", message: "not valid JSON" }]);
   });
 
   it("says that a tool has no schema", () => {

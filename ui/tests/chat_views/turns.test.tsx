@@ -104,7 +104,7 @@ describe("turns", () => {
   it("tells in words how an answer ended", () => {
     const ends: [Partial<Turn>, string][] = [
       [{ status: "cancelled" }, "Stopped"],
-      [{ status: "incomplete", details: { incomplete: "max_output_tokens" } }, "limit of tokens"],
+      [{ status: "incomplete", details: { incomplete: "max_output_tokens" } }, "token limit"],
       [{ status: "failed", details: { error: { kind: "engine", message: "it broke", code: "engine_died" } } }, "Failed: "],
     ];
     for (const [more, expected] of ends) {

@@ -42,8 +42,8 @@ describe("groups of tokens", () => {
   it("mark special tokens, and name ids that are none", () => {
     const [special, none, unknown] = groupTokens([200006, 999999, 7], TABLE);
     expect(special).toMatchObject({ isSpecial: true, text: "<|start|>" });
-    expect(none).toMatchObject({ isSpecial: false, text: "(999999 is no token)" });
-    expect(unknown).toMatchObject({ isSpecial: false, text: "(7 is no token)" });
+    expect(none).toMatchObject({ isSpecial: false, text: "(999999 is not a token)" });
+    expect(unknown).toMatchObject({ isSpecial: false, text: "(7 is not a token)" });
   });
 
   it("lose no token and double none, whatever the order", () => {

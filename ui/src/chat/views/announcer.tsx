@@ -7,7 +7,7 @@ import { branch, running } from "../session";
 import { plainWords } from "./plain_words";
 import { beginning } from "./words";
 
-/** Enough of an answer to find its first words in, behind a long piece of code perhaps. */
+/** Enough of an answer to find its first words in, after a long piece of code perhaps. */
 const MOST_READ = 4000;
 
 const said = signal("");

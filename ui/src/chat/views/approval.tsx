@@ -71,7 +71,7 @@ export function Approval({ item }: { item: LiveItem }) {
           onBack={() => setWay("choose")} onSend={refuse} />
       )}
       {way === "answer" && (
-        <Reply label="Your answer, in the place of the tool's" act="Send the answer" isBusy={isBusy} rows={3}
+        <Reply label="Your answer, instead of the tool's" act="Send the answer" isBusy={isBusy} rows={3}
           onBack={isOwn ? null : () => setWay("choose")} onSend={answer} />
       )}
       {way === "edit" && (

@@ -21,9 +21,9 @@ import { inNumber, inSeconds, inTokens } from "./words";
 
 interface Props {
   turn: Turn;
-  /** The turn behind it, which has the answers to its calls. */
+  /** The turn after it, which has the answers to its calls. */
   next: Turn | null;
-  /** The answer that waited for the person and goes on here: then this is no new voice. */
+  /** The answer that waited for the person and goes on here: then this is not a new voice. */
   from: Turn | null;
   /** Where it goes on itself, and the answers to that: the two are shown as one answer, with one row of actions. */
   goesOn: Turn | null;
@@ -48,7 +48,7 @@ export function AssistantTurn({ turn, next, from, goesOn, goesOnNext }: Props) {
   return (
     <article class={`turn from-assistant ${isContinued ? "is-continued" : ""}`} id={turn.id} aria-label="Answer"
       aria-busy={isLive}>
-      <h2 class="hidden-visually">{isContinued ? "The answer goes on" : "Answer"}</h2>
+      <h2 class="hidden-visually">{isContinued ? "Answer, continued" : "Answer"}</h2>
       {isEditing && !isLive ? (
         <AnswerEditor turn={turn} onDone={stopEditing} />
       ) : (

@@ -21,7 +21,7 @@ export function CopyButton({ text, label = "Copy" }: Props) {
   const copy = async (): Promise<void> => {
     setSaid((await copyText(text())) ? "copied" : "failed");
   };
-  const word = said === "copied" ? "Copied" : said === "failed" ? "The browser does not let this page copy" : label;
+  const word = said === "copied" ? "Copied" : said === "failed" ? "The browser does not allow this page to copy" : label;
   return (
     <IconButton label={word} onClick={() => void copy()}>
       {said === null ? <CopyIcon /> : said === "copied" ? <CheckIcon /> : <WarningIcon />}

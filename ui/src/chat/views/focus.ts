@@ -1,6 +1,6 @@
 /** Where the focus goes when the part that had it is gone. */
 
-/** To a button of a turn, by its label, once the turn is drawn anew. */
+/** To a button of a turn, by its label, once the turn is drawn again. */
 export function focusInTurn(turn: string, label: string): void {
   requestAnimationFrame(() => {
     const buttons = document.getElementById(turn)?.querySelectorAll<HTMLElement>("button") ?? [];

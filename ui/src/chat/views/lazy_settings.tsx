@@ -7,7 +7,7 @@ interface Props {
   onClose: () => void;
 }
 
-// By itself, because the build takes what stands right behind `import()` into the loading, where it does not hear of
+// By itself, because the build takes what stands right after `import()` into the loading, where it does not hear of
 // styles that did not come.
 const loadDialog = () => import("./settings_dialog");
 
@@ -23,7 +23,7 @@ export function LazySettings({ onClose }: Props) {
   if (failed) {
     return (
       <p class="trouble" role="alert">
-        The server did not send the settings. Reload the page when it is there again.{" "}
+        The server did not send the settings. Reload the page when the server is back.{" "}
         <button type="button" class="small" onClick={onClose}>Close</button>
       </p>
     );

@@ -70,7 +70,7 @@ function UnmadeCall({ item }: { item: LiveItem }) {
             <pre class="plain-text" tabIndex={0}>{call.arguments}</pre>
           </section>
           <section class="call-part">
-            <h3>Why, as the model was told</h3>
+            <h3>Why, in the words that the model got</h3>
             <p>{errorText(call.error)}</p>
           </section>
         </>

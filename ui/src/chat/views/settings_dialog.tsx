@@ -11,10 +11,10 @@ import { ToolSettings } from "./tool_settings";
 export function SettingsDialog({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Settings of this chat" class="settings" onClose={onClose}>
-      <Told name="identity" title="System: who the model is" rows={2}
+      <Told name="identity" title="System prompt (identity)" rows={2}
         placeholder="You are ChatGPT, a large language model trained by OpenAI."
-        hint="The first words of the system message. Where nothing is written, gpt-oss is told the words above." />
-      <Told name="instructions" title="Developer: instructions" rows={4} placeholder="Be helpful and brief."
+        hint="The first words of the system message. If it is empty, the words above are used." />
+      <Told name="instructions" title="Instructions" rows={4} placeholder="Be helpful and brief."
         hint="The model reads them as the developer's instructions, before every question of this chat." />
       <Sampling />
       <ToolSettings />
@@ -122,7 +122,7 @@ function Functions() {
       <p id={`${id}-said`} class={"fault" in read ? "fault" : "quiet"}>
         {"fault" in read ? read.fault : read.functions.length === 0
           ? "A list of functions as JSON. The model may call them; you answer the calls by hand."
-          : `Taken: ${read.functions.map((each) => each.name).join(", ")}. You answer their calls by hand.`}
+          : `Functions: ${read.functions.map((each) => each.name).join(", ")}. You answer their calls by hand.`}
       </p>
       {text === "" && <button type="button" class="small" onClick={() => take(EXAMPLE)}>Insert example</button>}
     </section>

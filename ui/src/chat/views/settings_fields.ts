@@ -11,7 +11,7 @@ const RANGES: Record<NumberField, { least: number; most: number; isWhole: boolea
   max_output_tokens: { least: 1, most: 1_000_000, isWhole: true },
 };
 
-/** Null is no value: the engine's own is taken. */
+/** Null means no value: the engine's own is taken. */
 export function readNumber(name: NumberField, text: string): { value: number | null } | { fault: string } {
   const typed = text.trim().replace(",", ".");
   if (typed === "") return { value: null };

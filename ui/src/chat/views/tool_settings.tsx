@@ -56,7 +56,7 @@ function ServerRow({ server }: { server: McpServer }) {
       </label>
       {server.error !== null && (
         <p class="fault">
-          <WarningIcon /> {`Not there: ${server.error}`}
+          <WarningIcon /> {`Not available: ${server.error}`}
         </p>
       )}
       <ul>

@@ -1,5 +1,5 @@
 /**
- * The conversation, the newest at the bottom. A turn is made anew only when it, or the one behind it, is another; an
+ * The conversation, the newest at the bottom. A turn is made again only when it, or the one after it, is another; an
  * answer that is being streamed changes inside its own turn.
  */
 
@@ -88,7 +88,7 @@ interface OneProps {
   turn: Turn;
   next: Turn | null;
   before: Turn | null;
-  /** Two before it, and two and three behind it: where an answer waited for the person, and where it goes on. */
+  /** Two before it, and two and three after it: where an answer waited for the person, and where it goes on. */
   asking: Turn | null;
   after: Turn | null;
   afterNext: Turn | null;
@@ -127,7 +127,7 @@ function JumpButton({ stick }: { stick: Stick }) {
   return (
     <button type="button" class="jump" onClick={() => stick.toEnd()}>
       <DownIcon />
-      Jump to the newest
+      Jump to the latest
     </button>
   );
 }

@@ -14,7 +14,7 @@ import { lastSwitch } from "./stick";
 import { FactsLine, TurnFacts } from "./turn_facts";
 
 export const EDIT_ANSWER = "Edit the answer";
-export const EDIT_MESSAGE = "Edit and ask anew";
+export const EDIT_MESSAGE = "Edit and resend";
 
 interface Props {
   turn: Turn;
@@ -78,7 +78,7 @@ export function TurnRow({ turn, copyText, onEdit }: Props) {
       )}
       {open === "delete" && (
         <div class="turn-ask" role="group" aria-label="Delete">
-          <span>{isLast(turn) ? "Delete this?" : "Delete this and all that follows?"}</span>
+          <span>{isLast(turn) ? "Delete this?" : "Delete this and everything after it?"}</span>
           <button type="button" class="small danger" onClick={() => void deleteTurn(turn.id).then(keepFocus)}>Delete</button>
           <button type="button" class="small" onClick={keepTurn}>Keep</button>
         </div>
@@ -102,11 +102,11 @@ export function Walker({ turn }: { turn: Turn }) {
   };
   return (
     <span class="walker" role="group" aria-label="Versions">
-      <IconButton label="Version before this" disabled={before === null || running.value !== null} onClick={walk(before)}>
+      <IconButton label="Previous version" disabled={before === null || running.value !== null} onClick={walk(before)}>
         <BackIcon />
       </IconButton>
       <span>{`${at} of ${of}`}</span>
-      <IconButton label="Version after this" disabled={after === null || running.value !== null} onClick={walk(after)}>
+      <IconButton label="Next version" disabled={after === null || running.value !== null} onClick={walk(after)}>
         <ForwardIcon />
       </IconButton>
     </span>

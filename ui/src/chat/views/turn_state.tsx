@@ -20,8 +20,8 @@ export function TurnState({ turn }: { turn: Turn }) {
         </p>
       ))}
       <Damage turn={turn} />
-      {status === "cancelled" && <Ended turn={turn} words="Stopped. What came is kept." />}
-      {status === "in_progress" && <Ended turn={turn} words="Not finished: the page was closed, the connection was lost, or another tab is still at it." />}
+      {status === "cancelled" && <Ended turn={turn} words="Stopped. What arrived is kept." />}
+      {status === "in_progress" && <Ended turn={turn} words="Not finished: the page was closed, the connection was lost, or another tab is still receiving it." />}
       {status === "incomplete" && <Ended turn={turn} words={incompleteWords(details.incomplete)} />}
       {status === "failed" && <Failed turn={turn} />}
     </>

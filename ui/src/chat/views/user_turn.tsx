@@ -18,7 +18,7 @@ export function UserTurn({ turn }: { turn: Turn }) {
     <article class="turn from-user" id={turn.id} aria-label="You">
       <h2 class="hidden-visually">You said</h2>
       {isEditing ? (
-        <EditBox label="Your message" texts={[text]} act="Ask anew" hint="Keeps the old version; switch with ‹ 1 of 2 ›."
+        <EditBox label="Your message" texts={[text]} act="Resend" hint="Keeps the old version; switch with ‹ 1 of 2 ›."
           onCancel={() => {
             setEditing(false);
             focusInTurn(turn.id, EDIT_MESSAGE);

@@ -48,15 +48,15 @@ export function heldBackWords(channel: string | null): string {
 export function incompleteWords(reason: string | undefined): string {
   switch (reason) {
     case "max_output_tokens":
-      return "Cut off: the answer reached its limit of tokens. Continue it, or raise the limit in the settings.";
+      return "Cut off: the answer reached its token limit. Continue it, or raise the limit in the settings.";
     case "max_tool_calls":
-      return "Cut off: the limit of tool calls was reached. Continue to let it go on.";
+      return "Cut off: the limit of tool calls was reached. Press Continue to resume.";
     case "time_limit":
-      return "Cut off: the server's time limit was reached. Continue to let it go on.";
+      return "Cut off: the server's time limit was reached. Press Continue to resume.";
     case "no_visible_output":
       return "The model ended without an answer that can be shown. Continue it, or regenerate.";
     case "uncertain_call":
-      return "A tool call was damaged on its way, so it was not made. Regenerate to try again.";
+      return "A tool call was malformed or cut off, so it was not run. Regenerate to try again.";
     case "content_filter":
       return "Cut off by a filter of the model's server.";
     case undefined:

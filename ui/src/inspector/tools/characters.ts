@@ -26,7 +26,7 @@ export class Characters {
     let high = this.wide.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      // The unit at which the character behind this wide one begins.
+      // The unit at which the character after this wide one begins.
       if ((this.wide[middle] ?? 0) + middle + 2 <= unit) low = middle + 1;
       else high = middle;
     }

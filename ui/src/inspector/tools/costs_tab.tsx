@@ -17,7 +17,7 @@ export function CostsTab() {
   if (found === null) return null;
   if (found.schemas === undefined) return <p class="quiet">The server did not count schemas in this trace.</p>;
   if (found.schemas.length === 0) {
-    return <p class="tool">This trace declares no tools. They stand in the developer message, under “# Tools”.</p>;
+    return <p class="tool">This trace declares no tools. Tools are declared in the developer message, under “# Tools”.</p>;
   }
   const context = serverInfo.value?.context_tokens ?? null;
   const costs = costsOf(found.schemas, found.tokens, context);
@@ -44,7 +44,7 @@ export function CostsTab() {
               <th scope="col"><span class="hidden-visually">Bar</span></th>
               <th scope="col" class="tool-right">Of the trace</th>
               {context === null ? null : <th scope="col" class="tool-right">Of the context</th>}
-              <th scope="col">Leave out</th>
+              <th scope="col">Remove</th>
             </tr>
           </thead>
           <tbody>
@@ -58,7 +58,7 @@ export function CostsTab() {
                 <td>
                   <label class="tool-check">
                     <input type="checkbox" checked={out.has(cost.tool)} onChange={() => toggle(cost.tool)} />
-                    <span class="hidden-visually">{`Leave out ${cost.tool}`}</span>
+                    <span class="hidden-visually">{`Remove ${cost.tool}`}</span>
                     <span aria-hidden="true">{`saves ${number(cost.tokens)}`}</span>
                   </label>
                 </td>

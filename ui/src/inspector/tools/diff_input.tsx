@@ -22,7 +22,7 @@ export function DiffInput({ id, legend, side, set }: Props) {
   const [said, setSaid] = useState("");
   const read = async (file: File | undefined): Promise<void> => {
     if (file === undefined) return;
-    if (file.size > MOST_CHARACTERS) return setSaid("The file is larger than 8 MiB. Take a smaller one.");
+    if (file.size > MOST_CHARACTERS) return setSaid("The file is larger than 8 MiB. Choose a smaller one.");
     try {
       set({ from: "text", text: await file.text(), name: file.name });
       setSaid(`Read ${file.name}.`);

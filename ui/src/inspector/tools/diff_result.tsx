@@ -27,7 +27,7 @@ export function DiffResult({ diff }: { diff: PromptDiff }) {
       </dl>
       {isSame ? null : (
         <>
-          <h2>{`Where they part: token ${number(diff.shared_prefix)}`}</h2>
+          <h2>{`First difference: token ${number(diff.shared_prefix)}`}</h2>
           <Parting label="Before" diff={diff} side="before" table={table} />
           <Parting label="After" diff={diff} side="after" table={table} />
         </>
@@ -62,9 +62,9 @@ export function DiffResult({ diff }: { diff: PromptDiff }) {
 }
 
 function summary(diff: PromptDiff): string {
-  if (diff.before_token === null && diff.after_token === null) return "The two are the same, token for token.";
-  if (diff.is_extension) return "The second goes on where the first ended: all of the first can be reused.";
-  return `They are the same for ${counted(diff.shared_prefix, "token")}, then they part. What follows must be read again.`;
+  if (diff.before_token === null && diff.after_token === null) return "The two are identical, token for token.";
+  if (diff.is_extension) return "The second continues where the first ends: all of the first can be reused.";
+  return `They are identical for ${counted(diff.shared_prefix, "token")}, then they differ. What follows must be read again.`;
 }
 
 function Parting({ label, diff, side, table }: { label: string; diff: PromptDiff; side: "before" | "after"; table: TokenTable }) {

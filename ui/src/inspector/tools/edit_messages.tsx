@@ -70,13 +70,13 @@ export function EditMessages() {
     if (from === undefined) return;
     act(listed(conversationOf(from).messages.with(index, after)), index);
   };
-  const insert = (behind: number, role: Role): void => {
+  const insert = (after: number, role: Role): void => {
     const fresh = splice.newFields(role);
     const next =
       extents === null
-        ? listed(fields.toSpliced(behind + 1, 0, fresh))
-        : write(splice.insertMessage(text, extents, behind, splice.spellMessage(fresh)));
-    act(next, behind + 1, true);
+        ? listed(fields.toSpliced(after + 1, 0, fresh))
+        : write(splice.insertMessage(text, extents, after, splice.spellMessage(fresh)));
+    act(next, after + 1, true);
   };
   const duplicate = (index: number): void => {
     const copied = fields[index];
@@ -124,7 +124,7 @@ export function EditMessages() {
                     Down
                   </button>
                   <button type="button" class="plain" aria-label={`Duplicate ${name}`} onClick={() => duplicate(index)}>Duplicate</button>
-                  <button type="button" class="plain" aria-label={`Insert a message behind ${name}`} onClick={() => insert(index, "user")}>
+                  <button type="button" class="plain" aria-label={`Insert a message after ${name}`} onClick={() => insert(index, "user")}>
                     Insert
                   </button>
                   <button type="button" class="plain danger" aria-label={`Delete ${name}`} onClick={() => remove(index)}>Delete</button>
@@ -171,9 +171,9 @@ function Pages({ count, first }: { count: number; first: number }) {
   };
   return (
     <nav class="tool-bar" aria-label="Pages of messages">
-      <button type="button" aria-disabled={first === 0} onClick={() => go(first - PAGE)}>Earlier</button>
+      <button type="button" aria-disabled={first === 0} onClick={() => go(first - PAGE)}>Previous</button>
       <span class="quiet">{`${first + 1} to ${Math.min(first + PAGE, count)} of ${counted(count, "message")}`}</span>
-      <button type="button" aria-disabled={first + PAGE >= count} onClick={() => go(first + PAGE)}>Later</button>
+      <button type="button" aria-disabled={first + PAGE >= count} onClick={() => go(first + PAGE)}>Next</button>
       <label>
         Go to{" "}
         <input class="tool-number" type="number" min={1} max={count} onChange={(event) => {

@@ -1,5 +1,5 @@
 /**
- * The draft that is being edited. It outlives the tab, so that a look elsewhere loses nothing, and it begins anew when
+ * The draft that is being edited. It outlives the tab, so that a look elsewhere loses nothing, and it begins again when
  * something else is opened.
  */
 

@@ -17,7 +17,7 @@ export function EditTab() {
     if (base.value !== null && outcome.value === null) tryNow();
   }, [from]);
   if (from === null) {
-    return <p class="quiet">The server did not send the text of this trace, so that it cannot be edited. Open it again.</p>;
+    return <p class="quiet">The server did not send the text of this trace, so it cannot be edited. Open it again.</p>;
   }
   const { present, past, future } = history.value;
   const isText = present.kind === "text";
@@ -48,7 +48,7 @@ export function EditTab() {
       {from.cuts === null ? null : (
         <p class="quiet">
           {from.inspection.input === "tokens" ? "This trace is made of token ids. " : ""}
-          Messages that you leave alone keep their token ids; what you edit is encoded anew, and may get other tokens than a
+          Messages that you leave alone keep their token ids; what you edit is encoded again, and may get other tokens than a
           model would have sampled.
         </p>
       )}
@@ -56,7 +56,7 @@ export function EditTab() {
         <p class="tool-note">
           <strong>Edited as a conversation.</strong> Whatever is typed stays text. Headers and stops are written the usual way,
           and text outside messages is left out.
-          {from.start.kind === "text" ? "" : " The trace itself has lost its control tokens, so that there is no raw text to edit."}
+          {from.start.kind === "text" ? "" : " The trace itself has lost its control tokens, so there is no raw text to edit."}
         </p>
       )}
       <div class="tool-halves">

@@ -4,20 +4,20 @@ import type { Failure, FailureKind } from "../../api/client";
 
 const WHAT_TO_DO: Record<FailureKind, string> = {
   gone: "Is it running? Try again when it is.",
-  key: "Give the page the right API key.",
+  key: "Enter the right API key.",
   engine: "Try again when the engine is back.",
   context: "Make it shorter.",
   busy: "Wait a moment, then try again.",
-  request: "Change what you gave, then try again.",
+  request: "Change the input, then try again.",
   stopped: "",
-  server: "Try again; the server's log says more.",
+  server: "Try again; the server's log has the details.",
 };
 
 export function Failed({ failure, retry }: { failure: Failure | null; retry?: () => void }) {
   if (failure === null || failure.kind === "stopped") return null;
   return (
     <div class="tool-failed" role="alert">
-      <strong>It did not work.</strong> {failure.message} {WHAT_TO_DO[failure.kind]}
+      <strong>That did not work.</strong> {failure.message} {WHAT_TO_DO[failure.kind]}
       {failure.code === null ? null : (
         <>
           {" "}

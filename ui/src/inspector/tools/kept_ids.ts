@@ -1,7 +1,7 @@
 /**
  * A trace of token ids that is edited as text. What was not touched keeps its ids: a model may have sampled tokens that
  * no encoder would write, and a text that spells a control token must not become one because its message was moved. Only
- * messages that changed are encoded anew. Pure.
+ * messages that changed are encoded again. Pure.
  */
 
 import type { InspectedMessage } from "../../api/inspect";
@@ -13,7 +13,7 @@ export interface Cuts {
   tokens: number[];
 }
 
-/** A stretch of the ids that stays, or a text that is encoded anew. */
+/** A stretch of the ids that stays, or a text that is encoded again. */
 export type Stretch = { kind: "kept"; ids: readonly [number, number] } | { kind: "text"; text: string };
 
 /** More texts than this are encoded as one, from the first to the last: each of them is a request. */
@@ -46,7 +46,7 @@ export function keepIds(before: string, after: string, cuts: Cuts): Stretch[] {
   const most = Math.min(before.length, after.length);
   let same = 0;
   while (same < most && before.charCodeAt(same) === after.charCodeAt(same)) same += 1;
-  const first = countBelow(cuts.units, same + 1) - 1; // the last cut that is not behind the first difference
+  const first = countBelow(cuts.units, same + 1) - 1; // the last cut that is not after the first difference
   const head = cuts.units[first] ?? 0;
   let sameEnd = 0;
   while (sameEnd < most - head && before.charCodeAt(before.length - 1 - sameEnd) === after.charCodeAt(after.length - 1 - sameEnd))
@@ -110,7 +110,7 @@ function findMessages(before: string, middle: string, cuts: Cuts, first: number,
   }
 }
 
-/** The ids of what was edited; `encode` is asked for each text, one behind the other. */
+/** The ids of what was edited; `encode` is asked for each text, one after the other. */
 export async function joinIds(
   before: readonly number[],
   stretches: readonly Stretch[],

@@ -17,7 +17,7 @@ interface Props {
   fields: Fields;
   /** Whether the trace is edited as a text, in which spellings become control tokens. */
   isText: boolean;
-  /** Whether it goes on behind `<|start|>assistant`, so that its author is fixed. */
+  /** Whether it continues after `<|start|>assistant`, so that its author is fixed. */
   isFixed: boolean;
   isReady: boolean;
   apply: (after: Fields) => void;

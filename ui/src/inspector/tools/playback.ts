@@ -24,7 +24,7 @@ export function advance(rest_s: number, passed_s: number, speed: number): { step
   return { steps, rest_s: Math.max(0, time - steps / speed) };
 }
 
-/** Sorted positions to jump to. They are behind the step that they name, so that this step is the one just read. */
+/** Sorted positions to jump to. They are after the step that they name, so that this step is the one just read. */
 export interface Marks {
   messages: number[];
   problems: number[];
@@ -41,7 +41,7 @@ export function marksOf(found: Inspection, unit: Replay["unit"], total: number):
     const place = unit === "tokens" ? at.token : at.character;
     if (place != null) problems.push(place + 1);
   }
-  // What is wrong at the very end has its place behind the last step.
+  // What is wrong at the very end has its place after the last step.
   const sorted = (list: number[]): number[] => [...new Set(list.map((at) => Math.min(at, total)))].sort((one, other) => one - other);
   return { messages: sorted(messages), problems: sorted(problems) };
 }

@@ -32,10 +32,10 @@ export function SaveResult() {
   const isAmbiguous = format === "text" && bodies.some(({ content }) => findSpellings(content, 1).length > 0);
   const { file, type } = FORMATS[format];
   const copy = async (): Promise<void> =>
-    setSaid((await copyText(written(found, format))) ? "Copied." : "The browser does not let the page copy. Download it instead.");
+    setSaid((await copyText(written(found, format))) ? "Copied." : "The browser does not allow this page to copy. Download it instead.");
   return (
-    <section aria-label="Take it along">
-      <h2>Take it along</h2>
+    <section aria-label="Export">
+      <h2>Export</h2>
       <div class="tool-bar">
         <label>
           <span class="hidden-visually">Format</span>
@@ -50,7 +50,7 @@ export function SaveResult() {
         <span role="status" class="quiet">{said}</span>
       </div>
       {isAmbiguous ? (
-        <p class="tool-note">A body spells a control token. In a text nobody can tell the two apart: take the ids or the conversation.</p>
+        <p class="tool-note">A body spells a control token. Plain text cannot tell the two apart: export the ids or the conversation.</p>
       ) : null}
     </section>
   );

@@ -1,4 +1,4 @@
-/** The replay that is open: its windows, where it stands, whether it plays. It begins anew when something else is opened. */
+/** The replay that is open: its windows, where it stands, whether it plays. It begins again when something else is opened. */
 
 import { batch, effect, signal } from "@preact/signals";
 import { type Failure, failureOf } from "../../api/client";
@@ -88,7 +88,7 @@ export async function fetchAround(at = position.value): Promise<boolean> {
       }
       if (!isHere) version.value += 1;
     });
-    // The window before is for the events and tokens that lead here; the one behind, so that a replay does not wait.
+    // The window before is for the events and tokens that lead here; the one after, so that a replay does not wait.
     const edge = here % cache.size;
     if (edge < 100 && here >= cache.size) await look(cache, here - 100);
     if (edge > cache.size * 0.2) await look(cache, here - edge + cache.size);
@@ -120,7 +120,7 @@ export function moveTo(to: number): void {
 export function jump(to: "message" | "problem", by: 1 | -1): void {
   const found = nextMark(to === "message" ? marks.value.messages : marks.value.problems, position.value, by);
   isPlaying.value = false;
-  if (found === null) said.value = `There is no ${by === 1 ? "further" : "earlier"} ${to}.`;
+  if (found === null) said.value = `No ${by === 1 ? "later" : "earlier"} ${to}.`;
   else moveTo(found);
 }
 
@@ -138,8 +138,8 @@ export async function jumpToEvent(by: 1 | -1): Promise<void> {
     if (found !== null) moveTo(found + 1);
     else if (by === 1) {
       moveTo(total.value);
-      said.value = "There is no further event before the end.";
-    } else said.value = "There is no earlier event.";
+      said.value = "No more events before the end.";
+    } else said.value = "No earlier event.";
   } catch (error) {
     if (windows.value === cache) failure.value = failureOf(error);
   } finally {

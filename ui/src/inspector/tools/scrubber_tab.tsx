@@ -21,7 +21,7 @@ export function ScrubberTab() {
   useEffect(() => (isPlaying.value ? play(speed) : undefined), [isPlaying.value, speed, cache]);
   useEffect(() => () => void (isPlaying.value = false), []);
   if (inspection.value === null || cache === null) {
-    return <p class="quiet">The server did not send the tokens of this trace, so that it cannot be replayed.</p>;
+    return <p class="quiet">The server did not send the tokens of this trace, so it cannot be replayed.</p>;
   }
   const unit = cache.unit === "tokens" ? "token" : "character";
   const at = position.value;
@@ -35,8 +35,8 @@ export function ScrubberTab() {
         }}>
           {isPlaying.value ? "Pause" : isEnd ? "Play again" : "Play"}
         </button>
-        <button type="button" aria-disabled={at === 0} onClick={() => step(-1)}>{`One ${unit} back`}</button>
-        <button type="button" aria-disabled={isEnd} onClick={() => step(1)}>{`One ${unit} on`}</button>
+        <button type="button" aria-disabled={at === 0} onClick={() => step(-1)}>{`Back one ${unit}`}</button>
+        <button type="button" aria-disabled={isEnd} onClick={() => step(1)}>{`Forward one ${unit}`}</button>
         <label>
           Speed{" "}
           <select value={speed} onChange={(event) => setSpeed(Number(event.currentTarget.value))}>

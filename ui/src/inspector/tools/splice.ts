@@ -1,7 +1,7 @@
 /**
  * Editing a trace that is a text: messages are written back at the places where the server found them. Pure.
  *
- * 1. Only what was changed is written anew: an edited body leaves its header as it was spelled, however oddly.
+ * 1. Only what was changed is written again: an edited body leaves its header as it was spelled, however oddly.
  * 2. What stands between messages stays where it is.
  * 3. A message that comes to stand before another one gets a stop, where it had none.
  */
@@ -30,7 +30,7 @@ export interface Extent {
   end: number;
   /** Whether it begins with `<|start|>`; a completion's first message does not. */
   starts: boolean;
-  /** Whether the recipient stands behind the channel. */
+  /** Whether the recipient stands after the channel. */
   recipientIsLast: boolean;
   /** Whether the text between has the body in one piece, so that it can be edited in a form. */
   isWhole: boolean;
@@ -57,7 +57,7 @@ export const newFields = (role: Role = "user"): Fields => ({
   stop: "end",
 });
 
-/** A header, from behind `<|start|>` and the role where `starts` is false. */
+/** A header, from after `<|start|>` and the role where `starts` is false. */
 export function spellHeader(fields: Fields, starts = true, recipientIsLast = false): string {
   const { role, name, channel, recipient, content_type } = fields;
   const author = role === "tool" ? (name ?? "functions.name") : name === null ? role : `${role}:${name}`;
@@ -105,9 +105,9 @@ export function replaceMessage(text: string, at: Extent, before: Fields, after: 
   return text.slice(0, at.start) + header + after.content + stop + text.slice(at.end);
 }
 
-/** Put a message behind the one at `behind`; before all others where that is -1. */
-export function insertMessage(text: string, extents: readonly Extent[], behind: number, spelled: string): string {
-  const before = extents[behind];
+/** Put a message after the one at `after`; before all others where that is -1. */
+export function insertMessage(text: string, extents: readonly Extent[], after: number, spelled: string): string {
+  const before = extents[after];
   const at = before?.end ?? extents[0]?.start ?? text.length;
   return text.slice(0, at) + (before === undefined ? "" : missingStop(before)) + spelled + text.slice(at);
 }
@@ -123,11 +123,11 @@ export function removeMessage(text: string, at: Extent): string {
   return text.slice(0, at.start) + text.slice(at.end);
 }
 
-/** Whether a message may change places with the one behind it. */
+/** Whether a message may change places with the one after it. */
 export const canSwap = (extents: readonly Extent[], index: number): boolean =>
   extents[index]?.starts === true && extents[index + 1]?.starts === true;
 
-/** Let a message change places with the one behind it. */
+/** Let a message change places with the one after it. */
 export function swapWithNext(text: string, extents: readonly Extent[], index: number): string {
   const first = extents[index];
   const second = extents[index + 1];

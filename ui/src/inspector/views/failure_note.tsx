@@ -35,11 +35,11 @@ function titleOf(found: Failure): string {
     case "gone":
       return "No answer.";
     case "key":
-      return "The server wants an API key.";
+      return "The server needs an API key.";
     case "busy":
       return "The server is busy.";
     case "request":
-      return found.status === 404 ? "It is not there." : "The server cannot read this.";
+      return found.status === 404 ? "Not found." : "The server cannot read this.";
     default:
       return "It failed.";
   }
@@ -48,7 +48,7 @@ function titleOf(found: Failure): string {
 function whatToDo(found: Failure): string {
   switch (found.kind) {
     case "gone":
-      return "Check that the server runs, then inspect again. What you gave is kept.";
+      return "Check that the server runs, then inspect again. Your input is kept.";
     case "key":
       return "Enter a key, then inspect again.";
     case "busy":
@@ -56,8 +56,8 @@ function whatToDo(found: Failure): string {
     case "request":
       if (found.status === 404) return "The chat or the turn was deleted, or belongs to another key.";
       if (found.status === 413) return "Cut out the part that matters, or inspect one conversation at a time.";
-      return "Say what it is instead of having it recognised, or correct it.";
+      return "Choose its format instead of auto-detect, or correct the input.";
     default:
-      return "The server's log says more. Inspect again to try once more.";
+      return "The server's log has the details. Inspect again to retry.";
   }
 }

@@ -91,16 +91,16 @@ export function InputForm() {
         <label>
           <input type="checkbox" checked={draft.isCompletion} onChange={(event) => change({ isCompletion: event.currentTarget.checked })} />
           <span>
-            A completion: it goes on behind <code>{"<|start|>assistant"}</code>
+            A completion: it starts after <code>{"<|start|>assistant"}</code>
           </span>
         </label>
         <label>
           <input type="checkbox" checked={draft.isStopSwallowed} onChange={(event) => change({ isStopSwallowed: event.currentTarget.checked })} />
-          The engine swallowed the stop token
+          The engine removed the stop token
         </label>
         <details>
           <summary>{draft.tools.trim() === "" ? "Tools" : "Tools (given)"}</summary>
-          <label for="trace-tools">Names with commas between, or JSON of their definitions</label>
+          <label for="trace-tools">Names separated by commas, or their definitions as JSON</label>
           <textarea id="trace-tools" rows={3} spellcheck={false} value={draft.tools} onInput={(event) => change({ tools: event.currentTarget.value })} />
         </details>
       </div>

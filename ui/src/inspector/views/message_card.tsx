@@ -55,7 +55,7 @@ export function MessageCard({ at }: { at: number }) {
       <Body message={message} at={at} />
       {message.skipped.length > 0 && (
         <p class="skipped">
-          <span class="quiet">Skipped, no part of the text: </span>
+          <span class="quiet">Skipped, not part of the text: </span>
           {message.skipped.map((piece, index) => (
             <code key={index}>{piece}</code>
           ))}
@@ -175,7 +175,7 @@ export function foldAt(text: string): number | null {
   const end = line === -1 || line > FOLDED_LENGTH ? FOLDED_LENGTH : line;
   // A little more is not worth a button.
   if (text.length <= end + 200) return null;
-  // Half of a pair is no character.
+  // Half of a pair is not a character.
   return /[\uD800-\uDBFF]/.test(text.charAt(end - 1)) ? end - 1 : end;
 }
 

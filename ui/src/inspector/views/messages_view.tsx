@@ -45,7 +45,7 @@ export function MessagesView() {
         </details>
       )}
       {shown.value.length === 0 && (
-        <p class="quiet">{found.messages.length === 0 ? "There is no message in it." : "No message passes the filters."}</p>
+        <p class="quiet">{found.messages.length === 0 ? "The trace contains no message." : "No message matches the filters."}</p>
       )}
       <ol ref={list.listRef} class={isPrinting.value ? "rows" : "rows windowed"} style={list.listStyle} aria-label="Messages">
         {list.rows.map((at) => {

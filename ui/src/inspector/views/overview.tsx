@@ -69,7 +69,7 @@ export function Overview() {
           </tbody>
         </table>
       </div>
-      <h2>What the strict parser says</h2>
+      <h2>What the strict parser reports</h2>
       <StrictWords />
       <h2>Problems</h2>
       {found.diagnostics.length === 0 ? <p>None were found.</p> : <ProblemList />}
@@ -79,7 +79,7 @@ export function Overview() {
 
 function StrictWords() {
   const strict = inspection.value?.strict ?? null;
-  if (strict === null) return <p>It takes the whole of it.</p>;
+  if (strict === null) return <p>It accepts all of it.</p>;
   return (
     <p>
       It stops at <code>{strict.code}</code>

@@ -6,7 +6,7 @@ import { inspection, select, selected } from "../state";
 
 const STRICT: Record<string, string> = {
   raises: "It stops here, with this code.",
-  reports: "It reports it too, and goes on.",
+  reports: "It also reports this, and continues.",
 };
 
 export function ProblemCard({ at }: { at: number }) {

@@ -7,11 +7,11 @@ import { number, partAt, piecesOf } from "../trace";
 
 export function TokenDetail({ at }: { at: number | null }) {
   const found = inspection.value;
-  if (found === null || at === null) return <p class="token-detail quiet">Point at a token, or walk with the arrow keys.</p>;
+  if (found === null || at === null) return <p class="token-detail quiet">Point at a token, or move with the arrow keys.</p>;
   const piece = piecesOf(found).findLast((one) => one.start <= at && at < one.start + one.count);
   const message = piece?.message == null ? null : (found.messages[piece.message] ?? null);
   const whole = piece === undefined ? undefined : (message ?? found.outside[piece.outside ?? -1]);
-  if (piece === undefined || whole === undefined) return <p class="token-detail">{`Token ${number(at)}: part of no message.`}</p>;
+  if (piece === undefined || whole === undefined) return <p class="token-detail">{`Token ${number(at)}: not part of any message.`}</p>;
   const offset = at - piece.start;
   const group = groupsOf(whole, found.token_table ?? {}).find((one) => one.start <= offset && offset < one.start + one.ids.length);
   const where =

@@ -7,7 +7,7 @@ import { TABS } from "../tabs";
 export const Welcome = () => (
   <div class="welcome">
     <section aria-labelledby="welcome-examples">
-      <h2 id="welcome-examples">Begin with an example</h2>
+      <h2 id="welcome-examples">Start with an example</h2>
       <ul>
         {EXAMPLES.map(({ name, about, input }) => (
           <li key={name}>
