@@ -24,7 +24,7 @@ from harmonia.run.engines.base import Sampling
 from harmonia.run.prompt import VERBOSITY, nearest_effort
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, unsupported
-from harmonia.tool_definitions.response_format import Format, is_required, response_format_of
+from harmonia.tool_definitions import Format, is_required, response_format_of
 
 MAX_STOPS: Final = 4
 

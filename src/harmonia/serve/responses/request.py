@@ -26,7 +26,7 @@ from harmonia.run.prompt import nearest_effort
 from harmonia.serve.security.keys import Dialect
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
-from harmonia.tool_definitions.response_format import TextFormat, is_required, response_format_of
+from harmonia.tool_definitions import TextFormat, is_required, response_format_of
 
 _Metadata = dict[str, Annotated[str, msgspec.Meta(max_length=512)]]
 _Label = Annotated[str, msgspec.Meta(max_length=512)]

@@ -35,9 +35,7 @@ from harmonia.serve.wire.request_tools import (
     refuse_size,
 )
 from harmonia.serve.wire.validation import invalid, read_struct, unsupported
-from harmonia.tool_definitions import FUNCTIONS, read_namespace
-from harmonia.tool_definitions.reader import RESPONSES
-from harmonia.tool_definitions.tool_choice import RESPONSES_CHOICE, FlatTool
+from harmonia.tool_definitions import FUNCTIONS, RESPONSES, RESPONSES_CHOICE, FlatTool, read_namespace
 
 
 class _BuiltIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
