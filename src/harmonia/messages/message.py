@@ -157,6 +157,12 @@ class DeveloperContent(
     def __post_init__(self) -> None:
         make_tuple(self, "response_formats")
 
+    @property
+    def has_functions(self) -> bool:
+        """Whether it declares function tools; then the system message has to say where calls to them go."""
+        functions = (self.tools or {}).get("functions")
+        return functions is not None and bool(functions.tools)
+
     def with_functions(self, *functions: ToolDescription) -> DeveloperContent:
         """The same with the namespace `functions` holding these tools."""
         return self.with_tools(ToolNamespace("functions", tools=functions))
