@@ -137,7 +137,7 @@ def read_request(value: object) -> CreateResponse:
     if not isinstance(value, dict):
         invalid("the body must be a JSON object", "$")
     request = read_struct(cast("Json", value), CreateResponse, hints=_OF_CHAT)
-    for name, why in _NOT_HERE.items():
+    for name, why in NOT_HERE.items():
         given = getattr(request, name)
         if given is not None and given is not False:
             unsupported(f"{name} is not supported: {why}", f"$.{name}")
@@ -162,7 +162,7 @@ _OF_CHAT: Final = {
     "reasoning_effort": "Responses take reasoning.effort",
     "verbosity": "Responses take text.verbosity",
 }
-_NOT_HERE: Final = {
+NOT_HERE: Final = {
     "background": "responses are generated while the client waits",
     "conversation": "continue with previous_response_id",
     "prompt": "this server has no stored prompts; send instructions and input",
