@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from harmonia.grammar import Demand, GrammarKind, grammar_for
 from harmonia.grammar.json_schema.json_rules import json_rules
 from harmonia.grammar.json_schema.parts import Part
 from harmonia.messages import Json, ResponseFormat
-from harmonia.schema.work_budget import CANCELLED, WorkCancelled
+from harmonia.schema.work_budget import WorkCancelled, cancellable
 
 _OBJECT: Json = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(230)}}
 BOMBS: dict[str, Json] = {
@@ -67,7 +66,5 @@ def test_the_items_of_a_list_are_looked_at_once(keyword: str, monkeypatch: pytes
 def test_work_that_was_cancelled_ends(kind: GrammarKind) -> None:
     cancelled = threading.Event()
     cancelled.set()
-    context = copy_context()
-    context.run(CANCELLED.set, cancelled)
-    with pytest.raises(WorkCancelled):
-        context.run(grammar_for, _demand(_OBJECT), kind)
+    with cancellable(cancelled), pytest.raises(WorkCancelled):
+        grammar_for(_demand(_OBJECT), kind)

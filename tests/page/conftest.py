@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.page import is_built
 from tests.support.clients.page_views import WATCHDOG_MS, OpenPage, StartServer, Visit

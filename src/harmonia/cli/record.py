@@ -31,7 +31,7 @@ from harmonia.parser import Parser
 from harmonia.parts import is_visible_header
 from harmonia.renderer import render
 from harmonia.run.engines import Chunk, Engine, Request, Sampling
-from harmonia.run.prompt import declared_namespaces
+from harmonia.run.sampling import declared_namespaces
 from harmonia.vocabulary import IncrementalDecoder
 
 _HARMONY: Final = "harmony"

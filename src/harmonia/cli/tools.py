@@ -19,7 +19,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import recognise_value
 from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
-from harmonia.run.prompt import declared_namespaces
+from harmonia.run.sampling import declared_namespaces
 from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
 from harmonia.run.tools.python_functions import is_marked
 from harmonia.run.tools.tool_set import ToolLike, ToolSet, as_tools

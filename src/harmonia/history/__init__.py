@@ -22,6 +22,7 @@ from harmonia.history.preparation import (
     is_reasoning,
     prepare,
     receive,
+    select_dropped,
     turns_of,
 )
 from harmonia.history.prompt_changes import Aligned, Change, Prompt, PromptChange, align, compare
@@ -63,5 +64,6 @@ __all__ = [
     "pending_calls",
     "prepare",
     "receive",
+    "select_dropped",
     "turns_of",
 ]

@@ -273,8 +273,8 @@ class Received(msgspec.Struct, frozen=True):
     refused: tuple[Dropped, ...]
 
 
-def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOCUMENTED) -> Prepared:
-    """The conversation for the next prompt, by a policy. Every policy drops forged messages (law 5)."""
+def select_dropped(conversation: Conversation | Iterable[Message], policy: Policy = DOCUMENTED) -> tuple[Dropped, ...]:
+    """The messages that the next prompt drops, by a policy. Every policy drops forged messages (law 5)."""
     messages = as_messages(conversation)
     reasons: dict[int, str] = {index: FORGED for index, message in enumerate(messages) if is_forged(message)}
     if not callable(policy):
@@ -290,13 +290,15 @@ def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOC
                 f"{len(messages)}",
             )
         reasons.setdefault(index, reason)
-    return without(messages, reasons)
+    return tuple(Dropped(index, messages[index], reason) for index, reason in sorted(reasons.items()))
 
 
-def without(messages: tuple[Message, ...], reasons: dict[int, str]) -> Prepared:
-    """The messages without those that have a reason to be dropped."""
-    kept = tuple(index for index in range(len(messages)) if index not in reasons)
-    dropped = tuple(Dropped(index, messages[index], reason) for index, reason in sorted(reasons.items()))
+def prepare(conversation: Conversation | Iterable[Message], policy: Policy = DOCUMENTED) -> Prepared:
+    """The conversation for the next prompt, by a policy."""
+    messages = as_messages(conversation)
+    dropped = select_dropped(messages, policy)
+    gone = {each.index for each in dropped}
+    kept = tuple(index for index in range(len(messages)) if index not in gone)
     return Prepared(Conversation(messages[index] for index in kept), dropped, kept)
 
 

@@ -10,30 +10,13 @@ InputError has the JSON path of what is wrong; unknown fields are refused, becau
 change the prompt in silence.
 """
 
-from harmonia.messages.conversation import (
-    CallName,
-    Conversation,
-    Exchange,
-    Joined,
-    Orphan,
-    call_id,
-    is_admitted,
-    is_builtin,
-    is_call,
-    is_final,
-    is_forged,
-    is_tool_address,
-    join_results,
-    pending_calls,
-)
-from harmonia.messages.message import (
+from harmonia.messages.contents import (
     INSTRUCTION_ORDER,
     Author,
     ChannelConfig,
     Content,
     DeveloperContent,
     Json,
-    Message,
     Namespaces,
     ReasoningEffort,
     ResponseFormat,
@@ -42,6 +25,22 @@ from harmonia.messages.message import (
     ToolDescription,
     ToolNamespace,
 )
+from harmonia.messages.conversation import Conversation, is_admitted
+from harmonia.messages.exchanges import (
+    CallName,
+    Exchange,
+    Joined,
+    Orphan,
+    call_id,
+    is_builtin,
+    is_call,
+    is_final,
+    is_forged,
+    is_tool_address,
+    join_results,
+    pending_calls,
+)
+from harmonia.messages.message import Message
 
 __all__ = [
     "INSTRUCTION_ORDER",

@@ -27,10 +27,9 @@ from harmonia.run.events import (
     Unmet,
 )
 from harmonia.run.loop import Run, run, run_turn
-from harmonia.run.model_source import Model
 from harmonia.run.options import RunChanges, RunLimits, RunOptions
-from harmonia.run.prompt import compose
 from harmonia.run.providers import Provider
+from harmonia.run.sampling import Model, compose
 from harmonia.run.tool_calls import Answer, Approve, Approver, Decision, Edit, Refuse
 from harmonia.run.tools import Tool, ToolResult, ToolSet, convert_tools_for_harmony, tool
 

@@ -25,8 +25,8 @@ from harmonia.run.engines.base import Usage
 from harmonia.run.engines.discovery import open_model
 from harmonia.run.events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
 from harmonia.run.loop import Run
-from harmonia.run.model_source import Model
 from harmonia.run.options import RunChanges, RunOptions, SomeChoice, SomeFormat, SomeTools, tool_set, with_changes
+from harmonia.run.sampling import Model
 
 T = TypeVar("T")
 

@@ -39,7 +39,6 @@ from harmonia.families.templates import PromptText, chat_template
 from harmonia.messages import Conversation, Json, ToolDescription
 from harmonia.run.default_paths import profiles_file
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, TextEngine
-from harmonia.run.prompt import Prompt
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import INPUT
 from harmonia.run.tools.tool import FUNCTIONS
@@ -161,16 +160,15 @@ class FamilyRoute:
         self._family: Family = family_of(profile.format)
         chat_template(profile.template)  # one that is unknown is told of before anything is asked
 
-    def build(self, conversation: Conversation) -> Prompt:
-        """The prompt after which the model goes on."""
-        return Prompt(conversation, [], [], (), prompt_for(self.profile, conversation))
+    def write(self, conversation: Conversation) -> PromptText:
+        """The prompt that the model continues."""
+        return prompt_for(self.profile, conversation)
 
-    def reader(self, prompt: Prompt) -> Reader:
-        """A reader for what the model says behind this prompt."""
+    def reader(self, prompt: PromptText) -> Reader:
+        """A reader for what the model says after this prompt."""
         options = reading_options(self.profile, tools=self.tools.declared, descriptions=_describe(self.tools))
         # Not every template can open a thought where the profile wants it.
-        opens_thought = _written(prompt).opens_thought
-        return self._family.reader(msgspec.structs.replace(options, prompt_opens_thought=opens_thought))
+        return self._family.reader(msgspec.structs.replace(options, prompt_opens_thought=prompt.opens_thought))
 
     def notes_on(self, request: Request) -> tuple[str, ...]:
         """What of a request this model cannot be told."""
@@ -179,10 +177,9 @@ class FamilyRoute:
             return ()
         return (f"the reasoning effort {effort.value} is not sent to {self.profile.name} models: only Harmony has it",)
 
-    def generate(self, prompt: Prompt, request: Request) -> AsyncGenerator[Chunk | Finish, None]:
+    def generate(self, prompt: PromptText, request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         """Ask the engine."""
-        written = _written(prompt)
-        return self._engine.generate_text(written.text, request, written.stop, written.marks)
+        return self._engine.generate_text(prompt.text, request, prompt.stop, prompt.marks)
 
 
 def find_route(profile: ModelProfile | str | None, model: Engine | Provider, tools: ToolSet) -> FamilyRoute | None:
@@ -224,8 +221,3 @@ def _describe(tools: ToolSet) -> tuple[ToolDescription, ...]:
         for namespace in tools.namespaces
         for tool in namespace.tools
     )
-
-
-def _written(prompt: Prompt) -> PromptText:
-    assert prompt.written is not None, "this route has built the prompt"
-    return prompt.written

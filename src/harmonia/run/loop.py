@@ -13,7 +13,7 @@
    are raised, and what came before them is kept.
 4. What is demanded of the model (a tool choice, a response format, a strict tool) is enforced by an engine that takes
    a grammar. With any other it is validated before it is passed on, retried once, and reported; see
-   constraints/attempts.py.
+   constraints/retry.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from harmonia.messages import Conversation, Message, call_id
 from harmonia.parts import call_of, visible_text
 from harmonia.renderer import shared_prefix
 from harmonia.run.cancellation import Cancellation, find_task
-from harmonia.run.constraints.attempts import Attempts, HeldEvents, Verdict
+from harmonia.run.constraints.held_events import HeldEvents
+from harmonia.run.constraints.retry import Attempts
+from harmonia.run.constraints.validation import Verdict
 from harmonia.run.engines.base import Chunk, Finish, Request, Usage
 from harmonia.run.events import (
     LimitName,
@@ -47,7 +49,6 @@ from harmonia.run.events import (
     TurnEvent,
     Unmet,
 )
-from harmonia.run.model_source import Model, Pieces, Source
 from harmonia.run.options import (
     RunChanges,
     RunOptions,
@@ -61,8 +62,18 @@ from harmonia.run.options import (
     tool_set,
     with_changes,
 )
-from harmonia.run.prompt import Prompt, compose, declared_namespaces, known_effort, take_last
-from harmonia.run.sampling import Completion, sort_out
+from harmonia.run.sampling import (
+    Completion,
+    Model,
+    Pieces,
+    Prompt,
+    Source,
+    compose,
+    declared_namespaces,
+    known_effort,
+    sort_out,
+    take_last,
+)
 from harmonia.run.tool_calls import Calls
 from harmonia.run.tools import ToolSet
 
@@ -138,8 +149,8 @@ class Run:
             keeps_sampled=options.keep_sampled,
             shows_guessed=options.guessed == "shown",
         )
-        if prefix is not None and self._source.prefix_refusal is not None:
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, self._source.prefix_refusal)
+        if prefix is not None:
+            self._source.check_prefix()
         known = self._source.tools
         self.model = model
         self.response_format = known_format(options.response_format)

@@ -1,37 +1,330 @@
-"""One completion while it arrives: chunks to events, and what of it may enter the history.
+"""One sampling: the prompt, the model that gets it, and the completion while it arrives.
 
-1. What an engine sends is read by the one parser, tolerantly: a fault of the model's is a diagnostic, never a crash.
-2. Where the engine says that a stop token ended the completion, and keeps the token to itself, it is put back; which it
-   was follows from whom the message is addressed to. A call that lost only that is as certain as any other.
+    conversation -compose-> with a complete head -Source.build-> Prompt -Source.open-> Completion -sort_out-> history
+
+A model is one of three kinds:
+
+    engine      the prompt is tokens, and the parser reads the completion
+    family      an engine whose model does not speak Harmony: the prompt is text, and the family's reader reads it
+    provider    it gets the conversation itself, and its events are those of the parser already
+
+1. What an engine sends is read by the one parser, tolerantly: a fault of the model is a diagnostic, never a crash.
+2. Where the engine reports that a stop token ended the completion, and keeps the token to itself, it is put back; which
+   it was follows from the recipient of the message. A call that lost only that is as certain as any other.
 3. A text that was cut off keeps the tokens that it was sampled as: it renders as these and an end, and another
-   completion can go on with it.
+   completion can continue it.
 4. Messages of another role than the assistant's never enter the history, nor do calls that were cut off, nor what could
    not be rendered again. They are reported as left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.events import Event, MessageEnded, Repaired, TurnEnded
-from harmonia.messages import Message, Role
+from harmonia.grammar import GrammarKind
+from harmonia.history import Dropped, Policy, select_dropped
+from harmonia.messages import (
+    Conversation,
+    DeveloperContent,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    SystemContent,
+    ToolNamespace,
+)
 from harmonia.parser import Parser, Tools
 from harmonia.parser.tools import is_tool_address
 from harmonia.parts import GuessedAsFinal, visible_text
 from harmonia.provenance import Sampled, Stop
-from harmonia.renderer import Renderer
-from harmonia.renderer.renderer import text_of
-from harmonia.run.engines.base import Chunk, FinishReason
+from harmonia.renderer import Renderer, freeze
+from harmonia.renderer.result import text_of
+from harmonia.run.engines.base import Chunk, Engine, Finish, FinishReason, Request
 from harmonia.run.events import AsSampled, LogprobsGiven
+from harmonia.run.providers.base import Provider
+from harmonia.run.tools import ToolSet
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID
 
 if TYPE_CHECKING:
+    from harmonia.families.profiles import ModelProfile
     from harmonia.families.registry import Reader
+    from harmonia.families.templates import PromptText
+    from harmonia.run.family_models import FamilyRoute
+
+_HEAD: Final = (Role.SYSTEM, Role.DEVELOPER)
+# Efforts of OpenAI's APIs that Harmony does not have, and the nearest that it has.
+_NEAREST_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+# Models have no setting for it, so it is an instruction.
+VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """`tokens` are what the engine continues. `given` are those of the prefix, after `<|start|>assistant`. `dropped` is
+    what the history policy left out. For a model that does not speak Harmony there are no tokens, and the prompt is
+    `written` as text. `ends` has the token at which each message of `conversation` ends."""
+
+    conversation: Conversation
+    tokens: list[int] = []
+    given: list[int] = []
+    dropped: tuple[Dropped, ...] = ()
+    written: PromptText | None = None
+    ends: tuple[int, ...] = ()
+
+
+def compose(
+    conversation: Conversation,
+    tools: ToolSet | None = None,
+    *,
+    effort: ReasoningEffort | str | None = None,
+    response_format: ResponseFormat | None = None,
+) -> Conversation:
+    """The conversation with a complete head.
+
+    It has a system message, with the effort where one is given. Built-in tools are declared in the system message, all
+    others in the developer message. What is there already stays, so composing twice changes nothing.
+    """
+    messages = list(conversation)
+    system = _content_of(messages, Role.SYSTEM, SystemContent)
+    changed = system or (0, SystemContent())
+    if effort is not None:
+        changed = (changed[0], changed[1].replace(reasoning_effort=known_effort(effort)))
+    if tools is not None and tools.system_namespaces:
+        changed = (changed[0], changed[1].with_tools(*tools.system_namespaces))
+    if system is None and not any(message.role is Role.SYSTEM for message in messages):
+        messages.insert(0, Message.system(changed[1]))
+    elif system is not None and changed[1] != system[1]:
+        messages[changed[0]] = _with_content(messages[changed[0]], changed[1])
+    elif system is None and changed[1] != SystemContent():
+        raise InputError(
+            ErrorCode.RUN_INVALID_OPTION,
+            "the system message is plain text, so the effort and the built-in tools cannot be added to it; "
+            "give it a SystemContent",
+        )
+
+    namespaces = tools.developer_namespaces if tools is not None else ()
+    if namespaces or response_format is not None:
+        found = _content_of(messages, Role.DEVELOPER, DeveloperContent)
+        developer = found[1] if found is not None else DeveloperContent()
+        wanted = developer.with_tools(*namespaces) if namespaces else developer
+        if response_format is not None:
+            wanted = wanted.replace(response_formats=(response_format,))
+        if found is None:
+            at = next((index for index, each in enumerate(messages) if each.role is not Role.SYSTEM), len(messages))
+            messages.insert(at, Message(Role.DEVELOPER, wanted))
+        elif wanted != developer:
+            messages[found[0]] = _with_content(messages[found[0]], wanted)
+    # The head is rendered again and again, and with many tools it is long.
+    return Conversation(freeze(message) if message.role in _HEAD else message for message in messages)
+
+
+def with_head(
+    conversation: Iterable[Message],
+    *,
+    date: str | None,
+    identity: str | None = None,
+    is_provider: bool = False,
+    has_declarations: bool = False,
+) -> Conversation:
+    """The conversation after a system message of a server's own.
+
+    A provider writes its own system message, and gets another identity as a second one. `has_declarations`: `compose`
+    will declare tools or a format. They belong at the head, so there is a developer message for them, even if there is
+    another one further down.
+    """
+    messages = list(conversation)
+    system = SystemContent(conversation_start_date=date)
+    if identity is not None and not is_provider:
+        system = system.replace(model_identity=identity)
+    head = [Message.system(system)]
+    if identity is not None and is_provider:
+        head.append(Message.system(identity))
+    if has_declarations and (not messages or messages[0].role is not Role.DEVELOPER):
+        head.append(Message.developer())
+    return Conversation([*head, *messages])
+
+
+def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:
+    """The effort under this name."""
+    try:
+        return ReasoningEffort(effort)
+    except ValueError:
+        known = ", ".join(each.value for each in ReasoningEffort)
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; expected one of {known}") from None
+
+
+def nearest_effort(word: str | None) -> ReasoningEffort | None:
+    """An effort of OpenAI's APIs in Harmony's words."""
+    return None if word is None else ReasoningEffort(_NEAREST_EFFORTS.get(word, word))
+
+
+def declared_namespaces(conversation: Conversation) -> list[ToolNamespace]:
+    """The tools that the messages of a conversation declare."""
+    found: dict[str, ToolNamespace] = {}
+    for message in conversation:
+        for content in message.contents:
+            if isinstance(content, SystemContent | DeveloperContent):
+                found.update(content.tools or {})
+    return list(found.values())
+
+
+def build(conversation: Conversation, prefix: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:
+    """The prompt for the next message of the assistant, or for the rest of `prefix`.
+
+    Without a renderer there are no tokens: a provider takes the conversation itself.
+    """
+    dropped = select_dropped(conversation, policy)
+    if dropped:
+        gone = {each.index for each in dropped}
+        conversation = Conversation(message for index, message in enumerate(conversation) if index not in gone)
+    if renderer is None:
+        return Prompt(conversation, dropped=dropped)
+    rendered = renderer.render(conversation) if prefix is None else renderer.render(conversation, None)
+    tokens, given = rendered.tokens, list[int]()
+    if prefix is not None:
+        prefix_tokens = renderer.render([prefix], None).tokens[:-1]
+        opening = renderer.render([]).tokens  # <|start|>assistant
+        if prefix_tokens[: len(opening)] != opening:
+            said = "the prefix must be a message of the assistant, without a name"
+            raise InputError(ErrorCode.RUN_INVALID_OPTION, said)
+        tokens, given = tokens + prefix_tokens, prefix_tokens[len(opening) :]
+    return Prompt(conversation, tokens, given, dropped, ends=tuple(span.end_token for span in rendered.spans))
+
+
+def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]:
+    """The conversation without its last message, and that message, which the model is to continue.
+
+    Where the model was cut off after the end of a message, or within one that was not kept, it starts the next one.
+    """
+    last = conversation[-1] if len(conversation) else None
+    if last is None or last.role is not Role.ASSISTANT:
+        raise InputError(
+            ErrorCode.RUN_INVALID_OPTION,
+            "there is nothing to resume: the last message is not the assistant's",
+        )
+    stop = last.origin.stop if last.origin is not None else None
+    if stop == "call":
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, "the last message is a call; add its result instead")
+    return (conversation, None) if stop == "end" else (conversation[:-1], last)
+
+
+Content = TypeVar("Content")
+
+
+def _content_of(messages: list[Message], role: Role, kind: type[Content]) -> tuple[int, Content] | None:
+    for index, message in enumerate(messages):
+        if message.role is role:
+            for content in message.contents:
+                if isinstance(content, kind):
+                    return index, content
+    return None
+
+
+def _with_content(message: Message, content: SystemContent | DeveloperContent) -> Message:
+    contents = [content if isinstance(each, type(content)) else each for each in message.contents]
+    return message.replace(content=contents)
+
+
+Model = Engine | Provider
+Pieces = AsyncGenerator[Chunk | Finish, None] | AsyncGenerator[Event | Finish, None]
+
+# Rendering so much text for the first time takes some milliseconds.
+_LONG_PROMPT_CHARS: Final = 64_000
+_SHARED_RENDERER: Final = Renderer()
+_NO_TOOLS: Final = Tools([])
+
+
+def engine_of(model: Model) -> Engine | None:
+    """The model as an engine; None where it is a provider."""
+    return None if model.traits.takes_messages else cast("Engine", model)
+
+
+class Source:
+    """A model, and how it is asked. `tools` are those that it may call, in the form it takes; `renderer` is None where
+    its completions are not rendered again."""
+
+    def __init__(
+        self,
+        model: Model,
+        tools: ToolSet,
+        *,
+        profile: ModelProfile | str | None,
+        policy: Policy,
+        renderer: Renderer | None,
+        one_call: bool,
+        keeps_sampled: bool,
+        shows_guessed: bool = False,
+    ) -> None:
+        self._provider = cast("Provider", model) if model.traits.takes_messages else None
+        self._route = _find_route(profile, model, tools)
+        self._engine = cast("Engine", model) if self._provider is None and self._route is None else None
+        self._renderer = renderer or _SHARED_RENDERER
+        self._policy = policy
+        self.tools = tools if self._route is None else self._route.tools
+        self.declared = self.tools.declared if len(self.tools) else _NO_TOOLS
+        # What a model of another family wrote goes into the next prompt as text.
+        self.renderer = self._renderer if self._route is None else None
+        # Which grammars the model takes (they are Harmony's), and whether a header can be put into its prompt.
+        self.takes_grammar: GrammarKind | None = None if self._engine is None else self._engine.traits.takes_grammar
+        self.takes_headers = self._engine is not None and self._engine.traits.takes_tokens
+        self._complete = partial(
+            Completion, self.declared, one_call=one_call, keeps=keeps_sampled, shows_guessed=shows_guessed
+        )
+
+    def check_prefix(self) -> None:
+        """Raise where the model cannot continue a message."""
+        if self._engine is None:
+            who = "only a model that speaks Harmony can" if self._provider is None else "a provider cannot"
+            raise InputError(ErrorCode.RUN_INVALID_OPTION, f"{who} continue a message")
+
+    def is_long(self, conversation: Conversation, prefix: Message | None) -> bool:
+        """Whether the prompt takes so long to make that others should not wait for it."""
+        if self._provider is not None:
+            return False
+        characters = sum(len(message.text) for message in conversation)
+        return characters + (0 if prefix is None else len(prefix.text)) >= _LONG_PROMPT_CHARS
+
+    def build(self, conversation: Conversation, prefix: Message | None, *, asked_at: int) -> Prompt:
+        """The next prompt. What follows the first `asked_at` messages was left by an attempt that was given up."""
+        if self._route is not None:
+            return Prompt(conversation, written=self._route.write(conversation))
+        if self._provider is None:
+            return build(conversation, prefix, self._policy, self._renderer)
+        # Providers refuse reasoning that nothing follows, and would continue a text at the end.
+        said = conversation if asked_at == len(conversation) else conversation[:asked_at]
+        return build(said, None, self._policy, None)
+
+    def open(self, prompt: Prompt, request: Request) -> tuple[Completion, Pieces]:
+        """Ask the model: the completion, and the pieces to feed it."""
+        if self._provider is not None:
+            return self._complete(is_provider=True), self._provider.respond(prompt.conversation, request)
+        if self._route is not None and prompt.written is not None:
+            return self._complete(reader=self._route.reader(prompt.written)), self._route.generate(
+                prompt.written, request
+            )
+        assert self._engine is not None
+        is_text = not self._engine.traits.gives_tokens
+        return self._complete(prompt.given, is_text=is_text), self._engine.generate(prompt.tokens, request)
+
+    def notes_on(self, request: Request) -> tuple[str, ...]:
+        """Which parts of a request this model does not see."""
+        return () if self._route is None else self._route.notes_on(request)
+
+
+def _find_route(profile: ModelProfile | str | None, model: Model, tools: ToolSet) -> FamilyRoute | None:
+    if profile is None and model.traits.speaks_harmony:
+        return None
+    # Other families are loaded where one is needed.
+    from harmonia.run.family_models import find_route
+
+    return find_route(profile, model, tools)
+
 
 _OUTSIDE_MESSAGES: Final = "stream."
 # Some of what an engine sends: a token, tokens, or text.

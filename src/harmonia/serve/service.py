@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from harmonia.errors import HarmonyError, StoreError
 from harmonia.messages import Json
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.default_paths import seal_key_path, store_address
 from harmonia.serve.config.settings import Settings

@@ -452,13 +452,13 @@ def test_a_long_prompt_is_written_in_a_thread() -> None:
     async def read() -> None:
         source: Any = vars(running)["_source"]
         route: Any = source._route
-        build = route.build
+        write = route.write
 
         def watched(conversation: Conversation) -> Any:
             writers.append(threading.current_thread() is threading.main_thread())
-            return build(conversation)
+            return write(conversation)
 
-        route.build = watched
+        route.write = watched
         await running.result()
 
     wait_for(read())

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from harmonia.run.tools.docstrings import Documented, read_docstring
+from harmonia.run.tools.python_functions import Documented, read_docstring
 
 GOOGLE = """
     Fetch the forecast.

@@ -12,8 +12,7 @@ import pytest
 
 from harmonia import ErrorCode, InputError, Position, ToolError
 from harmonia.json_codec import json_path
-from harmonia.run.tools.arguments import compile_schema
-from harmonia.run.tools.schema_errors import nearest
+from harmonia.run.tools.arguments import compile_schema, nearest
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

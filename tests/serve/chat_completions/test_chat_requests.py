@@ -11,7 +11,7 @@ from harmonia import HarmonyError, InputError, ReasoningEffort
 from harmonia.errors import ErrorCode
 from harmonia.run.engines import Request
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.chat_completions.request import CreateCompletion, read_request
 from harmonia.serve.config.settings import Limits, Settings
 from tests.support.engines.scripted import ScriptedEngine, calls, final

@@ -17,7 +17,7 @@ from harmonia.history import DOCUMENTED
 from harmonia.messages import Conversation, Message
 from harmonia.renderer import Renderer, shared_prefix
 from harmonia.run.engines import Chunk, Finish, Request, Traits, Usage
-from harmonia.run.prompt import Prompt, build
+from harmonia.run.sampling import Prompt, build
 from harmonia.serve.models import served_model as sent_prompts
 from harmonia.serve.models.served_model import SentPrompts, cache_salt
 from harmonia.serve.security.keys import Caller

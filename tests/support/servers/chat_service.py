@@ -12,7 +12,7 @@ import msgspec
 
 from harmonia.messages import Json
 from harmonia.renderer import Renderer
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.served_model import ServedModel

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.app import Application, AppService, make_app
 from harmonia.serve.service import Service
 from tests.support.servers.http_servers import Answer

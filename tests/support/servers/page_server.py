@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.run.tools.mcp import McpServer, McpTools, connect
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import ServerTool, server_tools

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.app import Application, AppService, make_app
 from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.server import Listening, serve

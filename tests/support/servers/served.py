@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.keys import Caller

@@ -22,8 +22,8 @@ from harmonia.run.default_paths import pins_file
 from harmonia.run.engines.discovery import discover, open_model
 from harmonia.run.engines.recording import RecordingEngine
 from harmonia.run.engines.registry import find_kind, is_gpt_oss
-from harmonia.run.model_source import Model, engine_of
 from harmonia.run.options import RunOptions
+from harmonia.run.sampling import Model, engine_of
 from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from harmonia.messages import Conversation, Message, Role
 from harmonia.run.engines.base import Usage
 from harmonia.run.events import RunEnded
 from harmonia.run.loop import Run
-from harmonia.run.model_source import Model
 from harmonia.run.options import RunChanges, RunOptions, with_changes
+from harmonia.run.sampling import Model
 from harmonia.run.tools import ToolSet
 
 

@@ -6,20 +6,34 @@
 
 1. A set never changes. `allow` gives a set that declares the same, so that the prompt and an engine's cache of it stay
    as they are, but runs only some.
-2. Every name that is declared is legal (see names.py) and leads back to one tool. What models write instead of it is
-   understood where it can mean one tool only: the name alone, the owner's own name, and a server's name put before it
-   (`mcp__server__tool`, `server___tool`). `declared` knows exactly the names that `find` finds. Of a tool with
-   `defer_loading` the model is not told, but it is found.
-3. Errors are ToolErrors that a model can act on; `error_result` says them to it. A cancelled task stays cancelled.
+2. Every declared name is legal and leads back to one tool. What models write instead of it is understood where it can
+   mean one tool only: the name alone, the owner's own name, and a server's name put before it (`mcp__server__tool`,
+   `server___tool`). `declared` knows exactly the names that `find` finds. Of a tool with `defer_loading` the model is
+   not told, but it is found.
+3. Errors are ToolErrors that a model can act on; `error_result` puts them into words. A cancelled task stays cancelled.
+
+A legal name is an identifier of ASCII letters, digits and `_`, of at most 64 characters:
+
+    get weather     get_weather
+    größe           grosse
+    天気            tool_bc79d84d     nothing of it is left, so a digest stands for it
+    a-b, a.b        a_b_…, a_b_…      two that would be the same: each gets a digest of its whole name
+
+4. A name that is legal stays as it is, and no other gets it. No two names become the same. The result depends on which
+   names there are, not on their order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import hashlib
 import inspect
+import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import unicodedata
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -30,10 +44,8 @@ from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import Tools
 from harmonia.parts import Call, split_name
-from harmonia.run.tools.arguments import Validate, compile_schema, text_for
-from harmonia.run.tools.names import legal_names
+from harmonia.run.tools.arguments import Validate, compile_schema, list_names, nearest, shorten, text_for
 from harmonia.run.tools.results import DEFAULT_LIMIT_CHARS, describe_error, result_of
-from harmonia.run.tools.schema_errors import list_names, nearest, shorten
 from harmonia.run.tools.tool import Tool, ToolResult
 from harmonia.tool_definitions import FUNCTIONS, read_namespace
 
@@ -468,3 +480,61 @@ def _attempt(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
 
 def _failed(name: str, error: BaseException) -> ToolError:
     return ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {describe_error(error)}")
+
+
+MAX_NAME_CHARS: Final = 64
+
+_LEGAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
+_DIGEST_CHARS: Final = 8
+_NOTHING_LEFT: Final = "tool"
+
+
+def is_legal(name: str) -> bool:
+    """Whether a name can be declared and called as it is."""
+    return len(name) <= MAX_NAME_CHARS and _LEGAL.fullmatch(name) is not None
+
+
+def legal_names(names: Iterable[str], reserved: Collection[str] = ()) -> dict[str, str]:
+    """The legal name of each name. No name becomes one of those `reserved`, not even one that has it already."""
+    wanted = {name: _simplify(name) for name in dict.fromkeys(names)}
+    claims = Counter(wanted.values())
+    kept = {name for name in wanted if is_legal(name) and name not in reserved}
+    legal = {name: name for name in kept}
+    taken = {*kept, *reserved}
+    contested: list[str] = []
+    for name, simple in wanted.items():
+        if name in kept:
+            continue
+        if simple and len(simple) <= MAX_NAME_CHARS and claims[simple] == 1 and simple not in taken:
+            legal[name] = simple
+        else:
+            contested.append(name)
+    taken.update(legal.values())
+    # In the order of the names, so that the order in which they came does not matter even where digests collide.
+    for name in sorted(contested):
+        legal[name] = _with_digest(name, wanted[name] or _NOTHING_LEFT, taken)
+        taken.add(legal[name])
+    return {name: legal[name] for name in wanted}
+
+
+def _simplify(name: str) -> str:
+    """The name in ASCII letters, digits and `_`; empty where nothing is left of it."""
+    # Accents are taken off; ß is the one letter of the common alphabets that only case folding spells out.
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name.replace("ß", "ss")) if not unicodedata.combining(c))
+    # What stood between words becomes one `_`, so that no `__` or `___` appears that would part a server from its tool.
+    simple = _NOT_WORD.sub(lambda match: match[0] if set(match[0]) == {"_"} else "_", plain)
+    if simple != plain:
+        simple = simple.strip("_") if simple.strip("_") else ""
+    return f"_{simple}" if simple[:1].isdigit() else simple
+
+
+def _with_digest(name: str, simple: str, taken: Collection[str]) -> str:
+    # A lone surrogate has no UTF-8, but a name may have one.
+    data, salt = name.encode(errors="surrogatepass"), 0
+    while True:
+        digest = hashlib.sha256(data + salt.to_bytes(4, "big") if salt else data).hexdigest()[:_DIGEST_CHARS]
+        legal = f"{simple[: MAX_NAME_CHARS - _DIGEST_CHARS - 1].rstrip('_') or _NOTHING_LEFT}_{digest}"
+        if legal not in taken:
+            return legal
+        salt += 1

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import read_chat
 from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
-from harmonia.run.prompt import with_head
+from harmonia.run.sampling import with_head
 from harmonia.run.tools import ToolSet
 from harmonia.serve.chat_completions.request import (
     AssistantMessage,

@@ -21,10 +21,10 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.base import Sampling
-from harmonia.run.prompt import VERBOSITY, nearest_effort
+from harmonia.run.sampling import VERBOSITY, nearest_effort
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, unsupported
-from harmonia.tool_definitions import Format, is_required, response_format_of
+from harmonia.tool_definitions.response_format import Format, is_required, response_format_of
 
 MAX_STOPS: Final = 4
 
@@ -240,7 +240,7 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 def read_request(value: object) -> CreateCompletion:
     """The body, if everything in it is supported."""
     request = read_struct(_without_nulls(value, "$"), CreateCompletion, hints=_OF_RESPONSES)
-    for name, why in NOT_HERE.items():
+    for name, why in _NOT_HERE.items():
         if getattr(request, name) is not None:
             unsupported(f"{name} is not supported: {why}", f"$.{name}")
     if request.store:
@@ -305,7 +305,7 @@ _OF_RESPONSES: Final = {
     "reasoning": "Chat Completions take reasoning_effort",
     "text": "Chat Completions take response_format and verbosity",
 }
-NOT_HERE: Final = {
+_NOT_HERE: Final = {
     "audio": "answers are text only",
     "prediction": "the engine cannot use a predicted output",
     "web_search_options": "this server does not search the web; define a tool",

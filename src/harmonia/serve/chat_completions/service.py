@@ -21,12 +21,12 @@ from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
+from harmonia.run.cancellation import SHARE, in_worker
 from harmonia.run.events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
 from harmonia.run.loop import Run
 from harmonia.run.options import RunLimits, RunOptions
-from harmonia.run.prompt import Prompt
+from harmonia.run.sampling import Prompt
 from harmonia.run.tools import ToolSet
-from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.chat_completions.answer import Choice, Finished, Sink, Terms
 from harmonia.serve.chat_completions.conversation import read_conversation
 from harmonia.serve.chat_completions.request import CreateCompletion, read_messages, read_request

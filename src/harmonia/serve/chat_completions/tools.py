@@ -19,7 +19,8 @@ from harmonia.serve.wire.request_tools import (
     refuse_size,
 )
 from harmonia.serve.wire.validation import invalid
-from harmonia.tool_definitions import CHAT, CHAT_CHOICE, LEGACY_CHOICE, LEGACY_FUNCTIONS
+from harmonia.tool_definitions.reader import CHAT, LEGACY_FUNCTIONS
+from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE
 
 CallKind = Literal["function", "custom"]
 

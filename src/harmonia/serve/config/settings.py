@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from harmonia.parts import Guessed
-from harmonia.run.constraints.attempts import GrammarUse
+from harmonia.run.constraints.demand import GrammarUse
 from harmonia.serve.security.keys import Dialect
 
 # hidden  reasoning is sealed; its text never leaves the server

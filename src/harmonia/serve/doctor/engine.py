@@ -17,7 +17,7 @@ from harmonia.renderer import render
 from harmonia.run.engines.base import Chunk, Engine, Request, Sampling
 from harmonia.run.engines.registry import is_gpt_oss
 from harmonia.run.engines.urls import redact
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.doctor.findings import Finding, failure
 from harmonia.serve.models.selection import HOW_TO_SERVE_A_MODEL, choose_model

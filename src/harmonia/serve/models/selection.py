@@ -20,7 +20,7 @@ from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.registry import Seen, find_kind, is_gpt_oss, usual_ports
 from harmonia.run.engines.urls import api_address, redact
 from harmonia.run.family_models import ProfiledEngine, with_profile
-from harmonia.run.model_source import Model
+from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
 
 OWNER: Final = "harmonia"  # who owns the models that a Harmonia lists

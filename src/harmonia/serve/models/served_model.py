@@ -26,8 +26,7 @@ from harmonia.messages import Message, Role
 from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Traits
 from harmonia.run.engines.registry import is_gpt_oss
-from harmonia.run.model_source import Model
-from harmonia.run.prompt import Prompt
+from harmonia.run.sampling import Model, Prompt
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.keys import NOBODY
 

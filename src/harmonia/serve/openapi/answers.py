@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from harmonia.errors import Position
 from harmonia.history.prompt_changes import Aligned
@@ -22,6 +23,10 @@ from harmonia.serve.models.readiness import Reason
 from harmonia.serve.saved_chats.request import Turn
 
 
+class Answer(msgspec.Struct):
+    pass
+
+
 def doc(text: str) -> Meta:
     return Meta(description=text)
 
@@ -29,27 +34,32 @@ def doc(text: str) -> Meta:
 Count = Annotated[int, Meta(ge=0)]
 MaybeCount = Count | None
 Text = str | None
-Events = Annotated[list[Json], doc("Parser events; docs/concepts/parsing.md lists the types.")]
 TrueOnly = Annotated[bool, Meta(extra_json_schema={"const": True})]
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ErrorDetails(Struct):
+class ErrorDetails(Answer):
     message: Annotated[str, doc("For people. The wording may change.")]
     type: Annotated[str, doc("The kind of error.")]
     param: Annotated[Text, doc("The place in the body, such as `input[2].content`.")]
     code: Annotated[Text, doc("What went wrong, for programs.")]
 
 
-class Error(Struct):
+class Error(Answer):
     """The shape of every error."""
 
     error: ErrorDetails
 
 
-class Fault(Struct):
+class Event(Answer):
+    """A parser event; docs/concepts/parsing.md lists the types."""
+
+    type: str
+
+
+class Fault(Answer):
     code: Annotated[str, doc("The fault; docs/reference/faults.md explains each code.")]
     message: str
     at: Position
@@ -60,17 +70,17 @@ class FaultDetails(Fault):
     param: Text
 
 
-class MalformedHarmony(Struct):
+class MalformedHarmony(Answer):
     """The first fault, at which a strict parse stops."""
 
     error: FaultDetails
-    events: Annotated[Events, doc("The parser events before the fault, if events were requested.")] = []
+    events: Annotated[list[Event], doc("The events before the fault, if events were requested.")] = []
 
 
 # ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ResponseUsage(Struct):
+class ResponseUsage(Answer):
     input_tokens: Count
     input_tokens_details: Annotated[dict[str, Count], doc("cached_tokens, cache_write_tokens")]
     output_tokens: Count
@@ -85,7 +95,7 @@ class ResponseUsage(Struct):
     ] = {}
 
 
-class OutputItem(Struct):
+class OutputItem(Answer):
     """A message, reasoning, a tool call, or the list of an MCP server's tools. Other fields depend on the type."""
 
     type: str
@@ -93,7 +103,16 @@ class OutputItem(Struct):
     status: str = ""
 
 
-class Response(Struct):
+class ResponseError(Answer):
+    code: str
+    message: str
+
+
+class IncompleteDetails(Answer):
+    reason: str
+
+
+class Response(Answer):
     """A response. It also repeats the settings of its request."""
 
     id: str
@@ -103,8 +122,8 @@ class Response(Struct):
     status: Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
     model: str
     output: Annotated[list[OutputItem], doc("The output of the model and of server tools, in order.")]
-    error: Annotated[dict[str, str] | None, doc("`code` and `message`.")]
-    incomplete_details: Annotated[dict[str, str] | None, doc("`reason`.")]
+    error: ResponseError | None
+    incomplete_details: IncompleteDetails | None
     previous_response_id: Text
     usage: ResponseUsage | None
     store: bool
@@ -128,21 +147,26 @@ class Response(Struct):
     ] = []
 
 
-class Deleted(Struct):
+class DeletedResponse(Answer):
     id: str
-    object: Literal["response", "chat"]
+    object: Literal["response"]
     deleted: TrueOnly
 
 
-class InputItems(Struct):
+class ListedItem(Answer):
+    type: str = ""
+    id: str = ""
+
+
+class InputItems(Answer):
     object: Literal["list"]
-    data: list[Json]
+    data: list[ListedItem]
     first_id: Text
     last_id: Text
     has_more: bool
 
 
-class InputTokens(Struct):
+class InputTokens(Answer):
     object: Literal["response.input_tokens"]
     input_tokens: Count
 
@@ -150,33 +174,39 @@ class InputTokens(Struct):
 # ── Chat Completions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class CompletionMessage(Struct):
+class CompletionMessage(Answer):
     role: Literal["assistant"]
     content: Text
     reasoning: Annotated[Text, doc("Present if the operator shows reasoning.")] = None
     tool_calls: list[Json] = []
 
 
-class CompletionChoice(Struct):
+class CompletionChoice(Answer):
     index: Count
     message: CompletionMessage
     finish_reason: str
     logprobs: Json | None = None
 
 
-class ChatCompletion(Struct):
+class CompletionUsage(Answer):
+    prompt_tokens: Count
+    completion_tokens: Count
+    total_tokens: Count
+
+
+class ChatCompletion(Answer):
     id: str
     object: Literal["chat.completion"]
     created: int
     model: str
     choices: list[CompletionChoice]
-    usage: Annotated[Json | None, doc("prompt_tokens, completion_tokens, total_tokens")] = None
+    usage: CompletionUsage | None = None
 
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ModelCapabilities(Struct):
+class ModelCapabilities(Answer):
     """Fields that OpenAI's model object does not have."""
 
     engine: Annotated[str, doc("The kind of engine or provider.")]
@@ -187,7 +217,7 @@ class ModelCapabilities(Struct):
     context_tokens: MaybeCount
 
 
-class Model(Struct):
+class Model(Answer):
     id: str
     object: Literal["model"]
     created: int
@@ -195,7 +225,7 @@ class Model(Struct):
     harmonia: ModelCapabilities
 
 
-class ModelList(Struct):
+class ModelList(Answer):
     object: Literal["list"]
     data: list[Model]
 
@@ -203,7 +233,7 @@ class ModelList(Struct):
 # ── Harmony ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Rendered(Struct):
+class Rendered(Answer):
     tokens: list[Count]
     text: Annotated[Text, doc("The prompt as text; null if a typed text spells a special token.")]
     spans: Annotated[list[MessageSpan], doc("Where each message's header, body and stop token begin and end.")]
@@ -215,7 +245,7 @@ class Rendered(Struct):
     mask: Annotated[list[Literal[0, 1]], doc("For training: which tokens the model should learn.")] = []
 
 
-class ParsedMessage(Struct):
+class ParsedMessage(Answer):
     role: str
     name: Text
     channel: Text
@@ -238,7 +268,7 @@ class Diagnostic(Fault):
     strict: Annotated[str, doc("What a strict parse does about it.")]
 
 
-class Parsed(Struct):
+class Parsed(Answer):
     """Has one of messages, parts, events and normalized, as requested."""
 
     input: Literal["tokens", "text", "stripped", "sse"]
@@ -247,7 +277,7 @@ class Parsed(Struct):
     diagnostics_total: Annotated[Count, doc("The number of all faults.")]
     messages: list[ParsedMessage] = []
     parts: Annotated[list[Json], doc("think, tool_call and text, for a user interface.")] = []
-    events: Events = []
+    events: list[Event] = []
     normalized: list[Json] = []
 
 
@@ -259,7 +289,7 @@ class InspectedMessage(ParsedMessage):
     ids: dict[str, list[int]] = {}
 
 
-class OutsideText(Struct):
+class OutsideText(Answer):
     text: str
     start_char: Count
     tokens: Count
@@ -277,13 +307,13 @@ class ExplainedDiagnostic(Diagnostic):
     hint: Text
 
 
-class TableToken(Struct):
+class TableToken(Answer):
     bytes: Annotated[Text, doc("Hexadecimal; null if the id is not a token.")]
     text: Text
     special: bool
 
 
-class Inspected(Struct):
+class Inspected(Answer):
     input: Literal["tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
     taken_for: Annotated[str, doc("The detected kind of input, in words.")]
     notes: Annotated[list[str], doc("Remarks about the input.")]
@@ -310,7 +340,7 @@ class Inspected(Struct):
     schemas: Annotated[list[SchemaCost], doc("The cost of each tool declaration.")] = []
 
 
-class PromptDiff(Struct):
+class PromptDiff(Answer):
     before: Inspected
     after: Inspected
     shared_prefix: Annotated[Count, doc("The number of tokens that both begin with.")]
@@ -332,20 +362,20 @@ class TurnTrace(Inspected, kw_only=True):
     faults: Annotated[list[str], doc("Codes of the faults of the samplings, from `sampled`.")]
 
 
-class ServerTool(Struct):
+class ServerTool(Answer):
     name: str
     description: Text
     parameters: Annotated[Any, doc("A JSON Schema of the arguments.")]
     approval: Annotated[Literal["run", "ask"], doc("Whether the client is asked first.")]
 
 
-class McpServer(Struct):
+class McpServer(Answer):
     label: str
     tools: list[ServerTool]
     error: Annotated[Text, doc("Why the MCP server is unavailable; null if it is available.")]
 
 
-class ServerInfo(Struct):
+class ServerInfo(Answer):
     object: Literal["harmonia.server"]
     version: str
     models: Annotated[list[str], doc("Names of the model; responses have the first.")]
@@ -358,17 +388,20 @@ class ServerInfo(Struct):
     mcp_servers: Annotated[list[McpServer], doc("The MCP servers that the operator configured.")]
 
 
-class TokenPiece(TableToken):
+class TokenPiece(Answer):
     id: Count
+    bytes: Annotated[str, doc("Hexadecimal.")]
+    text: str
+    special: bool
 
 
-class Tokenized(Struct):
+class Tokenized(Answer):
     count: Count
     tokens: list[Count] = []
     pieces: list[TokenPiece] = []
 
 
-class Detokenized(Struct):
+class Detokenized(Answer):
     text: str
     bytes: Annotated[str, doc("Hexadecimal.")]
 
@@ -376,7 +409,7 @@ class Detokenized(Struct):
 # ── saved chats ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ChatHead(Struct):
+class ChatHead(Answer):
     id: str
     object: Literal["chat"]
     title: Annotated[str, doc("Empty if there is neither a title nor a user message to make one from.")]
@@ -393,7 +426,7 @@ class WholeChat(Chat):
     turns: Annotated[list[Turn], doc("In the order they were written.")]
 
 
-class ChatExcerpt(Struct):
+class ChatExcerpt(Answer):
     turn: Text
     text: str
 
@@ -403,14 +436,20 @@ class ListedChat(ChatHead):
     excerpt: Annotated[ChatExcerpt | UnsetType, doc("Where the query was found; a null turn is the title.")] = UNSET
 
 
-class ChatList(Struct):
+class ChatList(Answer):
     object: Literal["list"]
     data: list[ListedChat]
     has_more: bool
     next: Annotated[str, doc("Send it as `after` to continue, even if nothing was found so far.")] = ""
 
 
-class ImportedChats(Struct):
+class DeletedChat(Answer):
+    id: str
+    object: Literal["chat"]
+    deleted: TrueOnly
+
+
+class ImportedChats(Answer):
     chats: list[ListedChat]
     format: Annotated[str, doc("The detected format of the file.")]
     losses: Annotated[list[str], doc("Parts that could not be imported.")]
@@ -419,7 +458,7 @@ class ImportedChats(Struct):
 # ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Server(Struct):
+class Server(Answer):
     server: Literal["harmonia"]
     docs: str
     openapi: str
@@ -427,9 +466,15 @@ class Server(Struct):
     page: Text
 
 
-class Status(Struct):
-    """`/health` is ok; `/ready` is ready or, with a reason, not."""
+class Health(Answer):
+    status: Literal["ok"]
+    server: Literal["harmonia"]
 
-    status: Literal["ok", "ready", "not ready"]
-    server: Literal["harmonia"] | UnsetType = UNSET
-    because: Reason | UnsetType = UNSET
+
+class Ready(Answer):
+    status: Literal["ready"]
+
+
+class NotReady(Answer):
+    status: Literal["not ready"]
+    because: Reason

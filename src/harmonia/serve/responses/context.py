@@ -21,9 +21,9 @@ from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.history import DOCUMENTED, fit
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
-from harmonia.run.prompt import VERBOSITY, build, compose, with_head
+from harmonia.run.cancellation import SHARE, in_worker
+from harmonia.run.sampling import VERBOSITY, build, compose, with_head
 from harmonia.run.tools import ToolResult, ToolSet
-from harmonia.run.worker_pool import SHARE, in_worker
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool

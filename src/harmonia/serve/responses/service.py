@@ -25,7 +25,7 @@ from harmonia.run.engines.base import Sampling
 from harmonia.run.events import TurnEvent
 from harmonia.run.loop import Run
 from harmonia.run.options import RunLimits, RunOptions
-from harmonia.run.prompt import Prompt
+from harmonia.run.sampling import Prompt
 from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result

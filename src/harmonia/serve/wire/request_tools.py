@@ -24,25 +24,18 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json, ResponseFormat
-from harmonia.run.constraints.text_validation import find_fault
+from harmonia.run.constraints.validation import find_fault
 from harmonia.run.engines.base import ToolChoice
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import schema_fault
-from harmonia.run.tools.names import legal_names
+from harmonia.run.tools.tool_set import legal_names
 from harmonia.schema import to_typescript
 from harmonia.schema.values import DEFAULT_LIMITS
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.wire.validation import invalid, read_struct
-from harmonia.tool_definitions import (
-    FUNCTIONS,
-    SERVER_SEPARATOR,
-    Choice,
-    NamedTool,
-    Spelling,
-    TextForm,
-    read_definition,
-    read_tool_choice,
-)
+from harmonia.tool_definitions import FUNCTIONS, Choice, NamedTool, TextForm, read_definition, read_tool_choice
+from harmonia.tool_definitions.definition import SERVER_SEPARATOR
+from harmonia.tool_definitions.reader import Spelling, text_form_path
 
 # Types with references may be written several times; small ones always may.
 _TIMES: Final = 8
@@ -136,7 +129,7 @@ def read_client_tool(given: Json, path: str, spelling: Spelling, limits: Limits,
         size = len(form.definition.encode())
         if size > limits.schema_bytes:
             refuse_size(
-                f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", tool.text_form_path
+                f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", text_form_path(tool)
             )
         description = "\n\n".join(filter(None, (description, _describe_form(form))))
     return replace(tool, description=description, checks_arguments=False, untrusted=True)
@@ -170,7 +163,7 @@ def check_text_forms(tools: ToolSet) -> None:
         if tool.text_form is not None and fault is not None:
             at = fault.at.character
             place = "" if at is None else f" (at {_place(tool.text_form.definition, at)})"
-            raise InputError(fault.code, f"{fault.message}{place}", Position(path=tool.text_form_path))
+            raise InputError(fault.code, f"{fault.message}{place}", Position(path=text_form_path(tool)))
 
 
 def _place(definition: str, character: int) -> str:

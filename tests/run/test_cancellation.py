@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harmonia.run.worker_pool import SHARE, WorkerPool
+from harmonia.run.cancellation import SHARE, WorkerPool
 from harmonia.schema.work_budget import spend
 
 _LONG_S = 60  # for a test that fails; nothing waits so long
