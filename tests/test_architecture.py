@@ -43,6 +43,7 @@ ROOMS = (
 INNER: dict[str, tuple[str, ...]] = {
     "run": (
         "default_paths",
+        "private_files",
         "cancellation",
         "tools",
         "engines",

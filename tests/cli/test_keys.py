@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harmonia.cli import main
-from harmonia.serve.security.keys import ApiKeys, read_seal_keys
+from harmonia.serve.security.keys import ApiKeys, default_seal_keys, read_seal_keys
 from harmonia.serve.security.sealed_content import Seals
 
 VERBS = ["new", "list", "remove", "seals", "rotate", "retire"]
@@ -98,7 +98,7 @@ def test_what_cannot_be_done_is_one_error(file: Path) -> None:
 
 
 def test_sealing_keys_are_rotated_listed_and_retired(tmp_path: Path) -> None:
-    seals = Seals(check_every_s=0)
+    seals = Seals(default_seal_keys(), check_every_s=0)
     assert seals.path == tmp_path / "state" / "harmonia" / "seal-keys.json"
     old = seals.seal(b"thoughts", owner="alice", model="m")
     result = run("rotate")

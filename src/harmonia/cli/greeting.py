@@ -16,7 +16,6 @@ from typing import Final
 import msgspec
 
 from harmonia.run.engines.urls import redact
-from harmonia.serve.config.default_paths import store_address
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded, is_loopback
 from harmonia.serve.http.page import HOW_TO_BUILD, is_built
@@ -75,7 +74,7 @@ def _facts(loaded: Loaded, chosen: Chosen, url: str) -> dict[str, str]:
     facts = {
         "engine": f"{redact(model.name)} ({chosen.why})",
         "model": ", also as ".join([model.model, *([", ".join(settings.aliases)] if settings.aliases else [])]),
-        "store": store_address(settings),
+        "store": settings.store_address(),
         "reasoning": _on_reasoning(settings),
         "keys": _on_keys(settings),
         "page": f"{url}/" if settings.page and is_built(settings) else _no_page(settings),

@@ -10,7 +10,7 @@ import click
 from harmonia.cli.options import echo_json
 from harmonia.serve.security.keys import (
     SealKey,
-    default_path,
+    default_seal_keys,
     new_api_key,
     read_api_keys,
     read_seal_keys,
@@ -105,7 +105,7 @@ def remove(name: str, file: Path, as_json: bool) -> None:
 @_json_option
 def seals(file: Path | None, as_json: bool) -> None:
     """List the sealing keys, the newest last. The newest seals; all of them open."""
-    keys = read_seal_keys(file or default_path())
+    keys = read_seal_keys(file or default_seal_keys())
     if as_json:
         echo_json({"keys": [_describe(key, seals=key is keys[-1]) for key in keys]})
         return
@@ -118,7 +118,7 @@ def seals(file: Path | None, as_json: bool) -> None:
 @_json_option
 def rotate_key(file: Path | None, as_json: bool) -> None:
     """Add a sealing key, which seals from now on. The others still open what they sealed."""
-    key = rotate(file or default_path())
+    key = rotate(file or default_seal_keys())
     if as_json:
         echo_json(_describe(key, seals=True))
         return
@@ -135,7 +135,7 @@ def retire_key(key_id: str, file: Path | None, as_json: bool) -> None:
 
     Wait until everything it sealed has expired, unless the key may have leaked. `harmonia keys seals` lists the ids.
     """
-    key = retire(file or default_path(), key_id)
+    key = retire(file or default_seal_keys(), key_id)
     if as_json:
         echo_json({"id": key.id, "created": key.created})
     else:

@@ -18,7 +18,6 @@ from harmonia.errors import HarmonyError, StoreError
 from harmonia.messages import Json
 from harmonia.run.sampling import Model
 from harmonia.serve.chat_completions.service import ChatCompletions
-from harmonia.serve.config.default_paths import seal_key_path, store_address
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.inspector.turn_trace import TurnTraces
 from harmonia.serve.models.served_model import ServedModel
@@ -77,8 +76,8 @@ class Service:
             stack.push_async_callback(model.close)
             keys_at = settings.api_key_file
             keys = None if keys_at is None else ApiKeys(Path(keys_at), on_problem=_report)
-            seals = Seals(seal_key_path(settings), days=settings.seal_days, on_problem=_report)
-            store = await open_store(store_address(settings))
+            seals = Seals(settings.seal_key_path(), days=settings.seal_days, on_problem=_report)
+            store = await open_store(settings.store_address())
             stack.push_async_callback(store.close)
             left = await store.recover()
             if left:

@@ -8,7 +8,6 @@ write, and must read as the very message beside them. A doubt about a message is
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import time
@@ -23,6 +22,7 @@ from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
 from harmonia.provenance import Origin, Sampled, Trust
 from harmonia.run.default_paths import chats_folder
+from harmonia.run.private_files import write_private
 from harmonia.vocabulary import VOCABULARY_SIZE
 
 _VERSION: Final = 1
@@ -65,11 +65,7 @@ class SavedChats:
         file = _File(_VERSION, chat_id, model, [_to_dict(message) for message in conversation], engine)
         # JSON of the standard library, because a provider's text may have half of a surrogate pair.
         data = json.dumps(msgspec.to_builtins(file)).encode()
-        part = path.with_suffix(f".{os.getpid()}.part")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(data)
-        part.replace(path)
+        write_private(path, data)
         return path
 
     def load(self, chat_id: str | None = None) -> tuple[str, Conversation]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -12,7 +13,8 @@ from msgspec import Meta
 
 from harmonia.parts import Guessed
 from harmonia.run.constraints.demand import GrammarUse
-from harmonia.serve.security.keys import Dialect
+from harmonia.run.default_paths import store_file
+from harmonia.serve.security.keys import Dialect, default_seal_keys
 
 # hidden  reasoning is sealed; its text never leaves the server
 # shown   reasoning is part of the answers
@@ -86,6 +88,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_content: bool = False
     log_format: Literal["text", "json"] = "text"
     limits: Limits = Limits()
+
+    def store_address(self) -> str:
+        """The URL of the store."""
+        return self.store or f"sqlite:///{store_file()}"
+
+    def seal_key_path(self) -> Path:
+        """The file of the keys that seal reasoning."""
+        return Path(self.seal_key_file) if self.seal_key_file else default_seal_keys()
 
     def __repr__(self) -> str:
         # Engine options may contain a key, and the engine's URL a password.

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from harmonia.errors import HarmonyError
+from harmonia.run.private_files import chmod_command, mode_open_to_others, trial_file
 from harmonia.run.tools.mcp.configuration import StdioServer, environment_for, read_servers
-from harmonia.serve.config.default_paths import seal_key_path, store_address
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded
 from harmonia.serve.doctor.findings import Finding, failure
-from harmonia.serve.security.file_access import chmod_command, mode_open_to_others, trial_file
 from harmonia.serve.security.keys import read_api_keys, read_seal_keys
 from harmonia.serve.store import check_store
 
@@ -38,7 +37,7 @@ def check_places(loaded: Loaded) -> Iterator[Finding]:
         yield _guarded("config", partial(_check_config, loaded.config, settings))
     yield _guarded("api keys", partial(_check_api_keys, settings))
     try:
-        store, seal_keys = store_address(settings), seal_key_path(settings)
+        store, seal_keys = settings.store_address(), settings.seal_key_path()
     except OSError as error:
         yield Finding(
             "store",
@@ -68,7 +67,7 @@ def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
 
 
 def _check_config(path: Path, settings: Settings) -> Finding:
-    if settings.engine_api_key is not None and (mode := mode_open_to_others(path)):
+    if settings.engine_api_key is not None and (mode := mode_open_to_others(path.stat())):
         return Finding(
             "config",
             "warn",

@@ -22,45 +22,52 @@ be needed.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
+import os
 import re
 import secrets
 import shlex
+import stat
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
 from harmonia.run.default_paths import seal_keys_file
-from harmonia.serve.security.private_files import (
-    Watched,
-    create_private,
-    is_there,
-    locked,
-    read_private,
-    refuse_file,
-    replace_private,
-)
+from harmonia.run.private_files import chmod_command, create_private, mode_open_to_others, write_private
+
+if sys.platform != "win32":
+    import fcntl
 
 # openai          as OpenAI's own API and its SDKs have it
 # open-responses  as the Open Responses specification has it
 Dialect = Literal["openai", "open-responses"]
 
-# Whose data it is where the server asks for no key.
+# The owner of all data if the server needs no key.
 NOBODY: Final = "nobody"
+# A key takes some hundred bytes; a longer file is not a key file.
+MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+SECRET_BYTES: Final = 32
 
 _ID_BYTES: Final = 24
+_API_KEYS: Final = "the file of API keys"
+_SEAL_KEYS: Final = "the file of sealing keys"
+# Opening a pipe would wait for its other end.
+_READ: Final[int] = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+Value = TypeVar("Value")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent a request. `owner` is the name of the key, which all of its data belongs to; `request_id` is in the log
+    """Who sent a request. `owner` is the name of the key, to which all of its data belongs; `request_id` is in the log
     and in the answer's headers."""
 
     owner: str = NOBODY
@@ -69,29 +76,27 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def new_id(prefix: str) -> str:
-    """An id such as `resp_5f2c…`: 192 random bits, so that knowing some says nothing of the others."""
+    """An id such as `resp_5f2c…`: 192 random bits, so that knowing some of them does not help to guess others."""
     return f"{prefix}_{secrets.token_hex(_ID_BYTES)}"
 
 
-MIN_KEY_LENGTH: Final = 16
-MAX_KEY_LENGTH: Final = 512
-KEY_PREFIX: Final = "sk-harmonia-"
+# ── API keys ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_API_KEYS: Final = "the file of API keys"
+_MIN_LENGTH: Final = 16
+_MAX_LENGTH: Final = 512
+_PREFIX: Final = "sk-harmonia-"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_KEY: Final = re.compile(rf"[\x21-\x7e]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}")
+_KEY: Final = re.compile(rf"[\x21-\x7e]{{{_MIN_LENGTH},{_MAX_LENGTH}}}")
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 _HASHED: Final = "sha256:"
-_RANDOM_BYTES: Final = 32
 _LIKE_A_KEY: Final = "sk-"
-_BLANKS: Final = " \t\r"
 _BEARER: Final = re.compile(r"\s*bearer\s+(\S+)\s*", re.IGNORECASE)
 _KEY_HEADERS: Final = ("api-key", "x-api-key")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A line of the file. `is_hashed` says whether the file has the digest only."""
+    """A line of the file. `is_hashed`: the file has only the digest."""
 
     name: str
     digest: bytes = field(repr=False)
@@ -100,8 +105,7 @@ class ApiKey:
 
 
 class ApiKeys:
-    """The keys of a file, read again when it has changed: a new key is known within `check_every_s`, and a removed one
-    is not."""
+    """The keys of a file, which is read again within `check_every_s` of a change."""
 
     def __init__(
         self,
@@ -111,29 +115,16 @@ class ApiKeys:
         on_problem: Callable[[HarmonyError], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.path = path
-        self._keys = Watched(
-            path, read_api_keys, check_every_s=check_every_s, on_problem=on_problem, monotonic=monotonic
-        )
+        self._keys = WatchedFile(path, read_api_keys, check_every_s, on_problem, monotonic)
         if not self._keys.value():
-            raise refuse_file(f"{_API_KEYS} {path} has no key; create one with: {_maker(path)}", path)
-
-    @property
-    def problem(self) -> HarmonyError | None:
-        """Why the keys are not those of the file, if they are not."""
-        return self._keys.problem
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Whose keys are known, in the order of the file."""
-        return tuple(key.name for key in self._keys.value())
+            raise _refuse_file(f"{_API_KEYS} {path} has no key; create one with: {_maker(path)}", path)
 
     def find(self, key: str) -> str | None:
         """The name of whoever has this key."""
         digest = _digest_of(key)
         found: str | None = None
         for each in self._keys.value():
-            # No early end: how long it takes must not say which key it was, or whether there is one.
+            # No early end: the time must not reveal which key it was, or whether there is one.
             if hmac.compare_digest(each.digest, digest):
                 found = each.name
         return found
@@ -142,8 +133,7 @@ class ApiKeys:
 def bearer_of(headers: Mapping[str, str]) -> str | None:
     """The key that a request brings: `Authorization: Bearer KEY`, else `api-key` or `x-api-key`.
 
-    A header that is there twice, with different values, is as good as none: another program on the way may have read
-    the other one.
+    A header that is repeated with different values is ignored: a program on the way may have read the other value.
     """
     values: dict[str, set[str]] = {}
     for name, value in headers.items():
@@ -166,13 +156,54 @@ def read_api_keys(path: Path) -> tuple[ApiKey, ...]:
     return _read_lines(_lines_of(path), path)
 
 
+def new_api_key(path: Path, name: str) -> str:
+    """Create a key, add its digest to a file, and return the key, which cannot be shown again."""
+    if (why := _wrong_with_name(name)) is not None:
+        raise _refuse("name", why)
+    key = _PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    line = f"{name} {_HASHED}{_digest_of(key).hex()}\n"
+    with _reporting(path, _API_KEYS, "created"):
+        if not path.exists() and create_private(path, line.encode()):
+            return key
+    with _changing(path, _API_KEYS):
+        lines = _lines_of(path)
+        if any(each.name == name for each in _read_lines(lines, path)):
+            raise _refuse("name", f"{path} already has a key for {name}; remove it first, or choose another name")
+        if lines[-1]:
+            lines.append("")  # the last line had no end
+        write_private(path, ("\n".join(lines) + line).encode())
+    return key
+
+
+def remove_api_key(path: Path, name: str) -> None:
+    """Remove a key from a file. The other lines stay as they are."""
+    with _changing(path, _API_KEYS):
+        lines = _lines_of(path)
+        found = next((key for key in _read_lines(lines, path) if key.name == name), None)
+        if found is None:
+            raise _refuse("name", f"{path} has no key for {name!r}")
+        del lines[found.line - 1]
+        write_private(path, "\n".join(lines).encode())
+
+
+def _lines_of(path: Path) -> list[str]:
+    data = _read_file(path, _API_KEYS, _maker(path))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _refuse_line("not UTF-8", path, data[: error.start].count(b"\n") + 1) from None
+    return text.split("\n")  # not splitlines, which also splits where no editor does
+
+
 def _read_lines(lines: list[str], path: Path) -> tuple[ApiKey, ...]:
     keys: list[ApiKey] = []
     names: dict[str, int] = {}
     digests: dict[bytes, int] = {}
     for number, line in enumerate(lines, start=1):
-        if (key := _read_line(line, path, number)) is None:
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
             continue
+        key = _read_line(fields, path, number)
         if (first := digests.setdefault(key.digest, number)) != number:
             raise _refuse_line(f"the same key as in line {first}", path, number)
         if (first := names.setdefault(key.name, number)) != number:
@@ -181,55 +212,7 @@ def _read_lines(lines: list[str], path: Path) -> tuple[ApiKey, ...]:
     return tuple(keys)
 
 
-def new_api_key(path: Path, name: str) -> str:
-    """Make a key, add its digest to a file, and give the key, which nobody can find out again."""
-    check_name(name)
-    key = KEY_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-    line = f"{name} {_HASHED}{_digest_of(key).hex()}\n"
-    if not is_there(path, _API_KEYS) and create_private(path, line.encode(), _API_KEYS):
-        return key
-    with locked(path):
-        lines = _lines_of(path)
-        if any(each.name == name for each in _read_lines(lines, path)):
-            raise _refuse_name(f"{path} already has a key for {name}; remove it first, or choose another name")
-        if lines[-1]:
-            lines.append("")  # the last line had no end
-        replace_private(path, ("\n".join(lines) + line).encode(), _API_KEYS)
-    return key
-
-
-def remove_api_key(path: Path, name: str) -> None:
-    """Take a key out of a file. The other lines stay as they are."""
-    with locked(path):
-        lines = _lines_of(path)
-        found = next((key for key in _read_lines(lines, path) if key.name == name), None)
-        if found is None:
-            raise _refuse_name(f"{path} has no key for {name!r}")
-        del lines[found.line - 1]
-        replace_private(path, "\n".join(lines).encode(), _API_KEYS)
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that is not safe in a log, or that stands for those without a key."""
-    if (why := _wrong_with_name(name)) is not None:
-        raise _refuse_name(why)
-
-
-def _lines_of(path: Path) -> list[str]:
-    data = read_private(path, _API_KEYS, _maker(path))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise _refuse_line("not UTF-8", path, line) from None
-    return text.split("\n")  # not splitlines, which knows ends of lines that no editor counts
-
-
-def _read_line(line: str, path: Path, number: int) -> ApiKey | None:
-    line = line.strip(_BLANKS)
-    if not line or line.startswith("#"):
-        return None
-    fields = line.split()
+def _read_line(fields: list[str], path: Path, number: int) -> ApiKey:
     if len(fields) > 2:
         raise _refuse_line("expected NAME KEY, or only KEY; put a comment on its own line", path, number)
     written = fields[-1]
@@ -240,12 +223,8 @@ def _read_line(line: str, path: Path, number: int) -> ApiKey | None:
             raise _refuse_line(f"{_HASHED} must be followed by 64 hexadecimal digits", path, number)
         digest = bytes.fromhex(written)
     elif _KEY.fullmatch(written) is None:
-        raise _refuse_line(
-            f"a key must have {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} characters, all visible ASCII; "
-            f"this one has {len(written)}",
-            path,
-            number,
-        )
+        expected = f"a key must have {_MIN_LENGTH} to {_MAX_LENGTH} characters, all visible ASCII"
+        raise _refuse_line(f"{expected}; this one has {len(written)}", path, number)
     else:
         digest = _digest_of(written)
     name = fields[0] if len(fields) == 2 else f"key-{digest.hex()[:12]}"
@@ -256,7 +235,7 @@ def _read_line(line: str, path: Path, number: int) -> ApiKey | None:
 
 def _wrong_with_name(name: str) -> str | None:
     if _NAME.fullmatch(name) is None:
-        # It is not shown: whoever wrote the key first and the name behind it would have it in the log.
+        # It is not shown: if the key was written before the name, the log would contain the key.
         return "a name must have 1 to 64 letters, digits, dots, underscores or hyphens; this one does not"
     if name.startswith(_LIKE_A_KEY):
         return f"a name that begins with {_LIKE_A_KEY} is probably a key, and names appear in logs: expected NAME KEY"
@@ -270,28 +249,23 @@ def _maker(path: Path) -> str:
 
 
 def _digest_of(key: str) -> bytes:
-    # A header may have anything; what cannot be encoded is no key of ours.
+    # A header may contain anything, even half of a surrogate pair.
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def _refuse_line(why: str, path: Path, line: int) -> InputError:
-    return refuse_file(f"{_API_KEYS} {path}, line {line}: {why}", path, line)
+    return _refuse(f"{path}:{line}", f"{_API_KEYS} {path}, line {line}: {why}")
 
 
-def _refuse_name(why: str) -> InputError:
-    return InputError(ErrorCode.SERVE_INVALID_OPTION, why, Position(path="name"))
-
-
-SECRET_BYTES: Final = 32
+# ── sealing keys ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _VERSION: Final = 1
-_SEAL_KEYS: Final = "the file of sealing keys"
 _ID: Final = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
 class SealKey:
-    """One key. Its id stands in every seal; its secret stands nowhere, not even in its repr."""
+    """One key. Every seal contains its id; nothing contains its secret, not even its repr."""
 
     id: str
     created: str
@@ -309,21 +283,18 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: list[_Key]
 
 
-def default_path() -> Path:
+def default_seal_keys() -> Path:
     """Where the keys are if nothing else is set."""
     try:
         return seal_keys_file()
-    except (OSError, RuntimeError) as error:  # the second where there is no home
-        raise InputError(
-            ErrorCode.SERVE_INVALID_OPTION,
-            f"there is no state folder for {_SEAL_KEYS}: {error}; name a file, or set XDG_STATE_HOME",
-            Position(path="seal_key_file"),
-        ) from error
+    except (OSError, RuntimeError) as error:  # the second if there is no home
+        why = f"there is no state folder for {_SEAL_KEYS}: {error}; name a file, or set XDG_STATE_HOME"
+        raise _refuse("seal_key_file", why) from error
 
 
 def read_seal_keys(path: Path) -> tuple[SealKey, ...]:
     """All keys of a file, the newest last."""
-    data = read_private(path, _SEAL_KEYS, "harmonia keys rotate")
+    data = _read_file(path, _SEAL_KEYS, "harmonia keys rotate")
     try:
         file = msgspec.json.decode(data, type=_File)
     except msgspec.DecodeError as error:  # it says where, and never what
@@ -331,10 +302,9 @@ def read_seal_keys(path: Path) -> tuple[SealKey, ...]:
     except UnicodeDecodeError:
         raise _damaged(path, "not UTF-8") from None
     if file.version != _VERSION:
-        raise refuse_file(
-            f"{_SEAL_KEYS} {path} has version {file.version}; this release reads version {_VERSION}", path
-        )
-    keys = tuple(SealKey(key.id, key.created, _decode_secret(key.secret)) for key in file.keys)
+        why = f"{_SEAL_KEYS} {path} has version {file.version}; this release reads version {_VERSION}"
+        raise _refuse_file(why, path)
+    keys = tuple(SealKey(key.id, key.created, decode_base64(key.secret) or b"") for key in file.keys)
     if not keys:
         raise _damaged(path, "it has no key")
     for index, key in enumerate(keys):
@@ -346,69 +316,177 @@ def read_seal_keys(path: Path) -> tuple[SealKey, ...]:
 
 
 def ensure_seal_keys(path: Path) -> tuple[SealKey, ...]:
-    """The keys of a file, which is made with a first key if it is not there."""
-    if not is_there(path, _SEAL_KEYS):
-        create_private(path, _write([_new_key(())]), _SEAL_KEYS)  # or another server was quicker, and its file is read
+    """The keys of a file, which is created with a first key if it does not exist."""
+    with _reporting(path, _SEAL_KEYS, "created"):
+        if not path.exists():
+            create_private(path, _write([_new_key(())]))  # if another server was quicker, its file is read
     return read_seal_keys(path)
 
 
 def rotate(path: Path) -> SealKey:
-    """Add a key, which seals from now on. What the others sealed is still opened."""
-    if not is_there(path, _SEAL_KEYS):
+    """Add a key, which seals from now on. What the others sealed can still be opened."""
+    with _reporting(path, _SEAL_KEYS, "created"):
+        is_new = not path.exists()
+    if is_new:
         return ensure_seal_keys(path)[-1]
-    with locked(path):
+    with _changing(path, _SEAL_KEYS):
         keys = read_seal_keys(path)
         key = _new_key(keys)
-        replace_private(path, _write([*keys, key]), _SEAL_KEYS)
+        write_private(path, _write([*keys, key]))
     return key
 
 
 def retire(path: Path, key_id: str) -> SealKey:
-    """Remove a key: what it sealed is never opened again. The one that seals has to be followed by another first."""
-    with locked(path):
+    """Remove a key: what it sealed can no longer be opened. The newest cannot be removed."""
+    with _changing(path, _SEAL_KEYS):
         keys = read_seal_keys(path)
         found = next((key for key in keys if key.id == key_id), None)
         if found is None:
-            raise _refuse_id(f"there is no sealing key {key_id!r} in {path}; it has {', '.join(k.id for k in keys)}")
+            raise _refuse("id", f"there is no sealing key {key_id!r} in {path}; it has {', '.join(k.id for k in keys)}")
         if found is keys[-1]:
-            raise _refuse_id(f"{key_id} is the key that seals now; add another with `harmonia keys rotate` first")
-        replace_private(path, _write([key for key in keys if key is not found]), _SEAL_KEYS)
+            raise _refuse("id", f"{key_id} is the key that seals now; add another with `harmonia keys rotate` first")
+        write_private(path, _write([key for key in keys if key is not found]))
     return found
+
+
+def encode_base64(data: bytes) -> str:
+    """The base64url of some bytes, without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode_base64(text: str) -> bytes | None:
+    """The bytes of a text that `encode_base64` wrote; None for any other text."""
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return None
+    # The last letter may have unused bits, and other letters are skipped: only one spelling is accepted.
+    return data if encode_base64(data) == text else None
 
 
 def _new_key(others: Sequence[SealKey]) -> SealKey:
     taken = {key.id for key in others}
     while (key_id := secrets.token_hex(4)) in taken:
         pass
-    created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return SealKey(key_id, created, secrets.token_bytes(SECRET_BYTES))
+    return SealKey(key_id, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), secrets.token_bytes(SECRET_BYTES))
 
 
 def _write(keys: Sequence[SealKey]) -> bytes:
-    written = [_Key(key.id, key.created, _encode_secret(key.secret)) for key in keys]
+    written = [_Key(key.id, key.created, encode_base64(key.secret)) for key in keys]
     return msgspec.json.format(msgspec.json.encode(_File(_VERSION, written)), indent=2) + b"\n"
 
 
-def _encode_secret(secret: bytes) -> str:
-    return base64.urlsafe_b64encode(secret).rstrip(b"=").decode()
-
-
-def _decode_secret(text: str) -> bytes:
-    """The secret, or nothing where it is not written as we write it."""
-    try:
-        secret = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except (binascii.Error, ValueError):
-        return b""
-    return secret if _encode_secret(secret) == text else b""
-
-
 def _damaged(path: Path, why: str) -> InputError:
-    return refuse_file(
+    return _refuse_file(
         f"{_SEAL_KEYS} {path} is damaged: {why}. Restore a backup; or move the file away, and the server will create "
         "a new one, which cannot open anything sealed before",
         path,
     )
 
 
-def _refuse_id(message: str) -> InputError:
-    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path="id"))
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WatchedFile(Generic[Value]):
+    """The value of a file, read again when the file has changed.
+
+    The file is looked at when the value is needed, at most every `check_every_s`. If it is gone or cannot be read, the
+    value stays as it was, and `on_problem` is called once.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        read: Callable[[Path], Value],
+        check_every_s: float,
+        on_problem: Callable[[HarmonyError], None] | None,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._path = path
+        self._read = read
+        self._check_every_s = check_every_s
+        self._on_problem = on_problem
+        self._monotonic = monotonic
+        # Before the file is read, so that a change in between is seen the next time.
+        self._stamp = _stamp_of(path)
+        self._value = read(path)
+        self._looked_at = monotonic()
+
+    def value(self, *, at_once: bool = False) -> Value:
+        """The newest value. `at_once` looks at the file in any case."""
+        now = self._monotonic()
+        if at_once or now - self._looked_at >= self._check_every_s:
+            self._looked_at = now
+            stamp = _stamp_of(self._path)
+            if stamp != self._stamp:
+                self._stamp = stamp
+                try:
+                    self._value = self._read(self._path)
+                except HarmonyError as error:
+                    if self._on_problem is not None:
+                        self._on_problem(error)
+        return self._value
+
+
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _read_file(path: Path, what: str, maker: str) -> bytes:
+    """The content of a private file. Nothing of it is in an error."""
+    with _reporting(path, what, "read"):
+        try:
+            descriptor = os.open(path, _READ)
+        except FileNotFoundError:
+            raise _refuse_file(f"{what} {path} does not exist; create it with: {maker}", path) from None
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise _refuse_file(f"{what} {path} is not a regular file", path)
+            if mode := mode_open_to_others(status):
+                why = f"{what} {path} is open to other users: its mode is {mode}, and should be 0600"
+                raise _refuse_file(f"{why}. Run: {chmod_command(path)}", path)
+            data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise _refuse_file(f"{what} {path} has more than {MAX_FILE_BYTES:,} bytes", path)
+    return data
+
+
+@contextmanager
+def _reporting(path: Path, what: str, done: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _refuse_file(f"{what} {path} cannot be {done}: {error.strerror}", path) from error
+
+
+@contextmanager
+def _changing(path: Path, what: str) -> Generator[None]:
+    """Lock a file against other processes that change it. The lock is on its folder, because the file is replaced.
+
+    Not filelock: it locks a file of its own and leaves that beside the keys.
+    """
+    with _reporting(path, what, "written"):
+        if sys.platform == "win32":
+            yield
+            return
+        folder = os.open(path.resolve().parent, os.O_RDONLY)
+        try:
+            # Some network file systems cannot lock a folder; that two people change keys at once is unlikely.
+            with suppress(OSError):
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+
+def _refuse_file(message: str, path: Path) -> InputError:
+    return _refuse(str(path), message)
+
+
+def _refuse(place: str, message: str) -> InputError:
+    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path=place))

@@ -22,7 +22,6 @@ a prompt as they are, special ones included, so a seal has to prove that they ca
 
 from __future__ import annotations
 
-import base64
 import hmac
 import math
 import re
@@ -37,8 +36,14 @@ from typing import TYPE_CHECKING, Final
 from harmonia.errors import NOWHERE, ErrorCode, HarmonyError, InputError, Position
 from harmonia.messages import Message
 from harmonia.run.events import AsSampled
-from harmonia.serve.security.keys import SealKey, default_path, ensure_seal_keys, read_seal_keys
-from harmonia.serve.security.private_files import Watched
+from harmonia.serve.security.keys import (
+    SealKey,
+    WatchedFile,
+    decode_base64,
+    encode_base64,
+    ensure_seal_keys,
+    read_seal_keys,
+)
 from harmonia.serve.security.trusted_messages import read_messages, read_sampled, write_messages, write_sampled
 
 if TYPE_CHECKING:
@@ -83,7 +88,7 @@ class Seals:
 
     def __init__(
         self,
-        path: Path | None = None,
+        path: Path,
         *,
         days: float = DEFAULT_DAYS,
         clock: Callable[[], float] = time.time,
@@ -100,16 +105,9 @@ class Seals:
         self._aesgcm = _load_aesgcm()
         self._days = days
         self._clock = clock
-        self.path = path if path is not None else default_path()
-        ensure_seal_keys(self.path)
-        self._keys = Watched(
-            self.path, read_seal_keys, check_every_s=check_every_s, on_problem=on_problem, monotonic=monotonic
-        )
-
-    @property
-    def problem(self) -> HarmonyError | None:
-        """Why the keys are not those of the file, if they are not."""
-        return self._keys.problem
+        self.path = path
+        ensure_seal_keys(path)
+        self._keys = WatchedFile(path, read_seal_keys, check_every_s, on_problem, monotonic)
 
     def seal(self, data: bytes, *, owner: str, model: str, bound_to: bytes = b"") -> str:
         """A text from which only `open`, for the same owner, model and `bound_to`, makes the data again."""
@@ -122,7 +120,7 @@ class Seals:
         expires = math.ceil(self._clock() + self._days * _SECONDS_PER_DAY)
         cipher = self._cipher(key, salt)
         sealed = cipher.encrypt(nonce, _pack(data), _associated(_VERSION, key.id, owner, model, expires, bound_to))
-        return f"{_VERSION}.{key.id}.{_encode(salt + nonce + _EXPIRY.pack(expires) + sealed)}"
+        return f"{_VERSION}.{key.id}.{encode_base64(salt + nonce + _EXPIRY.pack(expires) + sealed)}"
 
     def open(
         self,
@@ -234,8 +232,8 @@ def _parts_of(text: str) -> tuple[str, str, bytes]:
     """Version, key id and body of a seal."""
     if len(text) > _MAX_TEXT or (found := _FORM.fullmatch(text)) is None:
         raise _NotOurs
-    body = _decode(found[3])
-    if len(body) < _CLEAR_BYTES + _TAG_BYTES:
+    body = decode_base64(found[3])
+    if body is None or len(body) < _CLEAR_BYTES + _TAG_BYTES:
         raise _NotOurs
     return found[1], found[2], body
 
@@ -285,20 +283,6 @@ def _inflate(payload: bytes) -> bytes:
     except zlib.error:
         raise _NotOurs from None
     if len(data) > MAX_OPENED_BYTES or not stream.eof or stream.unused_data:
-        raise _NotOurs
-    return data
-
-
-def _encode(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decode(text: str) -> bytes:
-    if len(text) % 4 == 1:
-        raise _NotOurs
-    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    # The last letter may have bits that stand for nothing. A seal has one spelling.
-    if _encode(data) != text:
         raise _NotOurs
     return data
 

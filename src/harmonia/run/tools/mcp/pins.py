@@ -15,16 +15,16 @@ import difflib
 import hashlib
 import inspect
 import json
-import os
-import tempfile
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
+from harmonia.run.private_files import write_private
 from harmonia.run.tools.mcp.results import readable, readable_line
 
 # ask          a new tool needs consent, like a changed one
@@ -122,7 +122,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Pins:
     """What was agreed to. With a `path` it is read from there, if there is such a file, and kept there."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: str | PathLike[str] | None = None) -> None:
         self.path = None if path is None else Path(path)
         self._pinned: dict[tuple[str, str], Definition] = {}
         self._deferring = 0
@@ -176,7 +176,7 @@ class Pins:
         pins = [_Pin(definition.sha256, definition) for _, definition in ordered]
         content = msgspec.json.format(msgspec.json.encode(_File(_VERSION, pins)), indent=2) + b"\n"
         try:
-            _replace(self.path, content)
+            write_private(self.path, content)
         except OSError as error:
             raise InputError(
                 ErrorCode.TOOL_INVALID_DEFINITION, f"the pins cannot be written to {self.path}: {error.strerror}"
@@ -242,17 +242,3 @@ def _read(path: Path) -> dict[tuple[str, str], Definition]:
                 Position(path=f"$.pins[{index}].sha256"),
             )
     return {(pin.definition.server, pin.definition.tool): pin.definition for pin in file.pins}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    # mkstemp makes the file with mode 0600, and a rename keeps that.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

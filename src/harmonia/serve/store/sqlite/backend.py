@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from harmonia.serve.security.file_access import chmod_command, mode_open_to_others, trial_file
+from harmonia.run.private_files import chmod_command, mode_open_to_others, trial_file
 from harmonia.serve.store.base import Store
 from harmonia.serve.store.sqlite.connection import MEMORY
 from harmonia.serve.store.sqlite.store import SqliteStore
@@ -74,7 +74,7 @@ def check_address(address: str) -> StoreCheck:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             return StoreCheck("warn", f"another program is writing {path}", "find out which one has it open")
         return StoreCheck("fail", f"{path} cannot be used: {error}", "restore a backup, or name another file")
-    if mode := mode_open_to_others(path):
+    if mode := mode_open_to_others(path.stat()):
         return StoreCheck("warn", f"other users can read {path} (mode {mode})", chmod_command(path))
     free = shutil.disk_usage(path.parent).free
     if free < _LEAST_FREE_BYTES:

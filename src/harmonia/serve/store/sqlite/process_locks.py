@@ -11,6 +11,9 @@ stores in one process see each other too.
 A server takes its lock before it writes anything under its id. So if an id is in the database and its lock is free, or
 the file is gone, that server is dead. A forked child holds the lock as well: then the server counts as alive for
 longer, which does no harm.
+
+Not filelock: if a file system has no flock, it falls back to a lock that is only a file and survives a crash, and a
+dead server would count as alive forever.
 """
 
 from __future__ import annotations
