@@ -15,7 +15,6 @@ from harmonia.families.registry import (
     ToolFormat,
     family_of,
     variant_of,
-    write_calls,
 )
 from harmonia.families.templates import template_names
 
@@ -45,7 +44,7 @@ def test_a_variant_is_read_by_the_format_it_belongs_to() -> None:
 def test_calls_stand_behind_each_other_where_the_family_has_no_more_to_say() -> None:
     hermes = family_of(ToolFormat.HERMES)
     calls = [("f", "{}"), ("g", "{}")]
-    assert write_calls(hermes, calls) == f"{hermes.write_call('f', '{}')}\n{hermes.write_call('g', '{}')}"
+    assert hermes.write_calls(calls) == f"{hermes.write_call('f', '{}')}\n{hermes.write_call('g', '{}')}"
     assert (
-        write_calls(GRANITE_3, calls) == '<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {}}]'
+        GRANITE_3.write_calls(calls) == '<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {}}]'
     )

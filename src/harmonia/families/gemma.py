@@ -25,7 +25,7 @@ from typing import Any, Final, cast
 
 from harmonia.families.call_bodies import Body, HeldBody, ReadCall
 from harmonia.families.json_calls import bare_passages, calls_in
-from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Passage, all_marks, literal
+from harmonia.families.passages import ANYWHERE, Layout, Passage, all_marks, ends, forged, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
     HeldPython,
@@ -35,8 +35,8 @@ from harmonia.families.python_calls import (
     read_python_calls,
 )
 from harmonia.families.reader import TextReader
-from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_descriptions import described_as_openai, example_call
+from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_descriptions import described_as_openai, result_text
 from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
 
@@ -48,10 +48,6 @@ _THINKING: Final = (
     (_CHANNEL, "<channel|>"),
     ("<think>", "</think>"),
 )
-_ENDS: Final = ("<end_of_turn>", "<start_of_turn>", "<turn|>", "<|turn>", "<eos>")
-_FENCE_END: Final = (literal("```"),)
-
-
 ESCAPE: Final = "<escape>"
 QUOTE: Final = '<|"|>'
 
@@ -91,107 +87,82 @@ def _braces_body(_options: ReadingOptions, _mark: str) -> Body:
     return HeldBody(read_gemma_call, has_strings=False)
 
 
-def _bare_passages() -> list[Passage]:
-    """What no mark announces: without any tool it is an answer."""
-    return [Passage("call", LIST_OF_CALLS, body=_list_body, keeps_mark=True, may_be_text=True), *bare_passages()]
-
-
 @cache
 def _layout(thinking: tuple[tuple[str, str], ...], with_bare_calls: bool) -> Layout:
+    fence_end = literal("```")
+    # What no mark announces is an answer where there are no tools.
+    python_list = Passage("call", LIST_OF_CALLS, body=_list_body, keeps_mark=True, may_be_text=True)
     return Layout(
         [
             *(
-                Passage("thought", literal(opens), (literal(closes),), label=_LABEL if opens == _CHANNEL else "")
+                Passage("thought", literal(opens), literal(closes), label=_LABEL if opens == _CHANNEL else "")
                 for opens, closes in thinking
             ),
-            Passage("call", literal("```tool_code"), _FENCE_END, body=_code_body, may_stray=False),
-            Passage("call", literal("```tool_call"), _FENCE_END, body=_code_body, may_stray=False),
-            Passage(
-                "call",
-                literal("<start_function_call>"),
-                (literal("<end_function_call>"),),
-                ANYWHERE,
-                body=_braces_body,
+            Passage("call", literal("```tool_code"), fence_end, body=_code_body, may_stray=False),
+            Passage("call", literal("```tool_call"), fence_end, body=_code_body, may_stray=False),
+            *(
+                Passage("call", literal(opens), literal(closes), ANYWHERE, body=_braces_body)
+                for opens, closes in (FunctionGemma.call_marks, Gemma4.call_marks)
             ),
-            Passage("call", literal("<|tool_call>"), (literal("<tool_call|>"),), ANYWHERE, body=_braces_body),
-            *(_bare_passages() if with_bare_calls else ()),
-            Passage("forged", literal("```tool_output"), inside=TEXT_AND_CALLS),
-            Passage("forged", literal("<start_function_response>"), inside=ANYWHERE),
-            Passage("forged", literal("<|tool_response>"), inside=ANYWHERE),
-            *(Passage("end", literal(mark), inside=ANYWHERE) for mark in _ENDS),
+            *([python_list, *bare_passages()] if with_bare_calls else ()),
+            *forged("```tool_output"),
+            *forged("<start_function_response>", "<|tool_response>", inside=ANYWHERE),
+            *ends("<end_of_turn>", "<start_of_turn>", "<turn|>", "<|turn>", "<eos>"),
         ]
     )
 
 
-class Gemma3:
+class Gemma3(Family):
     """Gemma 3: Python in a code fence, as its documentation asks for."""
 
-    @property
-    def format(self) -> ToolFormat:
-        return ToolFormat.GEMINI
+    format = ToolFormat.GEMINI
+    words = (
+        "To call a tool, write a Python call with named arguments in a code fence",
+        "Its values are literals. Write nothing after the fence: the result comes in a fence called tool_output, which "
+        "you never write yourself.",
+    )
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """Gemma 3's template declares no tools: these are the words of its documentation, around their JSON."""
-        if not tools:
-            return ""
-        listed = "\n".join(described_as_openai(tool) for tool in tools)
+        listed = "\n".join(map(described_as_openai, tools))
         return (
             "At each turn, if you decide to invoke any of the function(s), it should be wrapped with ```tool_code```. "
             "The functions described below are imported and available, you can only use these. The response to a "
             f"function will be wrapped in ```tool_output```.\n\n{listed}"
         )
 
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "To call a tool, write a Python call with named arguments in a code fence:\n\n"
-            f"{self.write_call(*example_call(tools))}\n\n"
-            "Its values are literals. Write nothing behind the fence: the result comes in a fence called tool_output, "
-            "which you never write yourself."
-        )
-
     def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
         return TextReader(_layout(all_marks(options.thinking, _THINKING), options.may_call_bare), options)
 
-    def write_call(self, name: str, arguments: str) -> str:
-        return self.write_calls([(name, arguments)])
-
     def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        """Several calls, which stand in one fence."""
         lines = "\n".join(_python_call(name, arguments) for name, arguments in calls)
         return f"```tool_code\n{lines}\n```"
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
-        return f"```tool_output\n{_said(text, is_error=is_error)}\n```"
-
-    def guidance(self, *, is_error: bool) -> str:
-        if is_error:
-            return "The call failed. Call again with other arguments, or say what went wrong."
-        return "Use this output to call more tools or to answer."
+        return f"```tool_output\n{result_text(text, is_error=is_error)}\n```"
 
 
 class FunctionGemma(Gemma3):
     """FunctionGemma: braces with texts in <escape>, between marks that are tokens."""
 
-    opening, closing = "<start_function_call>", "<end_function_call>"
+    call_marks = "<start_function_call>", "<end_function_call>"
     declaration = "<start_function_declaration>", "<end_function_declaration>"
     response = "<start_function_response>", "<end_function_response>"
     mark = ESCAPE
-    words = "You are a model that can do function calling with the following functions"
+    before_declarations = "You are a model that can do function calling with the following functions"
+    words = (
+        f"To call a tool, write its name and its arguments between marks, every text between two {ESCAPE}",
+        "The result follows at once.",
+    )
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """The declarations as the chat template writes them in the developer's turn."""
         opens, closes = self.declaration
-        listed = (f"{opens}{self._declared(tool)}{closes}" for tool in tools)
-        return self.words + "".join(listed) if tools else ""
-
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "To call a tool, write its name and its arguments between marks, every text between two "
-            f"{self.mark}:\n\n{self.write_call(*example_call(tools))}\n\nThe result follows at once."
-        )
+        return self.before_declarations + "".join(f"{opens}{self._declared(tool)}{closes}" for tool in tools)
 
     def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        return "".join(f"{self.opening}call:{name}{self._braces(arguments)}{self.closing}" for name, arguments in calls)
+        opens, closes = self.call_marks
+        return "".join(f"{opens}call:{name}{self._braces(arguments)}{closes}" for name, arguments in calls)
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
         opens, closes = self.response
@@ -210,34 +181,34 @@ class FunctionGemma(Gemma3):
             members.append(f"parameters:{self._schema(tool.parameters)}")
         return f"declaration:{tool.name}{{{','.join(members)}}}"
 
-    def _schema(self, schema: dict[str, Any]) -> str:
-        """A JSON Schema, whose types are written in capitals, as Google's API has them."""
-        members = sorted(schema.items())
-        return f"{{{','.join(f'{name}:{self._schema_member(name, value)}' for name, value in members)}}}"
-
-    def _schema_member(self, name: str, value: Any) -> str:
-        if name == "type":
-            value = value.upper() if isinstance(value, str) else [str(each).upper() for each in value]
+    def _schema(self, value: Any, *, is_properties: bool = False) -> str:
+        """A JSON Schema, whose types are written in capitals, as Google's API has them; or a mapping of schemas."""
+        if not isinstance(value, dict):
             return write_braces(value, self.mark)
-        if name == "properties" and isinstance(value, dict):
-            schemas = cast("dict[str, Any]", value)
-            return f"{{{','.join(f'{key}:{self._schema_of(schemas[key])}' for key in sorted(schemas))}}}"
-        return self._schema_of(value) if name in ("items", "additionalProperties") else write_braces(value, self.mark)
-
-    def _schema_of(self, value: Any) -> str:
-        return (
-            self._schema(cast("dict[str, Any]", value)) if isinstance(value, dict) else write_braces(value, self.mark)
-        )
+        written: list[str] = []
+        for name, member in sorted(cast("dict[str, Any]", value).items()):
+            if is_properties or name in ("items", "additionalProperties"):
+                said = self._schema(member)
+            elif name == "properties":
+                said = self._schema(member, is_properties=True)
+            elif name == "type":
+                kinds = member.upper() if isinstance(member, str) else [str(each).upper() for each in member]
+                said = write_braces(kinds, self.mark)
+            else:
+                said = write_braces(member, self.mark)
+            written.append(f"{name}:{said}")
+        return f"{{{','.join(written)}}}"
 
 
 class Gemma4(FunctionGemma):
     """Gemma 4: the same with other marks."""
 
-    opening, closing = "<|tool_call>", "<tool_call|>"
+    call_marks = "<|tool_call>", "<tool_call|>"
     declaration = "<|tool>", "<tool|>"
     response = "<|tool_response>", "<tool_response|>"
     mark = QUOTE
-    words = ""
+    before_declarations = ""
+    words = FunctionGemma.words[0].replace(ESCAPE, QUOTE), FunctionGemma.words[1]
 
 
 def _python_call(name: str, arguments: str) -> str:
@@ -257,10 +228,6 @@ def _python_call(name: str, arguments: str) -> str:
 def _literal(value: Any) -> str:
     # Texts in double quotes, as models write them; everything else as Python has it.
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def _said(text: str, *, is_error: bool) -> str:
-    return json.dumps({"error": text}, ensure_ascii=False) if is_error else text
 
 
 # ── the braces of FunctionGemma and Gemma 4: like JSON, with their own marks around texts ──
@@ -304,38 +271,36 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
         case "[":
             return _items(text, at + 1, depth)
         case _:
-            bare = _BARE.match(text, at)
-            assert bare is not None  # it fits nothing, too
-            return _bare(bare.group().strip()), bare.end()
+            word, at = _word(text, at)
+            return _bare(word), at
+
+
+def _word(text: str, at: int) -> tuple[str, int]:
+    found = _BARE.match(text, at)
+    assert found is not None  # it matches the empty text too
+    return found.group().strip(), found.end()
 
 
 def _members(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
     members: dict[str, Any] = {}
-    while True:
-        at = _skip_blank(text, at)
-        if text[at : at + 1] == "}":
-            return members, at + 1
-        if quoted := _QUOTED.match(text, at):
-            name, at = _text_of(quoted), quoted.end()
-        else:
-            bare = _BARE.match(text, at)
-            name, at = ("", at) if bare is None else (bare.group().strip(), bare.end())
+    while text[(at := _skip_blank(text, at)) : at + 1] != "}":
+        quoted = _QUOTED.match(text, at)
+        name, at = (_text_of(quoted), quoted.end()) if quoted else _word(text, at)
         at = _skip_blank(text, at)
         if not name or text[at : at + 1] != ":":
             raise ValueError(f"no member at {at}")
         members[name], at = _value(text, at + 1, depth + 1)
         at = _skip_comma(text, at, "}")
+    return members, at + 1
 
 
 def _items(text: str, at: int, depth: int) -> tuple[list[Any], int]:
     items: list[Any] = []
-    while True:
-        at = _skip_blank(text, at)
-        if text[at : at + 1] == "]":
-            return items, at + 1
+    while text[(at := _skip_blank(text, at)) : at + 1] != "]":
         item, at = _value(text, at, depth + 1)
         items.append(item)
         at = _skip_comma(text, at, "]")
+    return items, at + 1
 
 
 def _skip_comma(text: str, at: int, closing: str) -> int:
@@ -365,31 +330,21 @@ def _bare(word: str) -> Any:
     if not word or ESCAPE in word or QUOTE in word:
         raise ValueError("no value, or a text that is not closed")
     try:
-        value = read_json(word)
+        return read_json(word)
     except ValueError:
         return word
-    return value
 
 
-def write_braces(value: Any, mark: str, *, mark_names: bool = False) -> str:
+def write_braces(value: Any, mark: str) -> str:
     """A value as the model would write it, its members in the order of their names as the chat templates have them."""
     match value:
         case str():
             return f"{mark}{value}{mark}"
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return "null"
         case dict():
             members = sorted(cast("dict[str, Any]", value).items(), key=lambda member: member[0].lower())
-            around = mark if mark_names else ""
-            written = (
-                f"{around}{name}{around}:{write_braces(item, mark, mark_names=mark_names)}" for name, item in members
-            )
-            return f"{{{','.join(written)}}}"
+            return f"{{{','.join(f'{name}:{write_braces(item, mark)}' for name, item in members)}}}"
         case list():
-            items = (write_braces(item, mark, mark_names=mark_names) for item in cast("list[Any]", value))
-            return f"[{','.join(items)}]"
+            return f"[{','.join(write_braces(item, mark) for item in cast('list[Any]', value))}]"
         case _:
             return json.dumps(value)
 

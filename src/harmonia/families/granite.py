@@ -23,15 +23,14 @@ from functools import cache
 from typing import Final
 
 from harmonia.families.call_bodies import Body, JsonCalls
-from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, literal
+from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, ends, forged, literal, thoughts
 from harmonia.families.reader import TextReader
-from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments
+from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_descriptions import described_as_openai, json_call, result_text
 from harmonia.messages import ToolDescription
 
 _THINKING: Final = ("<think>", "</think>")
 _SPOKEN_THINKING: Final = ("Here is my thought process:", "Here is my response:")
-_ENDS: Final = ("<|end_of_text|>", "<|endoftext|>", "<|start_of_role|>")
 
 
 def _spoken(words: str) -> Mark:
@@ -49,45 +48,38 @@ def _body(_options: ReadingOptions, _mark: str) -> Body:
 
 @cache
 def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
-    thoughts: list[Passage] = []
+    first: list[Passage] = []
     if thinking:
-        spoken = Passage("thought", _THOUGHT_WORDS, (_RESPONSE_WORDS,), only_first=True, may_stray=False)
-        marked = Passage("thought", literal(thinking[0]), (literal(thinking[1]),))
+        spoken = Passage("thought", _THOUGHT_WORDS, _RESPONSE_WORDS, only_first=True, may_stray=False)
         # The first is the one that a prompt opens.
-        thoughts = [spoken] if thinking == _SPOKEN_THINKING else [marked, spoken]
-        closing = (literal("</response>"),)
-        thoughts.append(Passage("text", literal("<response>"), closing, may_stay_open=True, only_first=True))
+        first = [spoken] if thinking == _SPOKEN_THINKING else [*thoughts([thinking]), spoken]
+        closing = literal("</response>")
+        first.append(Passage("text", literal("<response>"), closing, may_stay_open=True, only_first=True))
     return Layout(
         [
-            *thoughts,
+            *first,
             Passage("call", literal("<|tool_call|>"), inside=ANYWHERE, body=_body),
             Passage(
-                "call",
-                literal("<tool_call>"),
-                (literal("</tool_call>"),),
-                TEXT_AND_CALLS,
-                body=_body,
-                may_stay_open=True,
+                "call", literal("<tool_call>"), literal("</tool_call>"), TEXT_AND_CALLS, body=_body, may_stay_open=True
             ),
             Passage("call", literal("<function_call>"), inside=TEXT_AND_CALLS, body=_body),
-            Passage("forged", literal("<tool_response>"), inside=TEXT_AND_CALLS),
-            Passage("forged", literal("<function_response>"), inside=TEXT_AND_CALLS),
-            *(Passage("end", literal(mark), inside=ANYWHERE) for mark in _ENDS),
+            *forged("<tool_response>", "<function_response>"),
+            *ends("<|end_of_text|>", "<|endoftext|>", "<|start_of_role|>"),
         ]
     )
 
 
-class Granite:
+class Granite(Family):
     """Granite 4: calls in tags, as Hermes has them, with words of its own around the tools."""
 
-    @property
-    def format(self) -> ToolFormat:
-        return ToolFormat.GRANITE
+    format = ToolFormat.GRANITE
+    words = (
+        "To call a tool, write an object with its name and its arguments, in tags",
+        "Write one pair of tags for each call, and nothing after the last. The result comes in the next message.",
+    )
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """The tools as Granite 4's chat template declares them in the system turn."""
-        if not tools:
-            return ""
         listed = "".join(f"\n{described_as_openai(tool)}" for tool in tools)
         return (
             "You are a helpful assistant with access to the following tools. You may call one or more tools to assist "
@@ -98,60 +90,34 @@ class Granite:
             "user that you do not have the ability to fulfill the request."
         )
 
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "To call a tool, write an object with its name and its arguments, in tags:\n\n"
-            f"{self.write_call(*example_call(tools))}\n\n"
-            "Write one pair of tags for each call, and nothing behind the last. The result comes in the next message."
-        )
-
     def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
         return TextReader(_layout(_THINKING if options.thinking is None else options.thinking), options)
 
-    def write_call(self, name: str, arguments: str) -> str:
-        return f"<tool_call>\n{_object(name, arguments)}\n</tool_call>"
+    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
+        return "\n".join(f"<tool_call>\n{json_call(*call)}\n</tool_call>" for call in calls)
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
-        return f"<tool_response>\n{_said(text, is_error=is_error)}\n</tool_response>"
-
-    def guidance(self, *, is_error: bool) -> str:
-        if is_error:
-            return "The call failed. Call again with other arguments, or tell the user that it cannot be done."
-        return "Use this result: call another tool if one is needed, otherwise answer the user."
+        return f"<tool_response>\n{result_text(text, is_error=is_error)}\n</tool_response>"
 
 
 class Granite3(Granite):
     """Granite 3: one list of calls after a mark, and results in a turn of their own."""
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    words = (
+        "When a tool is required to answer, respond only with <|tool_call|> and a JSON list of the calls",
+        "The result comes in the next message.",
+    )
+
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """The list that stands in the turn `available_tools`."""
         functions = [json.loads(described_as_openai(tool))["function"] for tool in tools]
-        return json.dumps(functions, ensure_ascii=False, indent=4) if tools else ""
-
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "When a tool is required to answer, respond only with <|tool_call|> and a JSON list of the calls:\n\n"
-            f"{self.write_call(*example_call(tools))}\n\n"
-            "The result comes in the next message."
-        )
-
-    def write_call(self, name: str, arguments: str) -> str:
-        return self.write_calls([(name, arguments)])
+        return json.dumps(functions, ensure_ascii=False, indent=4)
 
     def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        """Several calls, which are one list."""
-        return f"<|tool_call|>[{', '.join(_object(name, arguments) for name, arguments in calls)}]"
+        return f"<|tool_call|>[{', '.join(json_call(*call) for call in calls)}]"
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
-        return _said(text, is_error=is_error)
-
-
-def _object(name: str, arguments: str) -> str:
-    return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {json_arguments(arguments)}}}'
-
-
-def _said(text: str, *, is_error: bool) -> str:
-    return json.dumps({"error": text}, ensure_ascii=False) if is_error else text
+        return result_text(text, is_error=is_error)
 
 
 GRANITE: Final = Granite()

@@ -38,16 +38,15 @@ from harmonia.families.call_bodies import (
     read_json_calls,
 )
 from harmonia.families.mistral import mistral_body
-from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, all_marks, literal
+from harmonia.families.passages import ANYWHERE, Layout, Mark, Passage, all_marks, ends, forged, literal, thoughts
 from harmonia.families.reader import TextReader
-from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
-from harmonia.families.tool_descriptions import described_as_openai, example_call, result_guidance
+from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingOptions, ToolFormat
+from harmonia.families.tool_descriptions import described_as_openai
 from harmonia.json_codec import json_fault, read_json
 from harmonia.messages import ToolDescription
 from harmonia.parser.tools import UNDECLARED, Tools
 
 _THINKING: Final = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
-_ENDS: Final = (*llama.ENDS, "</s>", "[INST]")
 
 _FIRST_MEMBERS: Final = (
     "name", "type", "id", "index", "function", "function_name", "tool_calls", "tool", "parameters", "arguments",
@@ -213,43 +212,34 @@ def call_in(value: Any) -> tuple[str, str] | None:
 def _layout(thinking: tuple[tuple[str, str], ...], with_bare_calls: bool) -> Layout:
     return Layout(
         [
-            *(Passage("thought", literal(opens), (literal(closes),)) for opens, closes in thinking),
+            *thoughts(thinking),
             Passage("call", literal("[TOOL_CALLS]"), inside=ANYWHERE, body=mistral_body),
             *llama.llama_passages(),
             *([*llama.bare_llama_passages(), *bare_passages()] if with_bare_calls else ()),
-            Passage("forged", literal("[TOOL_RESULTS]"), inside=TEXT_AND_CALLS),
-            *(Passage("end", literal(mark), inside=ANYWHERE) for mark in _ENDS),
+            *forged("[TOOL_RESULTS]"),
+            *ends(*llama.ENDS, "</s>", "[INST]"),
         ]
     )
 
 
-class OpenAi:
+class OpenAi(Family):
     """The JSON of OpenAI's API, in text."""
 
-    format: ToolFormat = ToolFormat.OPENAI
+    format = ToolFormat.OPENAI
+    words = (
+        "To call a tool, answer with nothing but JSON of this form, in which arguments is a text of JSON",
+        "Several calls are several items of tool_calls. The result comes in the next message.",
+    )
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
-        """The tools as the API takes them. The words about calling are those of `call_format`: nobody was taught it."""
-        if not tools:
-            return ""
-        listed = "\n".join(described_as_openai(tool) for tool in tools)
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
+        """The tools as the API takes them, and how to call them: no model was trained for this."""
+        listed = "\n".join(map(described_as_openai, tools))
         return f"You can call these functions:\n\n{listed}\n\n{self.call_format(tools)}"
-
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "To call a tool, answer with nothing but JSON of this form, in which arguments is a text of JSON:\n\n"
-            f"{self.write_call(*example_call(tools))}\n\n"
-            "Several calls are several items of tool_calls. The result comes in the next message."
-        )
 
     def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
         return TextReader(_layout(all_marks(options.thinking, _THINKING), options.may_call_bare), options)
 
-    def write_call(self, name: str, arguments: str) -> str:
-        return self.write_calls([(name, arguments)])
-
     def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        """Several calls, which are one value."""
         listed = [
             {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
             for number, (name, arguments) in enumerate(calls, 1)
@@ -257,11 +247,8 @@ class OpenAi:
         return json.dumps({"tool_calls": listed}, ensure_ascii=False)
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
-        said: dict[str, Any] = {"error": text} if is_error else {"content": text}
-        return json.dumps({"role": "tool", "name": name, **said}, ensure_ascii=False)
-
-    def guidance(self, *, is_error: bool) -> str:
-        return result_guidance(is_error=is_error)
+        said = {"role": "tool", "name": name, "error" if is_error else "content": text}
+        return json.dumps(said, ensure_ascii=False)
 
 
 OPENAI: Final = OpenAi()

@@ -40,8 +40,8 @@ from harmonia.families.python_calls import (
     read_cut_list,
     read_python_calls,
 )
-from harmonia.families.registry import ReadingOptions, ToolFormat
-from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments, result_guidance
+from harmonia.families.registry import CallWriter, ReadingOptions, ToolFormat
+from harmonia.families.tool_descriptions import described_as_openai, json_call
 from harmonia.json_codec import json_fault
 from harmonia.messages import ToolDescription
 
@@ -62,7 +62,7 @@ def _python_tag_body(options: ReadingOptions, _mark: str) -> Body:
 
     def read(text: str) -> list[ReadCall]:
         calls = read_python_calls(text, parameters)
-        # Which Python code is a call of a tool, only its name can tell; all else is code to run.
+        # Only its name shows that Python code is a call of a tool; all else is code to run.
         is_tools = all("." in call.name or options.tools.declares(call.name) for call in calls)
         if not text.strip() or (calls and (is_tools or ".call(" in text)):
             return calls
@@ -76,8 +76,8 @@ def _python_tag_body(options: ReadingOptions, _mark: str) -> Body:
 
 
 def _list_body(options: ReadingOptions, _mark: str) -> Body:
-    """A list in Python, which no mark announces: calls where each has its arguments by name, and the tools have such
-    names or nobody knows them. Of tools that nobody declared, only one with arguments is a call: `[see()]` is text."""
+    """A list in Python without a mark. It consists of calls if each has its arguments by name, and if the tools are
+    unknown or one of them is called. With other names, only calls with arguments count: `[see()]` is text."""
     parameters, tools = parameter_names(options.descriptions), options.tools
 
     def read(text: str) -> list[ReadCall]:
@@ -94,8 +94,8 @@ def _is_object(arguments: str) -> bool:
     return arguments.startswith("{") and json_fault(arguments) is None
 
 
-def _function_in_line_body(options: ReadingOptions, _mark: str) -> Body:
-    """Tags after words. Of a tool that was declared it is a call; otherwise somebody explains how to call."""
+def _tags_in_line_body(options: ReadingOptions, _mark: str) -> Body:
+    """Tags after words: a call if the tool is declared, otherwise an explanation of how to call."""
 
     def read(text: str) -> list[ReadCall]:
         calls = read_xml_calls(text, options.descriptions)
@@ -106,75 +106,47 @@ def _function_in_line_body(options: ReadingOptions, _mark: str) -> Body:
 
 def bare_llama_passages() -> list[Passage]:
     """What no mark announces, or only one that is as likely an example: without any tool it is an answer."""
+    tags, end = _FUNCTION_IN_LINE, literal("</function>")
     return [
         Passage("call", LIST_OF_CALLS, body=_list_body, keeps_mark=True, may_stay_open=True, may_be_text=True),
-        Passage(
-            "call",
-            _FUNCTION_IN_LINE,
-            (literal("</function>"),),
-            body=_function_in_line_body,
-            keeps_mark=True,
-            may_be_text=True,
-            may_stray=False,
-        ),
+        Passage("call", tags, end, body=_tags_in_line_body, keeps_mark=True, may_be_text=True, may_stray=False),
     ]
 
 
 def llama_passages() -> list[Passage]:
     """Calls that a mark opens."""
+    tags, end = literal("<function=", at="line"), literal("</function>")
     return [
         Passage("call", literal("<|python_tag|>"), inside=ANYWHERE, body=_python_tag_body),
-        Passage("call", literal("<|python_start|>"), (literal("<|python_end|>"),), ANYWHERE, body=_python_tag_body),
-        Passage(
-            "call",
-            literal("<function=", at="line"),
-            (literal("</function>"),),
-            body=tagged_body,
-            keeps_mark=True,
-            may_stray=False,
-        ),
+        Passage("call", literal("<|python_start|>"), literal("<|python_end|>"), ANYWHERE, body=_python_tag_body),
+        Passage("call", tags, end, body=tagged_body, keeps_mark=True, may_stray=False),
     ]
 
 
-class Llama:
+class Llama(CallWriter):
     """What Llama 3 was taught: an object with a name and parameters as the whole answer."""
 
-    format: ToolFormat = ToolFormat.OPENAI
+    format = ToolFormat.OPENAI
+    words = (
+        "To call a tool, answer with nothing but an object of its name and its parameters",
+        "The result comes in the next message.",
+    )
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """The tools as Llama 3's chat template declares them in the system turn."""
-        if not tools:
-            return ""
-        listed = "\n\n".join(
-            json.dumps(json.loads(described_as_openai(tool)), ensure_ascii=False, indent=4) for tool in tools
-        )
+        described = (json.loads(described_as_openai(tool)) for tool in tools)
+        listed = "\n\n".join(json.dumps(tool, ensure_ascii=False, indent=4) for tool in described)
         return (
             "You have access to the following functions. To call a function, please respond with JSON for a function "
             'call. Respond in the format {"name": function name, "parameters": dictionary of argument name and its '
             f"value}}. Do not use variables.\n\n{listed}"
         )
 
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "To call a tool, answer with nothing but an object of its name and its parameters:\n\n"
-            f"{self.write_call(*example_call(tools))}\n\n"
-            "The result comes in the next message."
-        )
-
-    def write_call(self, name: str, arguments: str) -> str:
-        return self.write_calls([(name, arguments)])
-
     def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        return "; ".join(
-            f'{{"name": {json.dumps(name, ensure_ascii=False)}, "parameters": {json_arguments(arguments)}}}'
-            for name, arguments in calls
-        )
+        return "; ".join(json_call(name, arguments, "parameters") for name, arguments in calls)
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
         return json.dumps({"error" if is_error else "output": text}, ensure_ascii=False)
-
-    def guidance(self, *, is_error: bool) -> str:
-        return result_guidance(is_error=is_error)
 
 
 LLAMA: Final = Llama()

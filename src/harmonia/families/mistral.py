@@ -13,7 +13,6 @@ Sources: mistralai/Mistral-Nemo-Instruct-2407, mistralai/Mistral-Medium-3.5-128B
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -30,8 +29,8 @@ from harmonia.families.call_bodies import (
     pieces_of,
     read_json_calls,
 )
-from harmonia.families.registry import ReadingOptions, ToolFormat
-from harmonia.families.tool_descriptions import described_as_openai, example_call, json_arguments, result_guidance
+from harmonia.families.registry import CallWriter, ReadingOptions, ToolFormat
+from harmonia.families.tool_descriptions import as_json, described_as_openai, result_text
 from harmonia.messages import ToolDescription
 
 _HEAD: Final = re.compile(r"\s*+(?P<name>[\w.:/-]++)\s*+(?:\[CALL_ID\]\s*+\w*+\s*+)?+(?:\[ARGS\])?+\s*+\{")
@@ -108,34 +107,24 @@ class NamedCall:
         return [Named(self._head_chars, head["name"])]
 
 
-class Mistral:
+class Mistral(CallWriter):
     """What Mistral's models were taught since tokenizer version 13."""
 
-    format: ToolFormat = ToolFormat.OPENAI
+    format = ToolFormat.OPENAI
+    words = (
+        "To call a tool, write its name and its arguments after marks",
+        "Each call has a [TOOL_CALLS] of its own. The result comes in the next message.",
+    )
 
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """The list that stands between [AVAILABLE_TOOLS] and [/AVAILABLE_TOOLS], which the template writes."""
-        return f"[{', '.join(described_as_openai(tool) for tool in tools)}]" if tools else ""
-
-    def call_format(self, tools: Sequence[ToolDescription]) -> str:
-        return (
-            "To call a tool, write its name and its arguments behind marks:\n\n"
-            f"{self.write_call(*example_call(tools))}\n\n"
-            "Each call has a [TOOL_CALLS] of its own. The result comes in the next message."
-        )
-
-    def write_call(self, name: str, arguments: str) -> str:
-        return self.write_calls([(name, arguments)])
+        return f"[{', '.join(map(described_as_openai, tools))}]"
 
     def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        return "".join(f"[TOOL_CALLS]{name}[ARGS]{json_arguments(arguments)}" for name, arguments in calls)
+        return "".join(f"[TOOL_CALLS]{name}[ARGS]{as_json(arguments)}" for name, arguments in calls)
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
-        said = json.dumps({"error": text}, ensure_ascii=False) if is_error else text
-        return f"[TOOL_RESULTS]{said}[/TOOL_RESULTS]"
-
-    def guidance(self, *, is_error: bool) -> str:
-        return result_guidance(is_error=is_error)
+        return f"[TOOL_RESULTS]{result_text(text, is_error=is_error)}[/TOOL_RESULTS]"
 
 
 MISTRAL: Final = Mistral()

@@ -164,7 +164,7 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
 
     kind: Kind
     opening: Mark
-    closings: tuple[Mark, ...] = ()
+    closing: Mark | None = None
     inside: frozenset[Kind] = _TEXT_ONLY
     may_stay_open: bool = False
     only_closing: bool = False
@@ -204,7 +204,7 @@ class Layout:
         self.first = _openings([passage for passage in self._passages if passage.only_first])
         self._plain = self._inside(None)
         self._sought = {passage: self._inside(passage) for passage in self._passages}
-        closable = [passage for passage in self._passages if passage.kind == "thought" and passage.closings]
+        closable = [passage for passage in self._passages if passage.kind == "thought" and passage.closing]
         self._nesting = {passage: self._in_thought(passage, self._sought[passage].marks) for passage in closable}
         self._deciding = {
             passage: self._in_thought(passage, _ends_among(sought.marks)) for passage, sought in self._nesting.items()
@@ -220,17 +220,17 @@ class Layout:
         return (self._deciding if is_undecided else self._nesting)[passage]
 
     def _in_thought(self, thought: Passage, others: dict[Mark, Meaning]) -> Sought:
-        meanings = {mark: Meaning("closes") for mark in thought.closings}
+        meanings = {thought.closing: Meaning("closes")} if thought.closing else {}
         for passage in self._passages:
-            is_same = passage.kind == "thought" and passage.closings == thought.closings
+            is_same = passage.kind == "thought" and passage.closing == thought.closing
             if is_same and not passage.only_first:
                 meanings.setdefault(passage.opening, Meaning("nests", passage))
         return _sought({**meanings, **others})
 
     def _inside(self, open_passage: Passage | None) -> Sought:
         kind: Kind = "text" if open_passage is None else open_passage.kind
-        closings = () if open_passage is None else open_passage.closings
-        meanings = {mark: Meaning("closes") for mark in closings}
+        closing = None if open_passage is None else open_passage.closing
+        meanings = {closing: Meaning("closes")} if closing else {}
         may_be_text = open_passage is not None and open_passage.may_be_text
         for passage in self._passages:
             counts = kind in passage.inside or (may_be_text and passage.kind == "thought")
@@ -238,8 +238,8 @@ class Layout:
                 meanings.setdefault(passage.opening, Meaning("opens", passage))
         if open_passage is None:
             for passage in self._passages:
-                for mark in passage.closings if passage.may_stray else ():
-                    meanings.setdefault(mark, Meaning("is_stray", passage))
+                if passage.closing and passage.may_stray:
+                    meanings.setdefault(passage.closing, Meaning("is_stray", passage))
         return _sought(meanings)
 
 
@@ -262,8 +262,20 @@ def _openings(passages: Sequence[Passage]) -> Sought:
 def all_marks(
     given: tuple[str, str] | tuple[()] | None, own: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, str], ...]:
-    """The marks of thoughts, those that were given first. A family that has several reads its other ones as well: what
-    stands between them is a thought whoever wrote it."""
+    """The marks of thoughts, those that were given first. A family with several pairs also reads its other ones: what
+    is between them is a thought, whoever wrote it."""
     if not given:
         return own if given is None else ()
     return (given, *(marks for marks in own if marks != given))
+
+
+def thoughts(pairs: Iterable[tuple[str, str]]) -> list[Passage]:
+    return [Passage("thought", literal(opens), literal(closes)) for opens, closes in pairs]
+
+
+def forged(*marks: str, inside: frozenset[Kind] = TEXT_AND_CALLS) -> list[Passage]:
+    return [Passage("forged", literal(mark), inside=inside) for mark in marks]
+
+
+def ends(*marks: str) -> list[Passage]:
+    return [Passage("end", literal(mark), inside=ANYWHERE) for mark in marks]

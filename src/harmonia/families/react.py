@@ -38,14 +38,12 @@ from harmonia.families.call_bodies import (
     typed_value,
     whole_characters,
 )
-from harmonia.families.passages import ANYWHERE, Kind, Layout, Passage, label, literal
+from harmonia.families.passages import ANYWHERE, Layout, Passage, label, literal
 from harmonia.families.reader import TextReader
-from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
+from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_descriptions import example_call
 from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
-
-_BOLD: Final = "**"
 
 _BLANKS: Final = r"[ \t]{0,4}"
 _INPUT: Final = re.compile(
@@ -172,42 +170,31 @@ def _body(options: ReadingOptions, _mark: str) -> Body:
 
 @cache
 def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
-    passages = [
-        Passage(
-            kind,
-            label(words, around),
-            inside=ANYWHERE,
-            body=_body if kind == "call" else None,
-            may_be_text=kind == "call",
-        )
-        for kind, words in _LABELS
-        for around in ("", _BOLD)
-    ]
+    passages: list[Passage] = []
     if thinking:
-        opens, closes = thinking
-        # A model that thinks between marks drafts there what it will write: labels count after the thought only.
-        passages.insert(0, Passage("thought", literal(opens), (literal(closes),), only_closing=True))
+        opens, closes = map(literal, thinking)
+        # Between these marks a model drafts what it will write: labels count only after the thought.
+        passages.append(Passage("thought", opens, closes, only_closing=True))
+    for around in ("", "**"):
+        passages += (
+            Passage("thought", label("Thought", around), inside=ANYWHERE),
+            Passage("call", label("Action", around), inside=ANYWHERE, body=_body, may_be_text=True),
+            Passage("forged", label("Observation", around), inside=ANYWHERE),
+            Passage("text", label("Final Answer", around), inside=ANYWHERE),
+        )
     return Layout(passages)
 
 
-_LABELS: Final[tuple[tuple[Kind, str], ...]] = (
-    ("thought", "Thought"),
-    ("call", "Action"),
-    ("forged", "Observation"),
-    ("text", "Final Answer"),
-)
+class ReAct(Family):
+    """The family of models without one: calls in labelled lines."""
 
+    format = ToolFormat.TEXT
+    after_result = "Continue with this observation: another action if one is needed, otherwise the final answer."
+    after_error = "The action failed. Correct its input and try again, use another tool, or say what went wrong."
 
-class ReAct:
-    """The family of those who have none: calls in labelled lines."""
-
-    format: ToolFormat = ToolFormat.TEXT
-
-    def tool_part(self, tools: Sequence[ToolDescription]) -> str:
+    def declare(self, tools: Sequence[ToolDescription]) -> str:
         """The tools one by one, and how to call them: no template declares tools for these models."""
-        if not tools:
-            return ""
-        listed = "\n".join(_described(tool) for tool in tools)
+        listed = "\n".join(map(_described, tools))
         return f"You can use these tools:\n\n{listed}\n\n{self.call_format(tools)}"
 
     def call_format(self, tools: Sequence[ToolDescription]) -> str:
@@ -225,16 +212,11 @@ class ReAct:
     def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
         return TextReader(_layout(options.thinking or ()), options)
 
-    def write_call(self, name: str, arguments: str) -> str:
-        return f"Action: {name}\nAction Input: {arguments}"
+    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
+        return "\n".join(f"Action: {name}\nAction Input: {arguments}" for name, arguments in calls)
 
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
         return f"Observation: {'Error: ' if is_error else ''}{text}"
-
-    def guidance(self, *, is_error: bool) -> str:
-        if is_error:
-            return "The action failed. Mend its input and try again, use another tool, or say what went wrong."
-        return "Go on with this observation: another action if one is needed, otherwise the final answer."
 
 
 def _described(tool: ToolDescription) -> str:

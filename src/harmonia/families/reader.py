@@ -200,11 +200,10 @@ class TextReader:
             self._consume_mark(meaning, mark)
 
     def _sought(self) -> Sought:
-        passage = self._passage
-        if passage is None or passage.kind != "thought" or not passage.closings or self._is_unclosed:
-            return self._layout.sought_in(passage)
+        if self._passage is None or not self._is_in_closable_thought():
+            return self._layout.sought_in(self._passage)
         is_undecided = self._held is not None or not self._may_hold
-        return self._layout.sought_in_thought(passage, is_undecided=is_undecided)
+        return self._layout.sought_in_thought(self._passage, is_undecided=is_undecided)
 
     def _may_be_quoted(self, meaning: Meaning) -> bool:
         """Whether there is a quotation mark before this mark; with the same one after it, somebody speaks of it. Of
@@ -360,7 +359,8 @@ class TextReader:
 
     def _is_in_closable_thought(self) -> bool:
         passage = self._passage
-        return passage is not None and passage.kind == "thought" and bool(passage.closings) and not self._is_unclosed
+        is_closable = passage is not None and passage.kind == "thought" and passage.closing is not None
+        return is_closable and not self._is_unclosed
 
     def _begin_holding(self) -> None:
         self._held, self._chars_held = [], 0
@@ -442,7 +442,7 @@ class TextReader:
         if body is not None:
             self._place(passage, body.close())
         is_text = passage.may_be_text and not self._is_told  # so there was nothing to close
-        is_unclosed = not is_closed and bool(passage.closings) and not (passage.may_stay_open or is_text)
+        is_unclosed = not is_closed and passage.closing is not None and not (passage.may_stay_open or is_text)
         if is_unclosed:
             self._fault(ErrorCode.FAMILY_UNCLOSED, self._char)
         self._read(len(mark))

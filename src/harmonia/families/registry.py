@@ -18,15 +18,17 @@ Whatever the family, its reader produces the events of harmonia/events.py and me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, Protocol, cast
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.events import Event
+from harmonia.families.tool_descriptions import example_call
 from harmonia.messages import ToolDescription
 from harmonia.parser.tools import UNDECLARED, Tools
 
@@ -110,55 +112,63 @@ class Reader(Protocol):
         ...
 
 
-class CallWriter(Protocol):
-    """How the models of a family, or of one of its variants, are told of tools, and how they write calls."""
+class CallWriter(ABC):
+    """How the models of a family, or of one of its variants, are told of tools, and how they write calls.
 
-    @property
-    def format(self) -> ToolFormat: ...
+    `words` stand before and after the example of a call in the instructions.
+    """
+
+    format: ToolFormat
+    words: tuple[str, str]
+    after_result = "Use this result: call another tool if one is needed, otherwise answer the user."
+    after_error = "The call failed. Call again with other arguments, use another tool, or say what went wrong."
 
     def tool_part(self, tools: Sequence[ToolDescription]) -> str:
         """The tools as the family's own chat template declares them; empty without tools."""
-        ...
+        return self.declare(tools) if tools else ""
+
+    @abstractmethod
+    def declare(self, tools: Sequence[ToolDescription]) -> str: ...
 
     def call_format(self, tools: Sequence[ToolDescription]) -> str:
         """Instructions for calling a tool, for the prompt."""
-        ...
+        before, after = self.words
+        return f"{before}:\n\n{self.write_call(*example_call(tools))}\n\n{after}"
 
     def write_call(self, name: str, arguments: str) -> str:
         """A call as the model would have written it, for history; `arguments` is JSON text."""
-        ...
+        return self.write_calls([(name, arguments)])
 
+    @abstractmethod
+    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
+        """Calls that were made together, each as its name and its arguments."""
+
+    @abstractmethod
     def write_result(self, name: str, text: str, *, is_error: bool) -> str:
         """The result of a tool, or its error."""
-        ...
 
     def guidance(self, *, is_error: bool) -> str:
         """A sentence for the model after a result."""
-        ...
+        return self.after_error if is_error else self.after_result
 
 
-class Family(CallWriter, Protocol):
+class Family(CallWriter):
     """One family of models: a module with one value of this type."""
 
+    @abstractmethod
     def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
         """A reader for one answer."""
-        ...
 
 
 def family_of(tool_format: ToolFormat | str) -> Family:
     """The family that writes this tool format."""
-    if tool_format not in tuple(ToolFormat):
-        known = ", ".join(FAMILIES)
-        raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION, f"unknown tool format {tool_format!r}; the known ones are: {known}"
-        )
-    tool_format = ToolFormat(tool_format)
-    if tool_format not in FAMILIES:
-        raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION,
-            f"{tool_format} is not a family: read it with harmonia.Parser and write it with harmonia.render",
-        )
-    return cast("Family", _load(FAMILIES[tool_format].value))
+    if tool_format == ToolFormat.HARMONY:
+        what = "harmony is not a family: read it with harmonia.Parser and write it with harmonia.render"
+    elif tool_format not in FAMILY_FORMATS:
+        what = f"unknown tool format {tool_format!r}; the known ones are: {', '.join(FAMILIES)}"
+    else:
+        return cast("Family", _load(FAMILIES[ToolFormat(tool_format)].value))
+    raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
 
 
 def variant_of(family: CallWriter, template: str) -> CallWriter:
@@ -170,17 +180,3 @@ def variant_of(family: CallWriter, template: str) -> CallWriter:
 def _load(name: str) -> object:
     module, _, value = name.partition(".")
     return getattr(import_module(f"harmonia.families.{module}"), value)
-
-
-@runtime_checkable
-class WritesCallsTogether(Protocol):
-    """A family that writes several calls as one piece of text, such as a list, and not just one after the other."""
-
-    write_calls: Callable[[Sequence[tuple[str, str]]], str]
-
-
-def write_calls(writer: CallWriter, calls: Sequence[tuple[str, str]]) -> str:
-    """Calls that were made together, each as its name and its arguments."""
-    if isinstance(writer, WritesCallsTogether):
-        return writer.write_calls(calls)
-    return "\n".join(writer.write_call(name, arguments) for name, arguments in calls)

@@ -28,7 +28,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.families.registry import Family, ToolFormat, variant_of, write_calls
+from harmonia.families.registry import Family, ToolFormat, variant_of
 from harmonia.history.preparation import is_reasoning
 from harmonia.json_codec import read_json
 from harmonia.messages import (
@@ -375,7 +375,7 @@ class _Writer:
         if self.calls:
             if self.has_words:
                 self.out.append(self.before_calls)
-            self.out.append(write_calls(self.family, self.calls))
+            self.out.append(self.family.write_calls(self.calls))
             self.calls = []
             self.has_words = True
 

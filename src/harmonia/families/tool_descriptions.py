@@ -87,16 +87,18 @@ def described_as_openai(tool: ToolDescription) -> str:
     return json.dumps({"type": "function", "function": known}, ensure_ascii=False)
 
 
-def json_arguments(arguments: str) -> str:
-    """Arguments for a place where JSON must stand: what is no JSON becomes a string of it."""
+def as_json(arguments: str) -> str:
+    """Arguments where JSON is required: if they are not JSON, as a JSON string."""
     return arguments if json_fault(arguments) is None else json.dumps(arguments, ensure_ascii=False)
 
 
-def result_guidance(*, is_error: bool) -> str:
-    """What most families tell a model after a result."""
-    if is_error:
-        return "The call failed. Call again with other arguments, use another tool, or say what went wrong."
-    return "Use this result: call another tool if one is needed, otherwise answer in words."
+def json_call(name: str, arguments: str, key: str = "arguments") -> str:
+    return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "{key}": {as_json(arguments)}}}'
+
+
+def result_text(text: str, *, is_error: bool) -> str:
+    """A result as it is, an error as an object that says so."""
+    return json.dumps({"error": text}, ensure_ascii=False) if is_error else text
 
 
 _FUNCTIONS: Final = "functions"
