@@ -27,16 +27,17 @@ from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parts import Guessed, call_of, is_visible
 from harmonia.run.default_paths import questions_file
 from harmonia.run.engines.base import Sampling
-from harmonia.run.engines.registry import kinds
+from harmonia.run.engines.registry import kinds, names
 from harmonia.run.events import RunEnded
 from harmonia.run.options import RunLimits, RunOptions
 
 _INTERRUPTED: Final = 130
 _COLOURS: Final = {"always": True, "never": False}
 _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
+_EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, opens in names().items())
 
 
-@click.command("chat")
+@click.command("chat", epilog=_EPILOG)
 @click.argument("question", nargs=-1)
 @click.option(
     "-m",
@@ -44,7 +45,7 @@ _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool":
     envvar="HARMONIA_ENGINE",
     show_envvar=True,
     show_default="auto, or the engine of the continued chat",
-    help="The engine: demo, auto, a URL, vllm:URL, llama.cpp:URL, ollama:URL, replay:FILE, responses:URL, chat:URL, …",
+    help="The engine: one of the names below.",
 )
 @click.option("--model", metavar="NAME", help="The model, if the engine has several.")
 @click.option(

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from harmonia.cli.options import GroupedOption
+from harmonia.run.engines.registry import names
 from harmonia.serve.config.setting_types import FILES
 from harmonia.serve.config.setting_types import SETTINGS as _SETTINGS
 from harmonia.serve.config.settings import Limits
@@ -52,8 +53,7 @@ _FLAGS: Final[dict[str, dict[str, tuple[str, str | None, str]]]] = {
         "engine": (
             "--engine",
             "NAME",
-            "Engine or provider: auto, demo, a URL, vllm:URL, llama.cpp:URL, ollama:URL, transformers:PATH, "
-            "replay:FILE, responses:URL, chat:URL, …; auto looks for an engine on this machine, then uses demo.",
+            f"Engine or provider: {', '.join(names())}. auto looks for an engine on this machine, then uses demo.",
         ),
         "model": ("--model", "NAME", "Model, if the engine has several."),
         "aliases": ("--alias", "NAME", "Another name by which clients may request the model. Repeatable."),

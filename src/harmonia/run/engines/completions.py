@@ -256,7 +256,7 @@ def _recognise_lm_studio(answers: Answers) -> Seen | None:
 KINDS: Final = (
     Kind(
         name="sglang",
-        summary="SGLang, text",
+        summary="SGLang",
         make=CompletionsEngine,
         fixed={"name": "sglang"},
         port=30000,
@@ -265,12 +265,12 @@ KINDS: Final = (
     ),
     Kind(
         name="lmstudio",
-        summary="LM Studio, text",
+        summary="LM Studio",
         make=CompletionsEngine,
         fixed={"name": "lmstudio"},
         port=1234,
         pages=("/api/v0/models",),
         recognise=_recognise_lm_studio,
     ),
-    Kind(name="completions", summary="any server with /v1/completions, text", make=CompletionsEngine),
+    Kind(name="completions", summary="any server with /v1/completions", make=CompletionsEngine),
 )

@@ -441,7 +441,7 @@ def _recognise(answers: Answers) -> Seen | None:
 KINDS: Final = (
     Kind(
         name="llama.cpp",
-        summary="llama.cpp's server, tokens",
+        summary="llama.cpp's server",
         make=LlamaCppEngine,
         speaks="tokens",
         port=8080,

@@ -172,7 +172,7 @@ def _recognise(answers: Answers) -> Seen | None:
 KINDS: Final = (
     Kind(
         name="ollama",
-        summary="Ollama, text",
+        summary="Ollama",
         make=OllamaEngine,
         port=11434,
         pages=("/api/tags", "/api/version"),

@@ -136,9 +136,13 @@ def usual_ports() -> dict[str, int]:
     return {kind.name: kind.port for kind in kinds() if kind.port is not None}
 
 
-def names() -> list[str]:
-    """How all of them are named."""
-    return ["auto", "http://…", *(kind.usage for kind in kinds() if kind.make is not None)]
+def names() -> dict[str, str]:
+    """What can be opened: each name, and what it is."""
+    return {
+        "auto": "a gpt-oss in an engine on one of the usual local ports",
+        "http://…": "whatever engine listens there",
+        **{kind.usage: f"{kind.summary} ({kind.speaks})" for kind in kinds() if kind.make is not None},
+    }
 
 
 def is_gpt_oss(*names: str | None) -> bool:

@@ -134,7 +134,7 @@ def _spell(tokens: list[int]) -> str:
 KINDS: Final = (
     Kind(
         name="replay",
-        summary="a captured run",
+        summary="a recorded run",
         make=ReplayEngine,
         argument="FILE",
         argument_as="path",

@@ -165,7 +165,7 @@ def _recognise(answers: Answers) -> Seen | None:
 KINDS: Final = (
     Kind(
         name="vllm",
-        summary="vLLM, tokens",
+        summary="vLLM",
         make=VllmEngine,
         speaks="tokens",
         port=8000,

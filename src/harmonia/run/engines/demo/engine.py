@@ -240,7 +240,7 @@ def _closing(begun: str) -> str:
 KINDS: Final = (
     Kind(
         name="demo",
-        summary="the embedded engine, which needs no model",
+        summary="an embedded engine that needs no model",
         make=DemoEngine,
         argument=None,
         argument_as=None,

@@ -388,7 +388,7 @@ def _load(torch: Any, transformers: Any, model: str, device: str | None, dtype: 
 KINDS: Final = (
     Kind(
         name="transformers",
-        summary="a model in this process, tokens",
+        summary="a model in this process",
         make=TransformersEngine,
         argument="PATH",
         argument_as="model",
