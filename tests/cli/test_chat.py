@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from harmonia.cli import main
-from harmonia.cli.chats import opening
+from harmonia.cli.chats import session
 from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.chats.session import Session
@@ -457,7 +457,7 @@ def test_auto_says_what_it_chose_and_why(state: Path, monkeypatch: pytest.Monkey
 
     async def ask() -> tuple[int, str, str, str]:
         async with serving(answer) as server:
-            monkeypatch.setattr(opening, "discover", functools.partial(discover, ports=[server.port]))
+            monkeypatch.setattr(session, "discover", functools.partial(discover, ports=[server.port]))
             result = await asyncio.to_thread(CliRunner().invoke, main, ["chat", "Hello"])
             return result.exit_code, result.stdout, result.stderr, server.url
 
@@ -492,7 +492,7 @@ def test_the_settings_of_an_engine_are_those_that_it_takes(kind: str, engine: ty
 
 def test_auto_without_an_engine_is_exit_code_four(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
-    monkeypatch.setattr(opening, "discover", functools.partial(discover, ports=[unused_port()]))
+    monkeypatch.setattr(session, "discover", functools.partial(discover, ports=[unused_port()]))
     result = CliRunner().invoke(main, ["chat", "Hello"])
     assert (result.exit_code, result.stdout) == (4, "")
     assert ErrorCode.ENGINE_NONE_FOUND in result.stderr

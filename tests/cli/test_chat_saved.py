@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harmonia.cli.chats import opening
+from harmonia.cli.chats import session
 from harmonia.cli.chats.saved import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.chats.session import Session
@@ -57,7 +57,7 @@ def test_a_chat_goes_on_with_the_engine_that_it_was_with(state: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["auto", "vllm:http://me:secret@host", "chat:https://host/v1?key=secret", None])
 def test_neither_keys_nor_what_was_found_by_looking_are_kept_as_the_engine(engine: str | None) -> None:
-    assert opening.name_to_keep(engine) is None
+    assert session.name_to_keep(engine) is None
 
 
 def test_the_title_of_a_chat_about_files_is_the_question(state: Path, tmp_path: Path) -> None:

@@ -15,10 +15,8 @@ import msgspec
 
 from harmonia.cli.chats.asking import Asker, find_console, has_terminal
 from harmonia.cli.chats.commands import Commands, Leave
-from harmonia.cli.chats.files import with_files
-from harmonia.cli.chats.opening import Approval, McpPolicy, Options, open_session
-from harmonia.cli.chats.saved import SavedChats
-from harmonia.cli.chats.session import Session
+from harmonia.cli.chats.saved import SavedChats, with_files
+from harmonia.cli.chats.session import Approval, McpPolicy, Options, Session, open_session
 from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.streams import echo_json_line
 from harmonia.errors import ErrorCode, HarmonyError, InputError

@@ -10,8 +10,17 @@ from typing import BinaryIO, Literal
 import click
 import msgspec
 
-from harmonia.cli.family_answers import model_options, other_profile, read_taken, take_answer
-from harmonia.cli.streams import PastedReading, echo_json_line, pasting_options, read_pasted, run_parser
+from harmonia.cli.streams import (
+    PastedReading,
+    echo_json_line,
+    model_options,
+    other_profile,
+    pasting_options,
+    read_pasted,
+    read_taken,
+    run_parser,
+    take_answer,
+)
 from harmonia.cli.trace_view import View
 from harmonia.inspection import describe_trace, hint_for, is_malformed, trace
 from harmonia.inspection.pasted_text import AsPasted, Pasted, describe_pasted

@@ -10,8 +10,17 @@ from typing import BinaryIO, cast, get_args
 import click
 import msgspec
 
-from harmonia.cli.family_answers import model_options, other_profile, read_taken, take_answer
-from harmonia.cli.streams import Reading, echo_json_line, read_input, reading_options, run_parser
+from harmonia.cli.streams import (
+    Reading,
+    echo_json_line,
+    model_options,
+    other_profile,
+    read_input,
+    read_taken,
+    reading_options,
+    run_parser,
+    take_answer,
+)
 from harmonia.errors import StreamError
 from harmonia.events import Event
 from harmonia.inspection import (

@@ -14,7 +14,7 @@ from harmonia.run.engines import PROVIDER_TRAITS
 from harmonia.run.engines.base import Traits
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector import rendering as harmony_service
+from harmonia.serve.inspector import inspections as harmony_service
 from harmonia.serve.inspector.routes import LARGE, MOST_LARGE, is_large
 from harmonia.serve.wire.work_limits import MOST_BODY_BYTES
 from tests.support.servers.http_servers import FakeService, Server, running

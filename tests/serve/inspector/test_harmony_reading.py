@@ -14,8 +14,7 @@ import harmonia
 from harmonia.cli import main
 from harmonia.errors import ErrorCode, InputError, StreamError
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.inspections import inspect, parse
-from harmonia.serve.inspector.rendering import detokenize, tokenize
+from harmonia.serve.inspector.inspections import detokenize, inspect, parse, tokenize
 from harmonia.serve.wire.work_limits import (
     MOST_CHARACTERS,
     MOST_DIAGNOSTICS,

@@ -19,7 +19,7 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.interchange import read_chat, read_responses, write_markdown
 from harmonia.messages import Conversation
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.inspector.rendering import render
+from harmonia.serve.inspector.inspections import render
 from harmonia.serve.wire.work_limits import encode_answer
 from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID
 

@@ -1,4 +1,4 @@
-"""Conversations on disk, so that a chat can be continued and forked. One JSON file each, for its owner's eyes only.
+"""Files of a chat: text files as part of a question, and conversations on disk, one private JSON file each.
 
 What was sampled is kept as the same tokens, so that a chat that goes on later has the prompt it would have had.
 Such tokens are rendered as they are, special ones included; so they are believed only in a file that nobody else can
@@ -11,12 +11,12 @@ import json
 import re
 import secrets
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from harmonia.cli.chats.files import without_files
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
@@ -170,3 +170,40 @@ def _with_origin(message: Message, origin: Origin) -> Message:
     return Message.parsed(
         message.author, message.text, message.channel, message.recipient, message.content_type, origin, None
     )
+
+
+_FIRST_LINE: Final = re.compile(r"--- (.+) ---\n")
+
+
+def with_files(question: str, paths: Sequence[Path]) -> str:
+    """The texts of the files, each between lines with its name, and then the question."""
+    parts = [f"--- {path.name} ---\n{_read_text(path)}\n--- end of {path.name} ---" for path in paths]
+    return "\n\n".join([*parts, question] if question else parts)
+
+
+def without_files(question: str) -> str:
+    """The question without its files; their names, if there was no question."""
+    names: list[str] = []
+    rest = question
+    while (found := _FIRST_LINE.match(rest)) is not None:
+        name = found.group(1)
+        end = f"\n--- end of {name} ---"
+        at = rest.find(end, found.end() - 1)
+        if at < 0:
+            break
+        names.append(name)
+        rest = rest[at + len(end) :].removeprefix("\n\n")
+    return rest or ", ".join(names)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig").rstrip("\n")
+    except OSError as error:
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            ErrorCode.VOCABULARY_INVALID_UTF8,
+            f"{path} is not UTF-8 text: invalid at byte {error.start}",
+            Position(path=str(path)),
+        ) from error

@@ -23,7 +23,7 @@ from harmonia.messages import Json
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
 from harmonia.serve.http.running_requests import RunningRequests
-from harmonia.serve.inspector import inspections, rendering
+from harmonia.serve.inspector import inspections
 from harmonia.serve.inspector.request import Includable, SampledEntry, TraceRequest
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.keys import Caller
@@ -55,13 +55,13 @@ def harmony_routes(render_turn: RenderTurn, limits: Limits, running: RunningRequ
     trace = _Trace(render_turn, limits, running, pool)
     limits = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
     work: dict[str, Callable[[Any], Json]] = {
-        "render": lambda value: rendering.render(value, limits, Date.today()),
+        "render": lambda value: inspections.render(value, limits, Date.today()),
         "parse": lambda value: inspections.parse(value, limits),
         "inspect": lambda value: inspections.inspect(value, limits),
         "diff": lambda value: inspections.diff(value, limits),
         "replay": lambda value: inspections.replay(value, limits),
-        "tokenize": rendering.tokenize,
-        "detokenize": rendering.detokenize,
+        "tokenize": inspections.tokenize,
+        "detokenize": inspections.detokenize,
     }
     endpoints = {name: _Work(do, limits, running, pool) for name, do in work.items()} | {"trace": trace}
     return [
