@@ -49,7 +49,7 @@ MADE_LATER: dict[tuple[str, str], str] = {
         "harmonia.run.tools.arguments",
         "_describe",
     ): "patterns of the owner's own tools; those of strangers are not tried",
-    ("harmonia.serve.wire.constraint_errors", "in_clients_words"): "names of tools, in a sentence of ours",
+    ("harmonia.serve.wire.error_responses", "in_clients_words"): "names of tools, in a sentence of ours",
     (
         "harmonia.serve.saved_chats.search",
         "_best_place",

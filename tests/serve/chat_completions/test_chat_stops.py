@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia.serve.chat_completions.stops import Stops
+from harmonia.serve.chat_completions.answer import Stops
 
 texts = st.text("ab\n", max_size=30)
 stop_lists = st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=4)

@@ -10,34 +10,35 @@
    Text that turns out to be a thought when it ends is taken back if the sink can do that; a stream cannot.
 3. A call begins only if its header is certain and names a tool of the client that may be called now. A call that is not
    certain at its end is an error, unless the model was cut off: then the choice ends with `length` and names the call.
+4. The first stop string to be complete counts; of those that are complete at the same character, the longest. Only what
+   may be the beginning of a stop string is held back. Work is linear in the text, for each stop string.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
-from harmonia.errors import ErrorCode, Position, StreamError
+from harmonia.errors import ErrorCode, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, TextDelta
 from harmonia.messages import Message, is_call
 from harmonia.parts import call_of, is_visible
 from harmonia.parts.message_parts import ended_as_thought, kind_of_header
 from harmonia.parts.visibility import is_call_without_recipient
 from harmonia.provenance import Trust
-from harmonia.run.engines.base import TokenLogprob, Usage
+from harmonia.run.engines.base import TokenLogprob
 from harmonia.run.events import CallStarted, RunEnded, SamplingEnded, TurnEvent
-from harmonia.run.tools import Tool, ToolSet
+from harmonia.run.tools import ToolSet
 from harmonia.run.tools.arguments import unwrap_input
-from harmonia.serve.chat_completions.stops import Place, Stops
-from harmonia.serve.chat_completions.tools import CallKind
-from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
-from harmonia.serve.wire.request_tools import client_names
+from harmonia.serve.chat_completions.request import CallKind, CreateCompletion
+from harmonia.serve.chat_completions.writer import Finished, FinishReason, Logprobs, Sink
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.models.served_model import ServedModel
+from harmonia.serve.security.keys import new_id
+from harmonia.serve.wire.error_responses import in_clients_words, no_call, not_met
 from harmonia.serve.wire.token_usage import TokenUsage
 from harmonia.vocabulary import decode_bytes
-
-FinishReason = Literal["stop", "length", "tool_calls"]
-Logprobs = Sequence[TokenLogprob]
 
 _BETWEEN_TEXTS: Final = "\n\n"
 _CUT_SHORT: Final = frozenset(("length", "limit", "stopped"))
@@ -46,74 +47,38 @@ _MOST_WARNINGS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """How a choice ended. `hidden_because` explains why there is neither content nor a call; `unfinished_call` is the
-    index of a call that was cut off; `warnings` report constraints that were not verified."""
-
-    reason: FinishReason
-    usage: Usage
-    reasoning_tokens: int
-    hidden_because: str | None = None
-    unfinished_call: int | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class Sink(Protocol):
-    """Where a choice goes: into chunks, or into one message."""
-
-    def begin_content(self) -> None: ...
-
-    def add_content(self, text: str, logprobs: Logprobs) -> None: ...
-
-    def take_back_content(self) -> bool:
-        """Forget what was added since content last began. Returns whether that is possible."""
-        ...
-
-    def add_reasoning(self, text: str) -> None: ...
-
-    def begin_call(self, index: int, id_: str, kind: CallKind, name: str) -> None: ...
-
-    def add_arguments(self, index: int, text: str) -> None: ...
-
-    def finish(self, finished: Finished) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all choices of a request. `toolset` knows which tools may be called."""
+    """What holds for all choices of a request. `toolset` knows which tools may be called, one of `demanded` has to be,
+    and `warnings` are about the request."""
 
+    request: CreateCompletion
+    settings: Settings
+    served: ServedModel
     toolset: ToolSet
-    demanded: frozenset[str] = frozenset()
-    shows_reasoning: bool = False
-    trusts_text: bool = False  # calls that were read from text are delivered, too
-    calls_are_certain: bool = True  # the engine gives tokens, or `trusts_text`
-    wants_logprobs: bool = False
-    stops: tuple[str, ...] = ()
-    has_format: bool = False
-    demands_format: bool = False  # an answer in another format is an error
-    warnings: tuple[str, ...] = ()  # about the request
+    demanded: frozenset[str]
+    warnings: Sequence[str]
 
-    def client_tool(self, recipient: str) -> Tool | None:
-        """The client's tool that the model meant; None if no client defined it."""
-        tool = self.toolset.find(recipient)
-        return None if tool is None or tool.path is None else tool
+    @property
+    def shows_reasoning(self) -> bool:
+        return self.settings.analysis == "shown"
 
 
 class Choice:
     """Feed it every event of a run. `wants_stop`: a stop string was found, and the run may end."""
 
-    def __init__(self, terms: Terms, sink: Sink, new_call_id: Callable[[], str]) -> None:
+    def __init__(self, terms: Terms, sink: Sink) -> None:
         self.wants_stop = False
         self._terms = terms
+        self._tools = terms.toolset
         self._sink = sink
-        self._new_call_id = new_call_id
         self._token_usage = TokenUsage()
         self._content = _Joined()
         self._reasoning = _Joined()
-        self._stops = Stops(terms.stops) if terms.stops else None
+        self._stops = Stops(terms.request.stops) if terms.request.stops else None
+        self._wants_logprobs = bool(terms.request.logprobs)
         # The state before the text that is being read, which may turn out to be a thought.
         self._was_empty = True
-        self._stops_before: Place | None = None
+        self._stops_before: _Place | None = None
         # Of the text that is held back: its log-probabilities, each with its bytes. An empty line has none.
         self._pending: list[tuple[TokenLogprob | None, int]] = []
         self._pending_before = 0
@@ -150,7 +115,12 @@ class Choice:
             case MessageEnded():
                 self._end(event.message)
             case SamplingEnded():
-                self._end_sampling(event)
+                constraints = event.unverified_constraints
+                self._warnings |= dict.fromkeys(in_clients_words(each, self._tools) for each in constraints)
+                if self._open is not None:
+                    if event.reason not in _CUT_SHORT:
+                        raise self._not_certain()
+                    self._unfinished, self._open = self._open, None
             case CallStarted():
                 self._note_demand(event.call.recipient)
             case RunEnded():
@@ -167,7 +137,7 @@ class Choice:
         if self.wants_stop:
             return
         kind = kind_of_header(header)
-        if kind == "text" and self._terms.has_format and header.channel != "final":
+        if kind == "text" and self._terms.request.form is not None and header.channel != "final":
             kind = "think"
         if kind == "text":
             self._was_empty = self._content.is_empty
@@ -175,42 +145,36 @@ class Choice:
             self._content.begin()
             self._sink.begin_content()
             self._pending_before = len(self._pending)
-            if self._terms.wants_logprobs and not self._content.is_empty:
+            if self._wants_logprobs and not self._content.is_empty:
                 self._pending.append((None, len(_BETWEEN_TEXTS)))
             self._kind = "content"
-        elif kind == "think":
-            if self._terms.shows_reasoning:
-                self._reasoning.begin()
-                self._kind = "reasoning"
+        elif kind == "think" and self._terms.shows_reasoning:
+            self._reasoning.begin()
+            self._kind = "reasoning"
         elif kind == "tool_call":
             self._begin_call(header)
 
     def _begin_call(self, header: Header) -> None:
-        terms, recipient = self._terms, header.recipient or ""
-        tool = terms.client_tool(recipient)
-        if tool is None or header.trust is not Trust.CERTAIN or not terms.toolset.is_allowed(tool):
-            return  # the run reports to the model what is wrong with it
-        if not terms.calls_are_certain:
-            return
+        tool = self._tools.find(header.recipient or "")
+        is_certain = header.trust is Trust.CERTAIN and self._terms.served.calls_are_certain
+        if tool is None or tool.path is None or not is_certain or not self._tools.is_allowed(tool):
+            return  # not the client's, or the run reports to the model what is wrong with it
         kind: CallKind = "custom" if tool.takes == "text" else "function"
-        self._sink.begin_call(self._calls, self._new_call_id(), kind, tool.name)
+        self._sink.begin_call(self._calls, new_id("call"), kind, tool.name)
         self._calls += 1
         self._kind = "call"
         self._is_whole_only = kind == "custom"
 
     def _say(self, event: TextDelta) -> None:
         text = self._content.feed(event.text)
-        if self._terms.wants_logprobs:
+        if self._wants_logprobs:
             self._pending += [(each, len(_bytes_of(each))) for each in self._token_usage.logprobs_of(event)]
-        if not text:
-            return
-        if self._stops is not None:
+        if text and self._stops is not None:
             text = self._stops.feed(text)
             if self._stops.is_hit:
                 self.wants_stop = True
-            if not text:
-                return
-        self._sink.add_content(text, self._logprobs_for(text) if self._pending else ())
+        if text:
+            self._sink.add_content(text, self._logprobs_for(text) if self._pending else ())
 
     def _think(self, text: str) -> None:
         shown = self._reasoning.feed(text)
@@ -227,11 +191,13 @@ class Choice:
             elif ended_as_thought(message) and not self.wants_stop:
                 self._take_back(message.text)
         elif kind == "call":
-            call = call_of(message, self._terms.toolset.declared)
+            call = call_of(message, self._tools.declared)
             assert call is not None, "its header said so"
             if message.origin is not None and message.origin.stop is None:
                 self._open = self._calls - 1
-            elif call.status == "certain" or (call.status == "unverified" and self._terms.trusts_text):
+            elif call.status == "certain" or (
+                call.status == "unverified" and self._terms.settings.calls == "unverified"
+            ):
                 if self._is_whole_only:
                     self._sink.add_arguments(self._calls - 1, unwrap_input(message.text))
                 self._note_demand(call.recipient)
@@ -250,31 +216,23 @@ class Choice:
             self._reasoning.begin()
             self._think(thought)
 
-    def _end_sampling(self, event: SamplingEnded) -> None:
-        names = client_names(self._terms.toolset)
-        self._warnings |= dict.fromkeys(in_clients_words(each, names) for each in event.unverified_constraints)
-        if self._open is not None:
-            if event.reason not in _CUT_SHORT:
-                raise self._not_certain()
-            self._unfinished, self._open = self._open, None
-
     def _note_demand(self, recipient: str) -> None:
-        toolset = self._terms.toolset
-        tool = toolset.find(recipient)
-        if tool is not None and toolset.recipient_of(tool) in self._terms.demanded:
+        tool = self._tools.find(recipient)
+        if tool is not None and self._tools.recipient_of(tool) in self._terms.demanded:
             self._is_demand_met = True
 
     def _not_certain(self) -> StreamError:
-        # If a call was required, a malformed one does not count.
-        return _no_call() if not self._is_demand_met else _not_certain()
-
-    # ── log-probabilities ───────────────────────────────────────────────────────────────────────────────────────
+        if not self._is_demand_met:  # a call was required, and a malformed one does not count
+            return no_call()
+        message = "the model wrote a malformed or truncated tool call, which was not delivered"
+        return StreamError(ErrorCode.TOOL_NOT_CERTAIN, message)
 
     def _logprobs_for(self, text: str) -> Logprobs:
         """The log-probabilities of the tokens of this text, by their bytes; the others wait, or are cut off."""
         taken = len(self._pending)
+        self._ahead, ahead = 0, self._ahead
         if self._stops is not None and (self._stops.is_hit or self._stops.is_holding):
-            left = len(text.encode()) - self._ahead
+            left = len(text.encode()) - ahead
             taken = 0
             for _, size in self._pending:
                 if left <= 0:
@@ -282,41 +240,30 @@ class Choice:
                 left -= size
                 taken += 1
             self._ahead = max(-left, 0)
-        else:
-            self._ahead = 0
         given, self._pending = self._pending[:taken], self._pending[taken:]
         return [logprob for logprob, _ in given if logprob is not None]
 
-    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _finish(self, ended: RunEnded) -> None:
-        if self._stops is not None:
-            rest = self._stops.end()
-            if rest:
-                self._sink.add_content(rest, self._logprobs_for(rest) if self._pending else ())
+        rest = "" if self._stops is None else self._stops.end()
+        if rest:
+            self._sink.add_content(rest, self._logprobs_for(rest) if self._pending else ())
         calls = self._calls - (self._unfinished is not None)
-        reason: FinishReason = "stop"
+        reason: FinishReason = "tool_calls" if calls else "stop"
         is_stopped = ended.reason == "stopped" and not self.wants_stop  # by the server, not by a stop string
         if ended.reason in ("length", "limit", "cut_off") or is_stopped or self._unfinished is not None:
             reason = "length"
-        elif calls:
-            reason = "tool_calls"
         if not self._is_demand_met and reason != "length":
-            raise _no_call()
+            raise no_call()
         if ended.unmet is not None and ended.unmet.kind != "call":
-            if ended.unmet.kind == "arguments":
-                tool = self._terms.client_tool(ended.unmet.about or "")
-                raise call_not_met(ended.unmet, tool and tool.name, tool and tool.path)
-            if self._terms.demands_format:
-                raise answer_not_met(ended.unmet, "$.response_format")
+            if ended.unmet.kind == "arguments" or self._terms.request.demands_form:
+                raise not_met(ended.unmet, self._tools, "$.response_format")
             self._warnings["the answer does not match response_format; set strict to make that an error"] = None
         because = None
         if self._content.is_empty and not calls and not self.wants_stop:
-            because = why_hidden(self._messages, is_cut=self._unfinished is not None)
+            because = _why_hidden(self._messages, is_cut=self._unfinished is not None)
         warnings = tuple(self._warnings)[:_MOST_WARNINGS]
-        self._sink.finish(
-            Finished(reason, ended.usage, self._token_usage.reasoning_tokens, because, self._unfinished, warnings)
-        )
+        tokens = self._token_usage.reasoning_tokens
+        self._sink.finish(Finished(reason, ended.usage, tokens, because, self._unfinished, warnings))
 
 
 class _Joined:
@@ -344,18 +291,7 @@ class _Joined:
         return "".join((before, *self._blanks, text))
 
 
-def _no_call() -> StreamError:
-    said = "tool_choice requires a call, but the model made none; send the request again, or use auto"
-    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))
-
-
-def _not_certain() -> StreamError:
-    return StreamError(
-        ErrorCode.TOOL_NOT_CERTAIN, "the model wrote a malformed or truncated tool call, which was not delivered"
-    )
-
-
-def why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
+def _why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
     """Why nothing is visible, without any model text."""
     found: dict[str, None] = {}
     for message in messages:
@@ -373,3 +309,86 @@ def why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
 
 def _bytes_of(logprob: TokenLogprob) -> bytes:
     return logprob.text.encode() if logprob.token is None else decode_bytes([logprob.token])
+
+
+# ── stop strings ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# A state of the search: what is held back, and how much of each stop string that is.
+_Place = tuple[str, Sequence[int]]
+
+
+class Stops:
+    """Looks for stop strings in one text. After `is_hit` there is no more output."""
+
+    def __init__(self, stops: Iterable[str]) -> None:
+        self._matchers = [_Matcher(stop) for stop in stops]
+        self._held = ""
+        self.is_hit = False
+
+    def feed(self, text: str) -> str:
+        """The text that can be output now."""
+        if self.is_hit:
+            return ""
+        matchers = self._matchers
+        for at, char in enumerate(text):
+            longest = 0
+            for matcher in matchers:
+                if matcher.step(char):
+                    longest = max(longest, matcher.length)
+            if longest:
+                self.is_hit = True
+                shown = self._held + text[: at + 1]
+                self._held = ""
+                return shown[: len(shown) - longest]
+        shown = self._held + text
+        waiting = max((matcher.matched for matcher in matchers), default=0)
+        self._held = shown[len(shown) - waiting :]
+        return shown[: len(shown) - waiting]
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether some text is held back."""
+        return bool(self._held)
+
+    @property
+    def place(self) -> _Place:
+        """The state now."""
+        return self._held, [matcher.matched for matcher in self._matchers]
+
+    def go_back(self, place: _Place) -> None:
+        """Forget what came since that state. It contained no stop string."""
+        self._held, matched = place
+        for matcher, count in zip(self._matchers, matched, strict=True):
+            matcher.matched = count
+
+    def end(self) -> str:
+        """No more text comes, so what was held back is not a stop string."""
+        held, self._held = self._held, ""
+        return held
+
+
+class _Matcher:
+    """Knuth, Morris and Pratt: the last `matched` characters of the text are the first ones of the stop string."""
+
+    __slots__ = ("_fallback", "_stop", "length", "matched")
+
+    def __init__(self, stop: str) -> None:
+        self._stop = stop
+        self.length = len(stop)
+        self.matched = 0
+        self._fallback = [0] * len(stop)
+        border = 0
+        for at in range(1, len(stop)):
+            while border and stop[at] != stop[border]:
+                border = self._fallback[border - 1]
+            border += stop[at] == stop[border]
+            self._fallback[at] = border
+
+    def step(self, char: str) -> bool:
+        """Read one more character. Returns whether the stop string is complete."""
+        matched = self.matched
+        while matched and self._stop[matched] != char:
+            matched = self._fallback[matched - 1]
+        matched += self._stop[matched] == char
+        self.matched = matched
+        return matched == self.length

@@ -14,26 +14,33 @@ A null field counts as left out, even an unknown one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.messages import Json, ReasoningEffort, ResponseFormat
 from harmonia.run.engines.base import Sampling
 from harmonia.run.sampling import VERBOSITY, nearest_effort
+from harmonia.run.tools import Tool, ToolSet
+from harmonia.serve.config.settings import Limits
+from harmonia.serve.wire import request_tools
+from harmonia.serve.wire.request_tools import Chosen, SchemaBudget, choose, read_client_tool, refuse_repeated
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
-from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, unsupported
+from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, too_large, unsupported
+from harmonia.tool_definitions.reader import CHAT, LEGACY_FUNCTIONS
 from harmonia.tool_definitions.response_format import Format, is_required, response_format_of
+from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE
 
+CallKind = Literal["function", "custom"]
 MAX_STOPS: Final = 4
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 _Label = Annotated[str, msgspec.Meta(max_length=512)]
-_Key = Annotated[str, msgspec.Meta(max_length=64)]
-_Metadata = dict[_Key, _Label]
+_Metadata = dict[Annotated[str, msgspec.Meta(max_length=64)], _Label]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^(?!to=)[^\s<>|\x00-\x1f\x7f]+$(?!\n)")]
+_Named = Annotated[str, msgspec.Meta(min_length=1)]
 _Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Stop = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 
@@ -46,51 +53,49 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CalledFunction(_Body, frozen=True):
-    name: Annotated[str, msgspec.Meta(min_length=1)]
+    name: _Named
     arguments: str = "{}"
 
 
 class CalledCustom(_Body, frozen=True):
-    name: Annotated[str, msgspec.Meta(min_length=1)]
+    name: _Named
     input: str = ""
 
 
 class FunctionCall(_Body, frozen=True):
     """Some clients send back the `index` of the stream."""
 
-    id: Annotated[str, msgspec.Meta(min_length=1)]
+    id: _Named
     function: CalledFunction
     type: Literal["function"] = "function"
     index: int | None = None
 
 
 class CustomCall(_Body, frozen=True):
-    id: Annotated[str, msgspec.Meta(min_length=1)]
+    id: _Named
     custom: CalledCustom
     type: Literal["custom"] = "custom"
     index: int | None = None
 
 
-class _Message(_Body, frozen=True, tag_field="role", kw_only=True):
+class SystemMessage(_Body, frozen=True, tag_field="role", tag="system", kw_only=True):
+    content: str | list[Any]
     name: _Name | None = None
 
 
-class SystemMessage(_Message, frozen=True, tag="system", kw_only=True):
-    content: str | list[Any]
+class DeveloperMessage(SystemMessage, frozen=True, tag="developer", kw_only=True):
+    pass
 
 
-class DeveloperMessage(_Message, frozen=True, tag="developer", kw_only=True):
-    content: str | list[Any]
+class UserMessage(SystemMessage, frozen=True, tag="user", kw_only=True):
+    pass
 
 
-class UserMessage(_Message, frozen=True, tag="user", kw_only=True):
-    content: str | list[Any]
-
-
-class AssistantMessage(_Message, frozen=True, tag="assistant", kw_only=True):
+class AssistantMessage(_Body, frozen=True, tag_field="role", tag="assistant", kw_only=True):
     """`annotations` are a provider's notes about the text, not a part of it."""
 
     content: str | list[Any] | None = None
+    name: _Name | None = None
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
@@ -108,19 +113,15 @@ class ToolMessage(_Body, frozen=True, tag_field="role", tag="tool", kw_only=True
 
 
 class FunctionMessage(_Body, frozen=True, tag_field="role", tag="function", kw_only=True):
-    name: Annotated[str, msgspec.Meta(min_length=1)]
+    name: _Named
     content: str | list[Any] | None = None
 
 
 ChatMessage = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage
 
 _ROLES: Final[dict[str, type[ChatMessage]]] = {
-    "system": SystemMessage,
-    "developer": DeveloperMessage,
-    "user": UserMessage,
-    "assistant": AssistantMessage,
-    "tool": ToolMessage,
-    "function": FunctionMessage,
+    str(each.__struct_config__.tag): each
+    for each in (SystemMessage, DeveloperMessage, UserMessage, AssistantMessage, ToolMessage, FunctionMessage)
 }
 
 
@@ -197,10 +198,6 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
         return self.n or 1
 
     @property
-    def wants_stream(self) -> bool:
-        return bool(self.stream)
-
-    @property
     def wants_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
@@ -256,21 +253,17 @@ def read_request(value: object) -> CreateCompletion:
     if request.top_logprobs is not None and not request.logprobs:
         invalid("top_logprobs needs logprobs to be true", "$.top_logprobs")
     given = request.response_format
-    if given is not None and given.type == "json_schema" and given.json_schema is None:
-        invalid("json_schema is missing: a format of this type needs it", "$.response_format.json_schema")
-    if given is not None and given.type != "json_schema" and given.json_schema is not None:
-        invalid(f"a format of type {given.type} cannot have json_schema", "$.response_format.json_schema")
+    if given is not None and (given.type == "json_schema") is (given.json_schema is None):
+        missing = "json_schema is missing: a format of this type needs it"
+        has = f"a format of type {given.type} cannot have json_schema"
+        invalid(missing if given.json_schema is None else has, "$.response_format.json_schema")
     return request
 
 
 def read_messages(values: list[Any], most: int, warnings: RequestWarnings | None = None) -> list[ChatMessage]:
     """The messages, each as the struct of its role. Unknown keys go to `warnings`."""
     if len(values) > most:
-        raise InputError(
-            ErrorCode.SERVE_TOO_LARGE,
-            f"there are {len(values)} messages; at most {most} are allowed",
-            Position(path="$.messages"),
-        )
+        too_large(f"there are {len(values)} messages; at most {most} are allowed", "$.messages")
     warnings = warnings or RequestWarnings()
     return [_read_message(value, f"$.messages[{at}]", warnings) for at, value in enumerate(values)]
 
@@ -317,3 +310,47 @@ def _without_nulls(value: object, path: str) -> Json:
     if not isinstance(value, dict):
         invalid("the body must be a JSON object" if path == "$" else "expected a JSON object", path)
     return {name: each for name, each in cast("Json", value).items() if each is not None}
+
+
+# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_tools(request: CreateCompletion, hosted: Sequence[Tool], limits: Limits, schemas: SchemaBudget) -> ToolSet:
+    """The tools of a request, and those that run here."""
+    if request.functions is not None and request.tools is not None:
+        invalid("a request cannot have functions and tools; send tools", "$.functions")
+    path, spelling, given = "$.tools", CHAT, request.tools or []
+    if request.functions is not None:
+        path, spelling, given = "$.functions", LEGACY_FUNCTIONS, request.functions
+    if len(given) > limits.tools:
+        too_large(f"there are {len(given)} tools; at most {limits.tools} are accepted", path)
+    tools: dict[str, Tool] = {}
+    for at, each in enumerate(given):
+        tool = read_client_tool(each, f"{path}[{at}]", spelling, limits, schemas)
+        if tool.name in tools:
+            refuse_repeated(tool.name, f"{tool.path}.name")
+        tools[tool.name] = tool
+    return ToolSet([*tools.values(), *hosted])
+
+
+def read_choice(request: CreateCompletion, tools: ToolSet) -> Chosen:
+    """What the request demands: auto, none, required, one tool, or some of them."""
+    path, spelling, given = "$.tool_choice", CHAT_CHOICE, request.tool_choice
+    if request.functions is not None:
+        if given is not None:
+            invalid("tool_choice chooses among tools, but the request has functions", path)
+        path, spelling, given = "$.function_call", LEGACY_CHOICE, request.function_call
+        if given == "required":
+            invalid("expected auto, none or an object", path)
+    elif request.function_call is not None:
+        invalid("function_call chooses among functions, but the request has none", "$.function_call")
+    wanted = request_tools.read_choice(given, path, spelling)
+    chosen = choose(wanted, tools, path)
+    choice, toolset, demanded = chosen
+    if wanted.mode == "one":
+        return choice, tools.allow([choice]), demanded
+    if wanted.tools is not None:
+        # The client does not know the tools that run here, so it did not mean to forbid them.
+        hosted = [tools.recipient_of(tool) for tool in tools if tool.invoke is not None]
+        return choice, tools.allow([*(toolset.allowed or ()), *hosted]), demanded
+    return chosen

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,25 +20,28 @@ from typing import Final
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
 from harmonia.json_codec import encode_bytes
-from harmonia.messages import Conversation, Json, Message
 from harmonia.run.cancellation import SHARE, in_worker
 from harmonia.run.events import RunEnded, SamplingEnded, SamplingGivenUp, SamplingStarted, TurnEvent
 from harmonia.run.loop import Run
 from harmonia.run.options import RunLimits, RunOptions
-from harmonia.run.sampling import Prompt
 from harmonia.run.tools import ToolSet
-from harmonia.serve.chat_completions.answer import Choice, Finished, Sink, Terms
+from harmonia.serve.chat_completions.answer import Choice, Sink, Terms
 from harmonia.serve.chat_completions.conversation import read_conversation
-from harmonia.serve.chat_completions.request import CreateCompletion, read_messages, read_request
-from harmonia.serve.chat_completions.tools import read_choice, read_tools
+from harmonia.serve.chat_completions.request import (
+    CreateCompletion,
+    read_choice,
+    read_messages,
+    read_request,
+    read_tools,
+)
 from harmonia.serve.chat_completions.writer import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.models.served_model import ServedModel, cache_salt
+from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.wire.error_responses import api_error_of
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, client_schemas, has_text_forms, locate
+from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, locate
 from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
 
 # Chunks of all choices that wait for a client that reads slowly.
@@ -46,6 +49,7 @@ _WAITING_CHUNKS: Final = 64
 # How long to wait for an engine before a stream begins. Clients retry if a status reports that the engine is busy or
 # gone, but not after an error inside a stream; proxies wait for the head of an answer many times as long.
 _FIRST_WORDS_S: Final = 0.5
+_FORMAT_SCHEMA: Final = "$.response_format.json_schema.schema"
 # The engine has answered.
 _FIRST_WORDS: Final = (MessageStarted, HeaderCompleted, Skipped, SamplingEnded, SamplingGivenUp, RunEnded)
 
@@ -79,8 +83,7 @@ class ChatCompletions:
         limits = self.settings.limits
         schemas = SchemaBudget(limits)
         if request.form is not None:
-            path = "$.response_format.json_schema.schema"
-            schemas.admit_format(request.form, path, is_demanded=request.demands_form)
+            schemas.admit(request.form.schema, _FORMAT_SCHEMA, is_demanded=request.demands_form, is_answer=True)
         return read_tools(request, self.hosted, limits, schemas)
 
 
@@ -97,31 +100,20 @@ class StartedCompletion:
     """An answer that has started; see serve/http/protocols.py."""
 
     def __init__(self, service: ChatCompletions, request: CreateCompletion, caller: Caller, tools: ToolSet) -> None:
-        settings, served = service.settings, service.served
-        limits = settings.limits
+        settings, served, limits = service.settings, service.served, service.settings.limits
         self._request = request
-        self._owner = caller.owner
         self._served = served
+        self._tools = tools
         self._failure: Exception | None = None
         self._opening: asyncio.Task[None] | None = None  # waits for the first words of the first choice
-        model = served.find(request.model)
         if request.choices > limits.choices:
             invalid(f"at most {limits.choices} choices can be generated at once", "$.n")
         if request.logprobs and not served.gives_logprobs:
             unsupported("the engine of this server does not return log-probabilities; leave this out", "$.logprobs")
-        self._tools = tools
-        self._tool_choice, self._allowed_tools, demanded = read_choice(request, tools)
+        tool_choice, allowed, demanded = read_choice(request, tools)
         now = service.clock()
-        self._envelope = Envelope(
-            id=new_id("chatcmpl").replace("_", "-", 1),  # like OpenAI's
-            created=int(now),
-            model=model,
-            service_tier=None if request.service_tier is None else "default",
-            metadata=request.metadata,
-            has_usage=request.wants_usage,
-            has_logprobs=bool(request.logprobs),
-            uses_functions=request.functions is not None,
-        )
+        id_ = new_id("chatcmpl").replace("_", "-", 1)  # like OpenAI's
+        self._envelope = Envelope(id_, int(now), served.find(request.model), request)
         warnings = RequestWarnings()
         conversation = read_conversation(
             read_messages(request.messages, limits.items, warnings),
@@ -131,58 +123,30 @@ class StartedCompletion:
             has_declarations=len(tools) > 0 or request.form is not None,
             warnings=warnings,
         )
-        trusts_text = settings.calls == "unverified"
-        self._terms = Terms(
-            self._allowed_tools,
-            demanded,
-            shows_reasoning=settings.analysis == "shown",
-            trusts_text=trusts_text,
-            calls_are_certain=served.calls_are_certain,
-            wants_logprobs=bool(request.logprobs),
-            stops=request.stops,
-            has_format=request.form is not None,
-            demands_format=request.demands_form,
-            warnings=tuple(warnings.texts),
-        )
-        run_limits = RunLimits(
-            samplings=served.most_samplings(has_tools=bool(service.hosted)),
-            tokens=request.most_tokens(limits.output_tokens),
-            time_s=limits.request_s,
-        )
-        self._running = [self._open(settings, conversation, run_limits, choice) for choice in range(request.choices)]
-
-    def _open(self, settings: Settings, conversation: Conversation, limits: RunLimits, choice: int) -> _Running:
-        request, served = self._request, self._served
+        self._terms = Terms(request, settings, served, allowed, demanded, warnings.texts)
         written = {id(message): message for message in conversation}
-
-        def most_cached(prompt: Prompt, prefix: Message | None, sampled: Sequence[Message]) -> int:
-            return served.sent_prompts.explain(self._owner, prompt, prefix, sampled, written)
-
-        options = RunOptions(
-            sampling=request.sampling(choice),
-            tool_choice=self._tool_choice,
-            response_format=request.form,
-            effort=request.effort,
-            limits=limits,
-            allow_unverified=settings.calls == "unverified",
-            # The older API has room for one call.
-            parallel_calls=request.parallel_tool_calls is not False and request.functions is None,
-            check_format=False,  # the request reader has checked it, within limits
-            grammar=settings.grammar,
-            retry_malformed=settings.retry_malformed,
-            guessed=settings.guessed,
-            renderer=served.renderer,
-            most_cached=most_cached,
-            cache_salt=cache_salt(self._owner),
-        )
-        run = Run(served.model, conversation, options, tools=self._allowed_tools)
-        return _Running(run, aiter(run))
+        self._running: list[_Running] = []
+        for choice in range(request.choices):
+            options = RunOptions(
+                sampling=request.sampling(choice),
+                tool_choice=tool_choice,
+                response_format=request.form,
+                effort=request.effort,
+                limits=RunLimits(
+                    samplings=served.most_samplings(has_tools=bool(service.hosted)),
+                    tokens=request.most_tokens(limits.output_tokens),
+                    time_s=limits.request_s,
+                ),
+                # The older API has room for one call.
+                parallel_calls=request.parallel_tool_calls is not False and request.functions is None,
+            )
+            run = served.run(conversation, allowed, options, owner=caller.owner, written=written)
+            self._running.append(_Running(run, aiter(run)))
 
     async def begin(self) -> None:
         """Raise whatever is wrong with the request and, if it is streamed, whatever the engine refuses at once."""
         running = self._running[0]
-        if has_text_forms(self._tools):
-            await in_worker(partial(check_text_forms, self._tools))
+        await check_text_forms(self._tools)
         try:
             await self._pull_first(running, (SamplingStarted, RunEnded))
             if self.wants_stream:
@@ -204,7 +168,7 @@ class StartedCompletion:
                 if isinstance(event, until):
                     return
         except InputError as error:
-            raise locate(error, self._schemas()) from error
+            raise locate(error, self._tools, self._request.form, _FORMAT_SCHEMA) from error
 
     def _check_context(self, first: Sequence[TurnEvent]) -> None:
         """The engine would report it, too, but perhaps only in the middle of a stream."""
@@ -214,17 +178,11 @@ class StartedCompletion:
                 sizes = f"the prompt has {event.prompt_tokens} tokens; the context has {context}"
                 raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
 
-    def _schemas(self) -> Iterator[tuple[Json | bool | None, str]]:
-        """The schemas that the client sent, with their paths."""
-        yield from client_schemas(self._tools)
-        if self._request.form is not None:
-            yield self._request.form.schema, "$.response_format.json_schema.schema"
-
     # ── the contract ────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def wants_stream(self) -> bool:
-        return self._request.wants_stream
+        return bool(self._request.stream)
 
     @property
     def output_tokens(self) -> int | None:
@@ -260,8 +218,8 @@ class StartedCompletion:
                 async with aclosing(self._merge(sinks)) as merged:
                     async for chunk in merged:
                         yield StreamEvent(chunk)
-            if self._envelope.has_usage:
-                yield StreamEvent(usage_chunk(self._envelope, _endings(sinks)))
+            if self._request.wants_usage:
+                yield StreamEvent(usage_chunk(self._envelope, sinks))
         except Exception as error:
             self._failure = error
             for sink in sinks:  # what came before it
@@ -273,73 +231,70 @@ class StartedCompletion:
 
     async def result(self) -> bytes:
         sinks = [MessageSink(self._envelope, index) for index in range(len(self._running))]
+        tasks = [
+            asyncio.create_task(self._exhaust(running, sink))
+            for running, sink in zip(self._running, sinks, strict=True)
+        ]
         try:
-            await _gather([self._exhaust(running, sink) for running, sink in zip(self._running, sinks, strict=True)])
+            await asyncio.gather(*tasks)  # the first that fails ends the others
         except Exception as error:
             self._failure = error
             raise
         finally:
+            await _end(tasks)
             await self._close()
-        return write_completion(self._envelope, [sink.write() for sink in sinks], _endings(sinks))
+        return write_completion(self._envelope, sinks)
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _begin_choice(self, running: _Running, sink: Sink) -> Choice:
-        choice = Choice(self._terms, sink, _new_call_id)
+        choice = Choice(self._terms, sink)
         if self._opening is not None and running is self._running[0]:
             await self._opening
         for event in running.first:
             choice.feed(event)
         return choice
 
-    async def _exhaust(self, running: _Running, sink: MessageSink) -> None:
+    async def _follow(self, running: _Running, sink: Sink) -> AsyncGenerator[None, None]:
+        """Feed a choice to its end, and yield whenever there may be chunks."""
+        yield
         choice = await self._begin_choice(running, sink)
+        yield
         async for event in running.pulled:
             choice.feed(event)
+            yield
             if choice.wants_stop:
                 running.run.stop()
 
+    async def _exhaust(self, running: _Running, sink: MessageSink) -> None:
+        async for _ in self._follow(running, sink):
+            pass
+
     async def _merge(self, sinks: list[ChunkSink]) -> AsyncGenerator[bytes, None]:
         """The chunks of several choices, as they come. A client that reads slowly slows all of them down."""
-        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_CHUNKS)
+        # A choice ends with None, or with what went wrong.
+        waiting: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_WAITING_CHUNKS)
 
         async def forward(running: _Running, sink: ChunkSink) -> None:
             try:
-                for chunk in sink.drain():
-                    await waiting.put(chunk)
-                choice = await self._begin_choice(running, sink)
-                for chunk in sink.drain():
-                    await waiting.put(chunk)
-                async for event in running.pulled:
-                    choice.feed(event)
+                async for _ in self._follow(running, sink):
                     for chunk in sink.drain():
                         await waiting.put(chunk)
-                    if choice.wants_stop:
-                        running.run.stop()
-            finally:
-                # If the queue is full, its reader will take from it, and look at the tasks then.
-                if not waiting.full():
-                    waiting.put_nowait(None)
+                await waiting.put(None)
+            except Exception as error:
+                await waiting.put(error)
 
-        tasks = [
-            asyncio.create_task(forward(running, sink)) for running, sink in zip(self._running, sinks, strict=True)
-        ]
+        tasks = [asyncio.create_task(forward(*pair)) for pair in zip(self._running, sinks, strict=True)]
+        left = len(tasks)
         try:
-            while True:
-                while not waiting.empty():
-                    chunk = waiting.get_nowait()
-                    if chunk is not None:
-                        yield chunk
-                if any(task.done() and task.exception() is not None for task in tasks) or all(
-                    task.done() for task in tasks
-                ):
-                    break
+            while left:
                 chunk = await waiting.get()
-                if chunk is not None:
+                if isinstance(chunk, Exception):
+                    raise chunk
+                if chunk is None:
+                    left -= 1
+                else:
                     yield chunk
-            for task in tasks:
-                if task.done():
-                    task.result()
         finally:
             await _end(tasks)
 
@@ -350,27 +305,7 @@ class StartedCompletion:
             await running.pulled.aclose()
 
 
-async def _gather(jobs: Sequence[Coroutine[None, None, None]]) -> None:
-    """All of them together; the first that fails ends the others."""
-    if len(jobs) == 1:
-        await jobs[0]
-        return
-    tasks = [asyncio.create_task(job) for job in jobs]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        await _end(tasks)
-
-
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _endings(sinks: Sequence[ChunkSink] | Sequence[MessageSink]) -> list[Finished]:
-    return [sink.finished for sink in sinks if sink.finished is not None]
-
-
-def _new_call_id() -> str:
-    return new_id("call")

@@ -10,30 +10,61 @@ send them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
 from harmonia.json_codec import encode_bytes, encode_string
 from harmonia.messages import Json
-from harmonia.run.engines.base import TokenLogprob
-from harmonia.serve.chat_completions.answer import Finished, Logprobs
-from harmonia.serve.chat_completions.tools import CallKind
+from harmonia.run.engines.base import TokenLogprob, Usage
+from harmonia.serve.chat_completions.request import CallKind, CreateCompletion
 from harmonia.serve.wire.token_usage import write_logprob
+
+FinishReason = Literal["stop", "length", "tool_calls"]
+Logprobs = Sequence[TokenLogprob]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a choice ended. `hidden_because` explains why there is neither content nor a call; `unfinished_call` is the
+    index of a call that was cut off; `warnings` report constraints that were not verified."""
+
+    reason: FinishReason
+    usage: Usage
+    reasoning_tokens: int
+    hidden_because: str | None = None
+    unfinished_call: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What is the same in all chunks of an answer. `uses_functions`: the client uses the older API, which has functions
-    instead of tools."""
+    """What is the same in all chunks of an answer."""
 
     id: str
     created: int
     model: str
-    service_tier: str | None = None
-    metadata: dict[str, str] | None = None
-    has_usage: bool = False  # chunks have the field, because the client asked for it
-    has_logprobs: bool = False
-    uses_functions: bool = False
+    request: CreateCompletion
+
+    def head(self, kind: str) -> Json:
+        head: Json = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return head if self.request.service_tier is None else {**head, "service_tier": "default"}
+
+    @property
+    def uses_functions(self) -> bool:
+        """Whether the client uses the older API, which has functions instead of tools."""
+        return self.request.functions is not None
+
+    def ending(self, finished: Finished) -> Json:
+        """Why a choice ended."""
+        is_older_call = self.uses_functions and finished.reason == "tool_calls"
+        ending: Json = {"finish_reason": "function_call" if is_older_call else finished.reason}
+        if finished.hidden_because is not None:
+            ending["hidden_because"] = finished.hidden_because
+        if finished.warnings:
+            ending["warnings"] = list(finished.warnings)
+        return ending
 
 
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -45,10 +76,11 @@ class ChunkSink:
     def __init__(self, envelope: Envelope, index: int) -> None:
         self.chunks: list[bytes] = []
         self.finished: Finished | None = None
-        self._uses_functions = envelope.uses_functions
-        head = _chunk_head(envelope)
-        self._head = head + b'"choices":[{"index":%d,"delta":' % index
-        self._tail = b"}]" + (b',"usage":null' if envelope.has_usage else b"") + b"}"
+        self._kind: CallKind = "function"
+        self._envelope = envelope
+        head = encode_bytes(envelope.head("chat.completion.chunk"))
+        self._head = head[:-1] + b',"choices":[{"index":%d,"delta":' % index
+        self._tail = b"}]" + (b',"usage":null' if envelope.request.wants_usage else b"") + b"}"
         # A content delta is written once a token.
         self._before_content = self._head + b'{"content":'
         self._after_content = b'},"logprobs":null,"finish_reason":null' + self._tail
@@ -59,64 +91,51 @@ class ChunkSink:
 
     def add_content(self, text: str, logprobs: Logprobs) -> None:
         if logprobs:
-            self._put({"content": text}, logprobs=write_logprobs(logprobs))
+            self._put({"content": text}, logprobs=_write_logprobs(logprobs))
         else:
             self.chunks.append(self._before_content + encode_string(text) + self._after_content)
 
     def take_back_content(self) -> bool:
+        """Forget what was added since content last began. Returns whether that is possible."""
         return False
 
     def add_reasoning(self, text: str) -> None:
         self._put({"reasoning": text, "reasoning_content": text})
 
     def begin_call(self, index: int, id_: str, kind: CallKind, name: str) -> None:
-        if self._uses_functions:
+        if self._envelope.uses_functions:
             self._put({"function_call": {"name": name, "arguments": ""}})
             return
-        called: Json = {"name": name, "input" if kind == "custom" else "arguments": ""}
         self._kind = kind
+        called: Json = {"name": name, _input_field(kind): ""}
         self._put({"tool_calls": [{"index": index, "id": id_, "type": kind, kind: called}]})
 
     def add_arguments(self, index: int, text: str) -> None:
-        if self._uses_functions:
+        if self._envelope.uses_functions:
             self._put({"function_call": {"arguments": text}})
             return
-        called = {"input": text} if self._kind == "custom" else {"arguments": text}
-        self._put({"tool_calls": [{"index": index, self._kind: called}]})
+        self._put({"tool_calls": [{"index": index, self._kind: {_input_field(self._kind): text}}]})
 
     def finish(self, finished: Finished) -> None:
         self.finished = finished
-        self._put({}, finished=finished)
+        ending = self._envelope.ending(finished)
+        if finished.unfinished_call is not None:
+            ending["unfinished_call"] = finished.unfinished_call
+        self._put({}, ending=ending)
 
     def drain(self) -> list[bytes]:
         """The chunks that were written since the last time."""
         chunks, self.chunks = self.chunks, []
         return chunks
 
-    def _put(self, delta: Json, *, logprobs: Json | None = None, finished: Finished | None = None) -> None:
-        rest: Json = {"logprobs": logprobs, "finish_reason": None}
-        if finished is not None:
-            rest = {"logprobs": None, **_ending(finished, uses_functions=self._uses_functions)}
-            if finished.unfinished_call is not None:
-                rest["unfinished_call"] = finished.unfinished_call
+    def _put(self, delta: Json, *, logprobs: Json | None = None, ending: Json | None = None) -> None:
+        rest = {"logprobs": logprobs, **(ending or {"finish_reason": None})}
         self.chunks.append(self._head + encode_bytes(delta) + b"," + encode_bytes(rest)[1:-1] + self._tail)
 
 
-def usage_chunk(envelope: Envelope, endings: Sequence[Finished]) -> bytes:
+def usage_chunk(envelope: Envelope, sinks: Sequence[ChunkSink]) -> bytes:
     """The last chunk, if the client asked for the usage."""
-    return _chunk_head(envelope) + b'"choices":[],"usage":' + encode_bytes(write_usage(endings)) + b"}"
-
-
-def _chunk_head(envelope: Envelope) -> bytes:
-    head: Json = {
-        "id": envelope.id,
-        "object": "chat.completion.chunk",
-        "created": envelope.created,
-        "model": envelope.model,
-    }
-    if envelope.service_tier is not None:
-        head["service_tier"] = envelope.service_tier
-    return encode_bytes(head)[:-1] + b","
+    return encode_bytes({**envelope.head("chat.completion.chunk"), "choices": [], "usage": _usage(sinks)})
 
 
 # ── the completion ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -173,49 +192,38 @@ class MessageSink:
             _, _, name, parts = self._calls[0]
             message["function_call"] = {"name": name, "arguments": "".join(parts)}
         elif self._calls:
-            message["tool_calls"] = [_write_call(*call) for call in self._calls]
-        logprobs = write_logprobs(self._logprobs) if self._envelope.has_logprobs else None
-        ending = _ending(self.finished, uses_functions=self._envelope.uses_functions)
+            message["tool_calls"] = [
+                {"id": id_, "type": kind, kind: {"name": name, _input_field(kind): "".join(parts)}}
+                for id_, kind, name, parts in self._calls
+            ]
+        logprobs = _write_logprobs(self._logprobs) if self._envelope.request.logprobs else None
+        ending = self._envelope.ending(self.finished)
         return {"index": self._index, "message": message, "logprobs": logprobs, **ending}
 
 
-def write_completion(envelope: Envelope, choices: Iterable[Json], endings: Sequence[Finished]) -> bytes:
+Sink = ChunkSink | MessageSink
+
+
+def write_completion(envelope: Envelope, sinks: Sequence[MessageSink]) -> bytes:
     """The whole answer."""
-    answer: Json = {
-        "id": envelope.id,
-        "object": "chat.completion",
-        "created": envelope.created,
-        "model": envelope.model,
-        "choices": list(choices),
-        "usage": write_usage(endings),
-    }
-    if envelope.service_tier is not None:
-        answer["service_tier"] = envelope.service_tier
-    if envelope.metadata is not None:
-        answer["metadata"] = envelope.metadata
+    choices = [sink.write() for sink in sinks]
+    answer: Json = {**envelope.head("chat.completion"), "choices": choices, "usage": _usage(sinks)}
+    if envelope.request.metadata is not None:
+        answer["metadata"] = envelope.request.metadata
     return encode_bytes(answer)
-
-
-def _write_call(id_: str, kind: CallKind, name: str, parts: list[str]) -> Json:
-    return {"id": id_, "type": kind, kind: {"name": name, "input" if kind == "custom" else "arguments": "".join(parts)}}
 
 
 # ── what both have ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ending(finished: Finished, *, uses_functions: bool) -> Json:
-    reason = "function_call" if uses_functions and finished.reason == "tool_calls" else finished.reason
-    ending: Json = {"finish_reason": reason}
-    if finished.hidden_because is not None:
-        ending["hidden_because"] = finished.hidden_because
-    if finished.warnings:
-        ending["warnings"] = list(finished.warnings)
-    return ending
+def _input_field(kind: CallKind) -> str:
+    return "input" if kind == "custom" else "arguments"
 
 
-def write_usage(endings: Sequence[Finished]) -> Json:
+def _usage(sinks: Sequence[Sink]) -> Json:
     """What all choices used together. They share one prompt, which is counted once."""
-    prompt = max(endings, key=lambda each: each.usage.prompt_tokens).usage
+    endings = [sink.finished for sink in sinks if sink.finished is not None]
+    prompt = max((each.usage for each in endings), key=lambda usage: usage.prompt_tokens)
     completion_tokens = sum(each.usage.completion_tokens for each in endings)
     return {
         "prompt_tokens": prompt.prompt_tokens,
@@ -226,6 +234,5 @@ def write_usage(endings: Sequence[Finished]) -> Json:
     }
 
 
-def write_logprobs(logprobs: Logprobs) -> Json:
-    """Log-probabilities of tokens of the content."""
+def _write_logprobs(logprobs: Logprobs) -> Json:
     return {"content": [write_logprob(each) for each in logprobs], "refusal": None}

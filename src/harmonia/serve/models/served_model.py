@@ -21,12 +21,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+import msgspec
+
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.messages import Message, Role
+from harmonia.messages import Conversation, Message, Role
 from harmonia.renderer import Renderer
 from harmonia.run.engines.base import Traits
 from harmonia.run.engines.registry import is_gpt_oss
+from harmonia.run.loop import Run
+from harmonia.run.options import RunOptions
 from harmonia.run.sampling import Model, Prompt
+from harmonia.run.tools import ToolSet
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.keys import NOBODY
 
@@ -136,8 +141,8 @@ class ServedModel:
         self.model = model
         self.renderer = renderer or Renderer()
         self.sent_prompts = SentPrompts(self.renderer)
+        self._settings = settings
         self._name = settings.model or model.model
-        self._aliases = settings.aliases
         self._allows_unverified = settings.calls == "unverified"
 
     @property
@@ -161,13 +166,35 @@ class ServedModel:
             return 1  # no call is ever certain, so asking again does not help
         return _SAMPLINGS_WITH_TOOLS if has_tools else _SAMPLINGS
 
+    def run(
+        self, conversation: Conversation, tools: ToolSet, options: RunOptions, *, owner: str, written: Written
+    ) -> Run:
+        """A run for a key, with what the operator decides added to its options."""
+        settings = self._settings
+
+        def most_cached(prompt: Prompt, prefix: Message | None, sampled: Sequence[Message]) -> int:
+            return self.sent_prompts.explain(owner, prompt, prefix, sampled, written)
+
+        options = msgspec.structs.replace(
+            options,
+            allow_unverified=self._allows_unverified,
+            check_format=False,  # the reader of the request has checked it, within limits
+            grammar=settings.grammar,
+            retry_malformed=settings.retry_malformed,
+            guessed=settings.guessed,
+            renderer=self.renderer,
+            most_cached=most_cached,
+            cache_salt=cache_salt(owner),
+        )
+        return Run(self.model, conversation, options, tools=tools)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names under which the model is served; answers have the first."""
         own = self._name
         if Path(own).is_absolute():
             own = Path(own).name  # where the operator keeps a model is not for clients
-        return tuple(dict.fromkeys((own, *self._aliases)))
+        return tuple(dict.fromkeys((own, *self._settings.aliases)))
 
     def find(self, name: str | None) -> str:
         """The served model that a request names. Other spellings of the same model are accepted; see `_plain`."""

@@ -46,7 +46,7 @@ from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.security.trusted_messages import read_messages, write_messages
 from harmonia.serve.store import Store, StoredItem
-from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, has_text_forms, tools_of_server
+from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, tools_of_server
 from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
 
 _PREVIOUS: Final = "$.previous_response_id"
@@ -134,7 +134,8 @@ class PreparedRequest:
         SHARE.set(caller.owner)
         if request.response_format is not None:
             form, path = request.response_format, "$.text.format.schema"
-            await in_worker(partial(schemas.admit_format, form, path, is_demanded=request.demands_form))
+            is_demanded = request.demands_form
+            await in_worker(partial(schemas.admit, form.schema, path, is_demanded=is_demanded, is_answer=True))
         if request.harmonia_continue and (served.traits.takes_messages or not served.traits.speaks_harmony):
             unsupported(
                 "harmonia_continue needs an engine with a gpt-oss model: no other model can continue a message",
@@ -160,8 +161,7 @@ class PreparedRequest:
         left_out: list[str] = []
         read = partial(read_tools, lists, hosted, limits, schemas, left_out)
         tools = await in_worker(read) if any(given for _, given in lists) else read()
-        if has_text_forms(tools):
-            await in_worker(partial(check_text_forms, tools))
+        await check_text_forms(tools)
         servers = named_servers(lists)
         prepared = cls(backend, request, caller, past, fresh, tools, hosted, servers, warnings)
         prepared.warnings[:0] = left_out

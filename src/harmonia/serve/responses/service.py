@@ -19,18 +19,16 @@ from weakref import WeakValueDictionary
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
 from harmonia.events import TextDelta
 from harmonia.json_codec import encode_bytes
-from harmonia.messages import Json, Message
+from harmonia.messages import Json
 from harmonia.parts import call_of
 from harmonia.run.engines.base import Sampling
 from harmonia.run.events import TurnEvent
 from harmonia.run.loop import Run
 from harmonia.run.options import RunLimits, RunOptions
-from harmonia.run.sampling import Prompt
 from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.models.served_model import cache_salt
 from harmonia.serve.responses.context import Backend, PreparedRequest
 from harmonia.serve.responses.conversation import DecidedCall
 from harmonia.serve.responses.items.base import visible_item
@@ -40,7 +38,7 @@ from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.trusted_messages import write_messages
 from harmonia.serve.store import Decision, StoredItem, StoredResponse, StoredTurn
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.request_tools import client_schemas, locate
+from harmonia.serve.wire.request_tools import locate
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, unsupported
 
@@ -376,8 +374,8 @@ class StartedResponse:
         """The run, and its first event: only rendering the prompt shows whether the request can be answered at all."""
         if self._run is not None and self._first is not None and self._pulled is not None:
             return self._run, self._first, self._pulled
-        prepared, served, settings = self._prepared, self._backend.served, self._backend.settings
-        request, limits = prepared.request, settings.limits
+        prepared, served = self._prepared, self._backend.served
+        request, limits = prepared.request, self._backend.settings.limits
         most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
         options = RunOptions(
             sampling=Sampling(
@@ -396,28 +394,19 @@ class StartedResponse:
                 tokens=min(most) if most else None,
                 time_s=limits.request_s,
             ),
-            allow_unverified=settings.calls == "unverified",
             prefix=prepared.prefix,
             parallel_calls=request.parallel_tool_calls is not False,
             keep_sampled=self._seals_items and prepared.caller.dialect == "openai",
-            check_format=False,  # the request reader has checked it, within limits
-            grammar=settings.grammar,
-            retry_malformed=settings.retry_malformed,
-            guessed=settings.guessed,
-            renderer=served.renderer,
-            most_cached=self._most_cached,
-            cache_salt=cache_salt(self.owner),
         )
-        run = Run(served.model, prepared.fitted(), options, tools=prepared.allowed_tools)
+        tools, written = prepared.allowed_tools, prepared.written
+        run = served.run(prepared.fitted(), tools, options, owner=self.owner, written=written)
         if self._is_cancelled:
             run.stop()
         self._run, self._pulled = run, aiter(run)
         try:
             self._first = await anext(self._pulled)
         except InputError as error:
-            form = request.response_format
-            schema = None if form is None else form.schema
-            raise locate(error, [*client_schemas(prepared.tools), (schema, "$.text.format.schema")]) from error
+            raise locate(error, prepared.tools, request.response_format, "$.text.format.schema") from error
         return run, self._first, self._pulled
 
     async def _list_servers(self) -> Sequence[StreamEvent]:
@@ -515,10 +504,6 @@ class StartedResponse:
                 if self._settled is not None:
                     self._settled.set()
                 self._on_end(self.id)
-
-    def _most_cached(self, prompt: Prompt, prefix: Message | None, sampled: Sequence[Message]) -> int:
-        sent = self._backend.served.sent_prompts
-        return sent.explain(self.owner, prompt, prefix, sampled, self._prepared.written)
 
     def _count_messages(self) -> int:
         assert self._run is not None

@@ -32,9 +32,8 @@ from harmonia.serve.wire.request_tools import (
     choose,
     read_client_tool,
     refuse_repeated,
-    refuse_size,
 )
-from harmonia.serve.wire.validation import invalid, read_struct, unsupported
+from harmonia.serve.wire.validation import invalid, read_struct, too_large, unsupported
 from harmonia.tool_definitions import FUNCTIONS, read_namespace
 from harmonia.tool_definitions.reader import RESPONSES
 from harmonia.tool_definitions.tool_choice import RESPONSES_CHOICE, FlatTool
@@ -203,7 +202,7 @@ class _Reader:
     def _count_one(self, path: str) -> None:
         self._count += 1
         if self._count > self._limits.tools:
-            refuse_size(f"there are more than {self._limits.tools} tools", path)
+            too_large(f"there are more than {self._limits.tools} tools", path)
 
     def _add_client_tool(self, given: Json, path: str, namespace: str) -> None:
         if "function" in given and "name" not in given:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
-from harmonia.errors import EngineError, ErrorCode, Position, StreamError
+from harmonia.errors import EngineError, ErrorCode
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, MessageStarted, TextDelta
 from harmonia.json_codec import encode_bytes, encode_string
 from harmonia.messages import Json, Message, call_id
@@ -45,10 +45,9 @@ from harmonia.serve.responses.items.table import call_item, read_item
 from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
 from harmonia.serve.responses.request import usage_of
 from harmonia.serve.security.keys import Dialect, new_id
-from harmonia.serve.wire.constraint_errors import answer_not_met, call_not_met, in_clients_words
-from harmonia.serve.wire.error_responses import ApiError, api_error_of
+from harmonia.serve.wire.error_responses import ApiError, api_error_of, in_clients_words, no_call, not_met
 from harmonia.serve.wire.event_stream import StreamEvent
-from harmonia.serve.wire.request_tools import client_names, tools_of_server
+from harmonia.serve.wire.request_tools import tools_of_server
 from harmonia.serve.wire.token_usage import TokenUsage, write_logprob
 
 # Why a response that did not fail is not complete.
@@ -413,7 +412,7 @@ class ResponseWriter:
             self.resource["warnings"] = [*known, *new][:_MOST_WARNINGS]
 
     def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
-        self._warn([in_clients_words(each, client_names(self._tools)) for each in event.unverified_constraints])
+        self._warn([in_clients_words(each, self._tools) for each in event.unverified_constraints])
         first = self._count_messages() - len(event.messages)
         for at, message in enumerate(event.messages, first):
             if call_of(message) is not None:
@@ -500,7 +499,7 @@ class ResponseWriter:
         self.note_usage(event.usage)
         events = [each for pending in event.pending for each in self._pending(pending)]
         if self._demands_call and event.reason in ("answered", "silent") and not self._made_call:
-            return [*events, *self.fail(_no_call())]
+            return [*events, *self.fail(no_call())]
         match event.reason:
             case "unmet":
                 return [*events, *self._end_unmet(event.unmet)]
@@ -526,22 +525,17 @@ class ResponseWriter:
                 return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended inside a message"))]
             case "stopped":
                 if self.stop_because == "uncertain_call" and self._demands_call and not self._made_call:
-                    return [*events, *self.fail(_no_call())]
+                    return [*events, *self.fail(no_call())]
                 if self.stop_because is not None:
                     return [*events, *self.end_incomplete(self.stop_because)]
                 return [*events, *self.cancel()]
 
     def _end_unmet(self, unmet: Unmet | None) -> Sequence[StreamEvent]:
         assert unmet is not None
-        if unmet.kind == "call":
-            return self.fail(_no_call())
         if unmet.kind == "format" and not self._options.demands_format:
             self._warn(["text.format: the answer does not match this format; set strict to make that an error"])
             return self._end("completed", "response.completed")
-        if unmet.kind == "format":
-            return self.fail(answer_not_met(unmet, "$.text.format"))
-        tool = self._tools.find(unmet.about or "")
-        return self.fail(call_not_met(unmet, tool and tool.own_name, tool and tool.path))
+        return self.fail(not_met(unmet, self._tools, "$.text.format"))
 
     @property
     def _made_call(self) -> bool:
@@ -646,8 +640,3 @@ class ResponseWriter:
 
     def _named(self, name: str) -> str:
         return _OTHER_NAMES[name] if self._is_open_responses else name
-
-
-def _no_call() -> StreamError:
-    said = "tool_choice requires a call, but the model made none; send the request again, or use auto"
-    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, said, Position(path="$.tool_choice"))

@@ -25,6 +25,8 @@ from harmonia.errors import (
     ToolError,
 )
 from harmonia.messages import Json
+from harmonia.run.events import Unmet
+from harmonia.run.tools import ToolSet
 
 _REQUEST: Final = "invalid_request_error"
 _SERVER: Final = "server_error"
@@ -52,7 +54,7 @@ class ApiError(msgspec.Struct, frozen=True):
 
 
 # Status, type and code of the errors that differ from their class.
-_TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
+_TABLE: Final[dict[ErrorCode, tuple[int, str, str]]] = {
     ErrorCode.SERVE_INVALID_BODY: (400, _REQUEST, "invalid_json"),
     ErrorCode.SERVE_INVALID_FIELD: (400, _REQUEST, "invalid_value"),
     ErrorCode.SERVE_UNKNOWN_FIELD: (400, _REQUEST, "unknown_parameter"),
@@ -92,14 +94,15 @@ _TABLE: Final[dict[ErrorCode, tuple[int, str, str | None]]] = {
     ErrorCode.TOOL_SERVER_UNREACHABLE: (424, _REQUEST, "mcp_server_unreachable"),
     ErrorCode.STORE_UNAVAILABLE: (503, _SERVER, "store_unavailable"),
 }
-_CLASSES: Final[tuple[tuple[type[HarmonyError], int, str], ...]] = (
-    (InputError, 400, _REQUEST),
-    (StreamError, 500, _MODEL),
-    (ToolError, 500, _SERVER),
-    (EngineError, 502, _SERVER),
-    (StoreError, 503, _SERVER),
+# Status, type and message by class. Messages of engines and tools may quote the model, or an address of the operator;
+# the log has the originals.
+_CLASSES: Final[tuple[tuple[type[HarmonyError], int, str, str | None], ...]] = (
+    (InputError, 400, _REQUEST, None),
+    (StreamError, 500, _MODEL, "the model's answer is malformed"),
+    (ToolError, 500, _SERVER, "a tool of this server failed"),
+    (EngineError, 502, _SERVER, "the engine of this server failed"),
+    (StoreError, 503, _SERVER, "the store of this server failed"),
 )
-# Messages of engines and tools may quote the model, or an address of the operator. The log has the originals.
 _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
     ErrorCode.TOOL_NOT_CERTAIN: "the tool call was malformed or truncated and was not executed",
     ErrorCode.ENGINE_UNREACHABLE: "the engine of this server cannot be reached; try again later",
@@ -110,16 +113,8 @@ _IN_OTHER_WORDS: Final[dict[ErrorCode, str]] = {
     ErrorCode.ENGINE_DIED: "the engine of this server ended its answer too early",
     ErrorCode.ENGINE_BAD_ANSWER: "the engine of this server sent a malformed answer",
 }
-# The server writes these messages itself, about the client's own demands.
+# The server writes these messages itself, about the client's own demands; see below.
 _OWN_WORDS: Final = (ErrorCode.SERVE_DEMAND_NOT_MET, ErrorCode.SERVE_FORM_NOT_MET)
-_OTHER_WORDS_BY_CLASS: Final[tuple[tuple[type[HarmonyError], str], ...]] = (
-    (StreamError, "the model's answer is malformed"),
-    (ToolError, "a tool of this server failed"),
-    (EngineError, "the engine of this server failed"),
-    (StoreError, "the store of this server failed"),
-)
-
-
 # In the words of the engines: ours, llama.cpp, vLLM.
 _PROMPT_SIZE: Final = re.compile(
     r"prompt has (\d{1,9}) tokens|request \((\d{1,9}) tokens\)"
@@ -131,48 +126,61 @@ _CONTEXT_SIZE: Final = re.compile(r"context(?: length is| length of| size \(| si
 def api_error_of(error: BaseException) -> ApiError:
     """The error as a client sees it. An exception that is not a HarmonyError is a bug, and its details are hidden."""
     if not isinstance(error, HarmonyError):
-        return ApiError(
-            500, _SERVER, "server_error", "internal server error; the server's log has details under this request's id"
-        )
-    status, kind, code = _TABLE.get(error.code) or _of_class(error)
-    return ApiError(
-        status,
-        kind,
-        code or error.code.value,
-        _message_of(error),
-        # Other errors have a place in an engine's or a model's output.
-        _param_of(error.at) if status < 500 or error.code in _OWN_WORDS else None,
-        1 if status in (429, 503) else None,
-    )
-
-
-def _of_class(error: HarmonyError) -> tuple[int, str, str | None]:
-    return next(
-        ((status, kind, None) for cls, status, kind in _CLASSES if isinstance(error, cls)), (500, _SERVER, None)
-    )
-
-
-def _message_of(error: HarmonyError) -> str:
-    if error.code in _OWN_WORDS:
-        return error.message
-    found = _IN_OTHER_WORDS.get(error.code)
+        message = "internal server error; the server's log has details under this request's id"
+        return ApiError(500, _SERVER, "server_error", message)
+    rows = (row for row in _CLASSES if isinstance(error, row[0]))
+    _, status, kind, message = next(rows, (HarmonyError, 500, _SERVER, None))
+    status, kind, code = _TABLE.get(error.code, (status, kind, error.code.value))
+    is_own = error.code in _OWN_WORDS
+    message = (not is_own and (_IN_OTHER_WORDS.get(error.code) or message)) or error.message
     if error.code is ErrorCode.ENGINE_OUT_OF_CONTEXT:
-        return f"{found}{_sizes_in(error.message)}"
-    if found is None:
-        found = next((words for cls, words in _OTHER_WORDS_BY_CLASS if isinstance(error, cls)), error.message)
-    return found
+        message += _sizes_in(error.message)
+    # In OpenAI's notation: `input[2].content`. Other errors have a place in an engine's or a model's output.
+    param = (error.at.path or "").removeprefix("$").removeprefix(".") if status < 500 or is_own else None
+    return ApiError(status, kind, code, message, param or None, 1 if status in (429, 503) else None)
 
 
 def _sizes_in(words: str) -> str:
     """The length of the prompt and of the context, if the engine reported them. Only numbers are copied."""
     prompt, context = _PROMPT_SIZE.search(words), _CONTEXT_SIZE.search(words)
-    told = [f"the prompt has {next(filter(None, prompt.groups()))} tokens"] if prompt else []
-    told += [f"the context has {context[1]}"] if context else []
-    return f" ({', '.join(told)})" if told else ""
+    sizes = [f"the prompt has {next(filter(None, prompt.groups()))} tokens"] if prompt else []
+    sizes += [f"the context has {context[1]}"] if context else []
+    return f" ({', '.join(sizes)})" if sizes else ""
 
 
-def _param_of(at: Position) -> str | None:
-    """The place in the body in OpenAI's notation: `input[2].content`."""
-    if at.path is not None:
-        return at.path.removeprefix("$").removeprefix(".") or None
-    return None
+# ── demands that the model did not meet ─────────────────────────────────────────────────────────────────────────────
+
+
+def no_call() -> StreamError:
+    """The error for an answer without the call that the request demands."""
+    message = "tool_choice requires a call, but the model made none; send the request again, or use auto"
+    return StreamError(ErrorCode.SERVE_DEMAND_NOT_MET, message, Position(path="$.tool_choice"))
+
+
+def not_met(unmet: Unmet, tools: ToolSet, format_path: str) -> StreamError:
+    """The error for an answer or a call that does not have the format that the request demands. It contains no text of
+    a model: a place is given only as far as the client's own schema names it."""
+    if unmet.kind == "call":
+        return no_call()
+    path: str | None = format_path
+    message = f"the answer does not match {format_path.removeprefix('$.')}"
+    if unmet.kind == "arguments":
+        tool = tools.find(unmet.about or "")
+        if tool is not None and tool.path is None and tool.server is None:
+            tool = None  # the client does not know it
+        path = None if tool is None else tool.path
+        called = "a call" if tool is None else f"the call to {tool.own_name}"
+        message = f"{called} does not match the format of the tool"
+    place = unmet.place and f"{unmet.place} is invalid"
+    message = ": ".join(filter(None, (message, place, unmet.reason)))
+    return StreamError(ErrorCode.SERVE_FORM_NOT_MET, message, Position(path=path))
+
+
+def in_clients_words(text: str, tools: ToolSet) -> str:
+    """Replace the model's names of tools in a sentence by the client's."""
+    names = ((tools.recipient_of(tool), tool.own_name) for tool in tools)
+    known = {whole: own for whole, own in names if whole != own and whole in text}
+    if not known:
+        return text
+    wholes = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.-])(?:{wholes})(?![\w-])(?!\.\w)", lambda found: known[found[0]], text)

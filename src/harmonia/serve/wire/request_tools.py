@@ -14,8 +14,8 @@ a body and endless in a prompt. What is written stays within a multiple of what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, NoReturn
 
 import msgspec
@@ -24,6 +24,7 @@ from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json, ResponseFormat
+from harmonia.run.cancellation import in_worker
 from harmonia.run.constraints.validation import find_fault
 from harmonia.run.engines.base import ToolChoice
 from harmonia.run.tools import Tool, ToolSet
@@ -32,17 +33,25 @@ from harmonia.run.tools.tool_set import legal_names
 from harmonia.schema import to_typescript
 from harmonia.schema.values import DEFAULT_LIMITS
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.wire.validation import invalid, read_struct
-from harmonia.tool_definitions import FUNCTIONS, Choice, NamedTool, TextForm, read_definition, read_tool_choice
+from harmonia.serve.wire.validation import invalid, read_struct, refuse, too_large
+from harmonia.tool_definitions import FUNCTIONS, Choice, NamedTool, read_definition, read_tool_choice
 from harmonia.tool_definitions.definition import SERVER_SEPARATOR
 from harmonia.tool_definitions.reader import Spelling, text_form_path
 
+# The tool choice for the run, the tools (all are declared, the allowed ones run), and the full names of those of which
+# one has to be called.
+Chosen = tuple[ToolChoice, ToolSet, frozenset[str]]
+
+_INVALID: Final = ErrorCode.SERVE_INVALID_FIELD
 # Types with references may be written several times; small ones always may.
 _TIMES: Final = 8
 _FREE_CHARACTERS: Final = 64 * 1024
 # Checking a larger schema takes seconds; what is wrong with it becomes a warning when an answer is checked.
 _AT_ONCE_BYTES: Final = 32_768
 _REFERENCES: Final = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"')
+
+
+# ── schemas ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class SchemaBudget:
@@ -52,24 +61,23 @@ class SchemaBudget:
         self._most_bytes = limits.schema_bytes
         self._left = _FREE_CHARACTERS
 
-    def admit(self, schema: Json | bool | None, path: str, *, is_demanded: bool = False) -> None:
-        """Raises the client's error if this schema, with those before it, is too large or, if a model is to be held to
-        it, if nothing can match it. May take a second, so do not call it in an event loop."""
+    def admit(
+        self, schema: Json | bool | None, path: str, *, is_demanded: bool = False, is_answer: bool = False
+    ) -> None:
+        """Raises the client's error if this schema, with those before it, is too large; if a model is to be held to it
+        and it is not valid; and if nothing can match it, if that or the answer depends on it. May take a second, so do
+        not call it in an event loop."""
         if schema is None:
             return
         encoded = encode_bytes(schema)
         if len(encoded) > self._most_bytes:
-            said = f"the schema has {len(encoded)} bytes; at most {self._most_bytes} are accepted"
-            raise InputError(ErrorCode.SERVE_TOO_LARGE, said, Position(path=path))
+            too_large(f"the schema has {len(encoded)} bytes; at most {self._most_bytes} are accepted", path)
         if any(reference in encoded for reference in _REFERENCES):
             self._expand(schema, encoded, path)
-        if is_demanded:
-            check_demanded(schema, path)
-
-    def admit_format(self, form: ResponseFormat, path: str, *, is_demanded: bool) -> None:
-        """The same for the schema of an answer, to which at least some answer has to fit."""
-        self.admit(form.schema, path, is_demanded=is_demanded)
-        if not is_demanded and fits_nothing(form.schema):
+        if is_demanded and len(encoded) <= _AT_ONCE_BYTES and (fault := schema_fault(schema)) is not None:
+            reason, inner = fault
+            invalid(f"not a valid JSON Schema: {reason}", f"{path}{inner.removeprefix('$')}")
+        if (is_demanded or is_answer) and fits_nothing(schema):
             invalid("no value can match this schema", path)
 
     def _expand(self, schema: Json | bool, encoded: bytes, path: str) -> None:
@@ -80,40 +88,26 @@ class SchemaBudget:
         except InputError as error:
             if error.code is ErrorCode.SCHEMA_UNKNOWN_REFERENCE:
                 return  # not a matter of size: rendering reports it
-            inner = (error.at.path or "$").removeprefix("$")
-            raise InputError(error.code, error.message, Position(path=f"{path}{inner}")) from error
+            raise _below(error, path) from error
         self._left -= len(written.text) + sum(len(each.text) for each in written.declarations)
 
 
-def check_demanded(schema: Json | bool, path: str) -> None:
-    """Raises the client's error for a schema of the answer, or of a strict tool, that nothing can match."""
-    fault = schema_fault(schema) if len(encode_bytes(schema)) <= _AT_ONCE_BYTES else None
-    if fault is not None:
-        reason, inner = fault
-        invalid(f"not a valid JSON Schema: {reason}", f"{path}{inner.removeprefix('$')}")
-    if fits_nothing(schema):
-        invalid("no value can match this schema", path)
-
-
-def locate(error: InputError, schemas: Iterable[tuple[Json | bool | None, str]]) -> InputError:
-    """The error with its path in the request, if one of these schemas, each with its path, caused it."""
+def locate(error: InputError, tools: ToolSet, form: ResponseFormat | None, form_path: str) -> InputError:
+    """The error with its path in the request, if a schema of the client's tools or of the answer caused it."""
     if not error.code.value.startswith("schema."):
         return error
-    for schema, path in schemas:
+    schemas = [(tool.parameters, f"{tool.path}.parameters") for tool in tools if tool.path is not None]
+    for schema, path in [*schemas, (None if form is None else form.schema, form_path)]:
         try:
             if schema is not None:
                 to_typescript(schema)
         except InputError as found:
-            inner = (found.at.path or "$").removeprefix("$")
-            return InputError(found.code, found.message, Position(path=f"{path}{inner}"))
+            return _below(found, path)
     return error
 
 
-# The tool choice for the run, the tools (all are declared, the allowed ones run), and the full names of those of which
-# one has to be called.
-Chosen = tuple[ToolChoice, ToolSet, frozenset[str]]
-
-_INVALID: Final = ErrorCode.SERVE_INVALID_FIELD
+def _below(error: InputError, path: str) -> InputError:
+    return InputError(error.code, error.message, Position(path=path + (error.at.path or "$").removeprefix("$")))
 
 
 # ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -128,63 +122,40 @@ def read_client_tool(given: Json, path: str, spelling: Spelling, limits: Limits,
     if form is not None:
         size = len(form.definition.encode())
         if size > limits.schema_bytes:
-            refuse_size(
-                f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", text_form_path(tool)
-            )
-        description = "\n\n".join(filter(None, (description, _describe_form(form))))
+            too_large(f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", text_form_path(tool))
+        kind = "Lark grammar" if form.syntax == "lark" else "regular expression"
+        grammar = f"The input is plain text, not JSON, and follows this {kind}:\n{form.definition}"
+        description = "\n\n".join(filter(None, (description, grammar)))
     return replace(tool, description=description, checks_arguments=False, untrusted=True)
 
 
-def refuse_size(message: str, path: str) -> NoReturn:
-    raise InputError(ErrorCode.SERVE_TOO_LARGE, message, Position(path=path))
-
-
 def refuse_repeated(name: str, path: str | None) -> NoReturn:
-    raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"two tools are called {name!r}; rename one", Position(path=path))
+    refuse(ErrorCode.TOOL_REPEATED_NAME, f"two tools are called {name!r}; rename one", path)
 
 
-def _describe_form(form: TextForm) -> str:
-    kind = "Lark grammar" if form.syntax == "lark" else "regular expression"
-    return f"The input is plain text, not JSON, and follows this {kind}:\n{form.definition}"
-
-
-def has_text_forms(tools: ToolSet) -> bool:
-    return any(tool.text_form is not None for tool in tools)
-
-
-def check_text_forms(tools: ToolSet) -> None:
-    """Raises the client's error for the first grammar of a custom tool that is not one. It may take seconds.
+async def check_text_forms(tools: ToolSet) -> None:
+    """Raises the client's error for the first grammar of a custom tool that is not one.
 
     What cannot be checked here, without llguidance, is only shown to the model; an engine that takes grammars reports
     what is wrong with it.
     """
     for tool in tools:
-        fault = None if tool.text_form is None else find_fault(tool.text_form, tool.name)
-        if tool.text_form is not None and fault is not None:
+        form = tool.text_form
+        fault = None if form is None else await in_worker(partial(find_fault, form, tool.name))  # it may take seconds
+        if form is not None and fault is not None:
             at = fault.at.character
-            place = "" if at is None else f" (at {_place(tool.text_form.definition, at)})"
-            raise InputError(fault.code, f"{fault.message}{place}", Position(path=text_form_path(tool)))
+            place = "" if at is None else f" (at {_place(form.definition, at)})"
+            refuse(fault.code, f"{fault.message}{place}", text_form_path(tool))
 
 
 def _place(definition: str, character: int) -> str:
     if "\n" not in definition.strip():
         return f"character {character}"
     before = definition[:character]
-    line = before.count("\n") + 1
-    return f"line {line}, character {len(before.rpartition(chr(10))[2])}"
+    return f"line {before.count(chr(10)) + 1}, character {len(before.rpartition(chr(10))[2])}"
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def client_names(tools: ToolSet) -> list[tuple[str, str]]:
-    """What the model calls each tool, and what the client does."""
-    return [(tools.recipient_of(tool), tool.own_name) for tool in tools]
-
-
-def client_schemas(tools: ToolSet) -> list[tuple[Json | bool | None, str]]:
-    """The schemas that the client sent, with their paths."""
-    return [(tool.parameters, f"{tool.path}.parameters") for tool in tools if tool.path is not None]
 
 
 def recipient_for(tools: ToolSet, name: str, namespace: str | None = None, server: str | None = None) -> str:

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Final, NoReturn, TypeVar, cast
+from math import inf
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
@@ -29,10 +30,36 @@ from harmonia.errors import NOWHERE, ErrorCode, InputError, Position
 from harmonia.json_codec import json_path, split_validation_error
 from harmonia.messages import Json
 
+T = TypeVar("T")
+# The parameters of a URL; a repeated one is a list.
+Query = Mapping[str, str | list[str]]
+
+
+def refuse(code: ErrorCode, message: str, path: str | None) -> NoReturn:
+    """Raise the client's error for what stands at this path."""
+    raise InputError(code, message, Position(path=path))
+
+
+def invalid(message: str, path: str) -> NoReturn:
+    """Refuse a value."""
+    refuse(ErrorCode.SERVE_INVALID_FIELD, message, path)
+
+
+def unsupported(message: str, path: str) -> NoReturn:
+    """Refuse a part of the API that this server does not support."""
+    refuse(ErrorCode.SERVE_UNSUPPORTED, message, path)
+
+
+def too_large(message: str, path: str) -> NoReturn:
+    """Refuse more than a limit allows."""
+    refuse(ErrorCode.SERVE_TOO_LARGE, message, path)
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 # A value takes some 60 bytes of memory while its text may take two; without this limit a body of `[],[],…` would grow
 # thirtyfold.
 MOST_VALUES: Final = 1_000_000
-
 # The greatest double has 309 digits. Programs read longer numbers differently.
 _LONGEST_NUMBER: Final = 309
 _LONG_DIGITS: Final = re.compile(rb"[0-9]{%d}" % (_LONGEST_NUMBER + 1))
@@ -40,19 +67,14 @@ _LONG_DIGITS: Final = re.compile(rb"[0-9]{%d}" % (_LONGEST_NUMBER + 1))
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 # Strings are skipped, so that their brackets and commas do not count.
 _STRUCTURE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{},]', re.DOTALL)
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_INFINITY: Final = float("inf")
 _HOLDERS: Final = frozenset((dict, list))
 
 
-class _Wrong:
+class _Wrong(NamedTuple):
     """Marks a refused value until its path is known."""
 
-    __slots__ = ("key", "why")
-
-    def __init__(self, why: str, key: str | None = None) -> None:
-        self.why = why
-        self.key = key
+    why: str
+    key: str | None = None
 
 
 def read_json(data: bytes, *, depth: int, values: int = MOST_VALUES) -> Any:
@@ -60,30 +82,50 @@ def read_json(data: bytes, *, depth: int, values: int = MOST_VALUES) -> Any:
     text = _text_of(data)
     # A cheap bound; only a body that exceeds it is counted exactly.
     if data.count(b",") >= values:
-        _refuse_many(text, values)
+        _refuse_structure(text, values=values)
     wrong: list[_Wrong] = []
 
     def mark(why: str, key: str | None = None) -> _Wrong:
         wrong.append(_Wrong(why, key))
         return wrong[-1]
 
+    def make_object(pairs: list[tuple[str, Any]]) -> Any:
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        seen: set[str] = set()
+        return mark("the key is repeated", next(key for key, _ in pairs if key in seen or seen.add(key)))
+
+    def make_number(digits: str, kind: type[float] = float) -> float | _Wrong:
+        if len(digits) > _LONGEST_NUMBER:
+            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
+        made = kind(digits)
+        return made if -inf < made < inf else mark("a number that is too large for a double")
+
+    decoder = json.JSONDecoder(
+        object_pairs_hook=make_object,
+        parse_float=make_number,
+        # Without a hook int() is called in C, so the hook is only used if needed.
+        parse_int=(lambda digits: make_number(digits, int)) if _has_long_digits(data) else None,
+        parse_constant=lambda name: mark(f"{name} is not valid JSON"),
+    )
     try:
-        value = _decoder(mark, has_long_digits=_has_long_digits(data)).decode(text)
+        value = decoder.decode(text)
     except json.JSONDecodeError as error:
         what = f"{error.msg[:1].lower()}{error.msg[1:]}"
         raise _refusal(f"the body is not valid JSON: {what}, at character {error.pos}", error.pos) from None
     except RecursionError:
-        _refuse_depth(text, depth)
+        _refuse_structure(text, depth=depth)
         raise _refusal(f"the body is nested deeper than {depth} levels") from None
     if data.count(b"[") + data.count(b"{") > depth and _is_deeper(value, depth):
-        _refuse_depth(text, depth)
+        _refuse_structure(text, depth=depth)
     if wrong or _SURROGATE_ESCAPE.search(data):
         _refuse_wrong(value)
     return value
 
 
 def _text_of(data: bytes) -> str:
-    if data.startswith(_BYTE_ORDER_MARK):
+    if data.startswith(b"\xef\xbb\xbf"):
         raise _refusal("the body begins with a byte order mark; send JSON without one", 0)
     try:
         text = data.decode()
@@ -105,37 +147,6 @@ def _has_long_digits(data: bytes) -> bool:
     )
 
 
-def _decoder(mark: Callable[..., _Wrong], *, has_long_digits: bool) -> json.JSONDecoder:
-    def make_object(pairs: list[tuple[str, Any]]) -> Any:
-        made = dict(pairs)
-        if len(made) == len(pairs):
-            return made
-        seen: set[str] = set()
-        return mark("the key is repeated", next(key for key, _ in pairs if key in seen or seen.add(key)))
-
-    def make_float(digits: str) -> float | _Wrong:
-        if len(digits) > _LONGEST_NUMBER:
-            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
-        made = float(digits)
-        return made if -_INFINITY < made < _INFINITY else mark("a number that is too large for a double")
-
-    def make_integer(digits: str) -> int | _Wrong:
-        if len(digits) > _LONGEST_NUMBER:
-            return mark(f"a number of {len(digits)} characters; at most {_LONGEST_NUMBER} are allowed")
-        return int(digits)
-
-    def make_constant(name: str) -> _Wrong:
-        return mark(f"{name} is not valid JSON")
-
-    return json.JSONDecoder(
-        object_pairs_hook=make_object,
-        parse_float=make_float,
-        # Without a hook int() is called in C, so the hook is only used if needed.
-        parse_int=make_integer if has_long_digits else None,
-        parse_constant=make_constant,
-    )
-
-
 def _children(holder: Any) -> Iterable[Any]:
     return cast("dict[str, Any]", holder).values() if type(holder) is dict else holder
 
@@ -149,32 +160,25 @@ def _is_deeper(value: Any, depth: int) -> bool:
     return bool(level)
 
 
-def _refuse_depth(text: str, depth: int) -> None:
-    level = 0
+def _refuse_structure(text: str, *, depth: float = inf, values: float = inf) -> None:
+    """Raise at the first bracket or comma that exceeds a limit."""
+    level = commas = holders = 0
     for found in _STRUCTURE.finditer(text):
-        first = text[found.start()]
-        if first in "[{":
-            level += 1
-            if level > depth:
-                place = found.start()
-                raise _refusal(f"the body is nested deeper than {depth} levels, at character {place}", place)
-        elif first in "]}":
-            level -= 1
-
-
-def _refuse_many(text: str, values: int) -> None:
-    commas = holders = 0
-    for found in _STRUCTURE.finditer(text):
-        first = text[found.start()]
-        if first in ",[{":
-            commas += first == ","
-            holders += first != ","
-            if commas >= values or holders > values:
-                raise InputError(
-                    ErrorCode.SERVE_TOO_LARGE,
-                    f"the body has more than {values} values",
-                    Position(character=found.start()),
-                )
+        place = found.start()
+        match text[place]:
+            case ",":
+                commas += 1
+            case "[" | "{":
+                holders, level = holders + 1, level + 1
+            case "]" | "}":
+                level -= 1
+            case _:
+                continue
+        if level > depth:
+            raise _refusal(f"the body is nested deeper than {depth} levels, at character {place}", place)
+        if commas >= values or holders > values:
+            message = f"the body has more than {values} values"
+            raise InputError(ErrorCode.SERVE_TOO_LARGE, message, Position(character=place))
 
 
 def _refuse_wrong(value: Any) -> None:
@@ -217,9 +221,7 @@ def _refusal(message: str, character: int | None = None, path: str | None = None
     return InputError(ErrorCode.SERVE_INVALID_BODY, message, at)
 
 
-T = TypeVar("T")
-# The parameters of a URL; a repeated one is a list.
-Query = Mapping[str, str | list[str]]
+# ── structs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -241,8 +243,7 @@ _TYPES: Final = {
     "null": "null",
 }
 _BOUNDS: Final = {">=": "of at least", "<=": "of at most", ">": "greater than", "<": "less than", "==": "of"}
-_UNITS: Final = {"str": "characters", "array": "entries", "object": "entries"}
-MOST_SHOWN: Final = 100
+_MOST_SHOWN: Final = 100
 
 
 def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[str, str] | None = None) -> T:
@@ -252,40 +253,39 @@ def read_struct(value: Any, kind: type[T], path: str = "$", *, hints: Mapping[st
     except msgspec.ValidationError as error:
         sentence, inner = split_validation_error(error)
         where = path + inner.removeprefix("$")
-        unknown = _UNKNOWN.match(sentence)
-        if unknown is not None:
-            field = unknown[1][:MOST_SHOWN]
-            known = [name for each in _types_at(kind, inner) for name in _field_names(each)]
-            told = (hints or {}).get(field) if inner == "$" else None
-            raise unknown_field(field, known, where, told) from None
-        missing = _MISSING.match(sentence)
-        if missing is not None:
-            where = f"{where}.{missing[1]}"
-        message = f"{missing[1]} is missing" if missing is not None else _reword(sentence, kind, inner, where)
+        if unknown := _UNKNOWN.match(sentence):
+            structs = (each for each in _types_at(kind, inner) if isinstance(each, inspect.StructType))
+            known = [field.encode_name for struct in structs for field in struct.fields]
+            hint = (hints or {}).get(unknown[1]) if inner == "$" else None
+            raise unknown_field(unknown[1], known, where, hint) from None
+        if missing := _MISSING.match(sentence):
+            where, message = f"{where}.{missing[1]}", f"{missing[1]} is missing"
+        else:
+            message = _reword(sentence, kind, inner, where)
         raise InputError(ErrorCode.SERVE_INVALID_FIELD, message, Position(path=where)) from None
 
 
-def unknown_field(field: str, known: list[str], where: str = "$", told: str | None = None) -> InputError:
+def unknown_field(field: str, known: list[str], where: str = "$", hint: str | None = None) -> InputError:
     """The error for an unknown field, with the nearest known one."""
-    field = field[:MOST_SHOWN]
-    near = get_close_matches(field, known, 1)
-    if told is None and near:
-        told = f"did you mean {near[0]!r}?"
-    message = f"unknown parameter {field!r}" + (f"; {told}" if told else "")
+    field = field[:_MOST_SHOWN]
+    if hint is None and (near := get_close_matches(field, known, 1)):
+        hint = f"did you mean {near[0]!r}?"
+    message = f"unknown parameter {field!r}" + (f"; {hint}" if hint else "")
     return InputError(ErrorCode.SERVE_UNKNOWN_FIELD, message, Position(path=f"{where}.{field}"))
 
 
 def _reword(sentence: str, kind: Any, inner: str, where: str) -> str:
     """Rewrite msgspec's message in terms of JSON."""
     if found := _NOT_ALLOWED.match(sentence):
-        allowed = [str(value) for each in _types_at(kind, inner) for value in _values_of(each)]
-        name = where.rpartition(".")[2]
-        said = found[1][:MOST_SHOWN]
-        return f"{name} is {said}; it may be {', '.join(allowed)}" if allowed else f"{name} may not be {said}"
+        literals = (each for each in _types_at(kind, inner) if isinstance(each, inspect.LiteralType))
+        allowed = ", ".join(str(value) for each in literals for value in each.values)
+        name, given = where.rpartition(".")[2], found[1][:_MOST_SHOWN]
+        return f"{name} is {given}; it may be {allowed}" if allowed else f"{name} may not be {given}"
     if found := _WRONG_TYPE.fullmatch(sentence):
-        return f"expected {_in_json(found[1])}, got {_in_json(found[2], is_given=True)}"
+        return f"expected {_in_json(found[1])}, got {_in_json(found[2]).replace('true or false', 'a boolean')}"
     if found := _WRONG_LENGTH.fullmatch(sentence):
-        return f"expected {_in_json(found[1])} {_BOUNDS[found[2] or '==']} {found[3]} {_UNITS.get(found[1], 'entries')}"
+        unit = "characters" if found[1] == "str" else "entries"
+        return f"expected {_in_json(found[1])} {_BOUNDS[found[2] or '==']} {found[3]} {unit}"
     if found := _OUT_OF_RANGE.fullmatch(sentence):
         return f"expected {_in_json(found[1])} {_BOUNDS[found[2]]} {found[3].removesuffix('.0')}"
     if found := _WRONG_FORM.fullmatch(sentence):
@@ -293,14 +293,9 @@ def _reword(sentence: str, kind: Any, inner: str, where: str) -> str:
     return sentence
 
 
-def _in_json(types: str, *, is_given: bool = False) -> str:
-    names = [
-        _TYPES.get(name, name) if not (is_given and name == "bool") else "a boolean" for name in types.split(" | ")
-    ]
+def _in_json(types: str) -> str:
+    names = [_TYPES.get(name, name) for name in types.split(" | ")]
     return " or ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-# ── the type at a path ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _types_at(kind: Any, inner: str) -> list[inspect.Type]:
@@ -327,30 +322,10 @@ def _below(type_: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
             for field in fields:
                 if field.encode_name == name:
                     yield from _plain(field.type)
-        case inspect.ListType(item_type=item) if name is None:
-            yield from _plain(item)
-        case inspect.DictType(value_type=value) if name is None:
-            yield from _plain(value)
+        case inspect.ListType(item_type=inner) | inspect.DictType(value_type=inner) if name is None:
+            yield from _plain(inner)
         case _:
             pass
-
-
-def _field_names(type_: inspect.Type) -> list[str]:
-    return [field.encode_name for field in type_.fields] if isinstance(type_, inspect.StructType) else []
-
-
-def _values_of(type_: inspect.Type) -> list[Any]:
-    return list(type_.values) if isinstance(type_, inspect.LiteralType) else []
-
-
-def invalid(message: str, path: str) -> NoReturn:
-    """Refuse a value."""
-    raise InputError(ErrorCode.SERVE_INVALID_FIELD, message, Position(path=path))
-
-
-def unsupported(message: str, path: str) -> NoReturn:
-    """Refuse a part of the API that this server does not support."""
-    raise InputError(ErrorCode.SERVE_UNSUPPORTED, message, Position(path=path))
 
 
 # ── the query of a URL ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -360,9 +335,7 @@ def check_query(query: Query, known: tuple[str, ...]) -> None:
     """Refuse unknown parameters."""
     for name in query:
         if name not in known:
-            raise InputError(
-                ErrorCode.SERVE_UNKNOWN_FIELD, f"unknown parameter {name[:100]!r}", Position(path=f"$.{name[:100]}")
-            )
+            raise unknown_field(name, list(known))
 
 
 def one_of(query: Query, name: str) -> str | None:
@@ -381,6 +354,8 @@ def limit_of(query: Query, most: int) -> int:
         invalid(f"limit is {given[:20]!r}; expected a number from 1 to {most}", "$.limit")
     return int(given)
 
+
+# ── unknown keys ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _OURS: Final = "harmonia_"
 # More than this many different keys are no longer named.
@@ -421,7 +396,7 @@ class RequestWarnings:
     def _note(self, name: str, known: Collection[str], path: str) -> None:
         if name.startswith(_OURS):
             raise unknown_field(name, list(known), path)
-        shown = name[:MOST_SHOWN]
+        shown = name[:_MOST_SHOWN]
         if shown in self._places:
             return
         if len(self._places) == _MOST_NAMED:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import ErrorCode, InputError
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, DeveloperContent, Json
 from harmonia.parser.stripped import count_headers
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.wire.request_tools import SchemaBudget
-from harmonia.serve.wire.validation import invalid
+from harmonia.serve.wire.validation import invalid, too_large
 from harmonia.vocabulary import find_spellings
 
 # A body of these endpoints. A full context of gpt-oss is about half a megabyte of text.
@@ -34,9 +34,8 @@ def encode_answer(answer: Json) -> bytes:
     try:
         return encode_bytes(answer)
     except RecursionError as error:
-        raise InputError(
-            ErrorCode.PARSE_INVALID_INPUT, "the input of a tool call is nested too deeply to be returned as JSON"
-        ) from error
+        message = "the input of a tool call is nested too deeply to be returned as JSON"
+        raise InputError(ErrorCode.PARSE_INVALID_INPUT, message) from error
 
 
 def object_of(value: object) -> dict[str, Any]:
@@ -59,10 +58,6 @@ def encoded(text: str) -> bytes:
 def count_specials(text: str, *, is_stripped: bool) -> int:
     """The special tokens that a text spells. Where they were stripped, what is left of a header stands for several."""
     return _SPECIALS_OF_A_MESSAGE * count_headers(text) if is_stripped else len(find_spellings(text))
-
-
-def too_large(message: str, path: str) -> NoReturn:
-    raise InputError(ErrorCode.SERVE_TOO_LARGE, message, Position(path=path))
 
 
 def check_number(tokens: int, path: str) -> None:
