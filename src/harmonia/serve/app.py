@@ -23,20 +23,22 @@ from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.serve.chat_completions.routes import chat_completion_routes
+from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.authorization import AccessPolicy, is_preflight
 from harmonia.serve.http.connections import Connection
-from harmonia.serve.http.operations import METRICS, operation_routes
 from harmonia.serve.http.page import page_routes
-from harmonia.serve.http.protocols import HttpService
 from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, ClientGone, Exchange, body_of
 from harmonia.serve.http.running_requests import RunningRequests
-from harmonia.serve.http.server_info import server_info_routes
+from harmonia.serve.http.server_status import METRICS, ServerState, server_status_routes
 from harmonia.serve.http.telemetry import Metrics, log_bug, log_request, logs_messages
 from harmonia.serve.inspector.routes import RenderTurn, harmony_routes
 from harmonia.serve.openapi.routes import document_routes
 from harmonia.serve.responses.routes import response_routes
+from harmonia.serve.responses.service import Responses
 from harmonia.serve.saved_chats.routes import saved_chat_routes
+from harmonia.serve.saved_chats.service import SavedChats
+from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.wire.error_responses import api_error_of
 
 # The same as h11's.
@@ -54,11 +56,19 @@ _LINGER_S: Final = 5.0
 _LINGER_BYTES: Final = 64 * 1024 * 1024
 
 
-class AppService(HttpService, Protocol):
-    """Everything that the application asks of a service."""
+class AppService(ServerState, Protocol):
+    """What the application needs of a service. `keys` is None if the server needs none."""
 
     @property
+    def responses(self) -> Responses: ...
+    @property
+    def chat_completions(self) -> ChatCompletions: ...
+    @property
+    def saved_chats(self) -> SavedChats: ...
+    @property
     def render_turn(self) -> RenderTurn: ...
+    @property
+    def keys(self) -> ApiKeys | None: ...
 
 
 def make_app(service: AppService, settings: Settings) -> Application:
@@ -79,9 +89,8 @@ class Application:
             *response_routes(service.responses, settings, self._running, self.metrics),
             *chat_completion_routes(service.chat_completions, settings, self._running, self.metrics),
             *saved_chat_routes(service.saved_chats, settings.limits, self._running),
-            *server_info_routes(service, settings),
             *harmony_routes(service.render_turn, settings.limits, self._running),
-            *operation_routes(service, self._running, self.metrics),
+            *server_status_routes(service, settings, self._running, self.metrics),
             *document_routes(settings, service.model_names),
             *page_routes(settings),
         )

@@ -238,11 +238,3 @@ def test_a_model_that_there_is_not_is_not_found() -> None:
             assert (answer.status, answer.code) == (404, "model_not_found")
 
     asyncio.run(talk())
-
-
-def test_before_the_model_is_known_the_list_is_empty() -> None:
-    async def talk() -> None:
-        async with running(Named()) as server:
-            assert (await server.ask("GET", "/v1/models")).json == {"object": "list", "data": []}
-
-    asyncio.run(talk())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.app import Application, make_app
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.inspector.turn_trace import RenderedTurn
@@ -124,12 +125,12 @@ class FakeService:
 
     def __init__(self, keys: dict[str, str] | None = None, settings: Settings | None = None) -> None:
         self.settings = settings or Settings(port=0)
-        self.responses = Answers()
-        self.chat_completions = Generates()
+        self.responses: Any = Answers()
+        self.chat_completions: Any = Generates()
         self.saved_chats: Any = None
-        self.keys = None if keys is None else Keys(keys)
-        self.store = CheckedStore()
-        self.model: Any = None
+        self.keys: Any = None if keys is None else Keys(keys)
+        self.store: Any = CheckedStore()
+        self.model: Any = DemoEngine()
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ class _Running:
 
 
 class StartedCompletion:
-    """An answer that has started; see serve/http/protocols.py."""
+    """An answer that has started; see `Generation` in serve/http/running_requests.py."""
 
     def __init__(self, service: ChatCompletions, request: CreateCompletion, caller: Caller, tools: ToolSet) -> None:
         settings, served, limits = service.settings, service.served, service.settings.limits

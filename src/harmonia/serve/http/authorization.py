@@ -23,9 +23,8 @@ from urllib.parse import urlsplit
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.protocols import Keys
 from harmonia.serve.http.request_state import Exchange
-from harmonia.serve.security.keys import bearer_of
+from harmonia.serve.security.keys import ApiKeys, bearer_of
 
 HEALTH: Final = "/health"
 READY: Final = "/ready"
@@ -47,7 +46,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 class AccessPolicy:
     """Decides by the headers alone, before the body is read."""
 
-    def __init__(self, settings: Settings, keys: Keys | None) -> None:
+    def __init__(self, settings: Settings, keys: ApiKeys | None) -> None:
         self._keys = keys
         bound = settings.host.strip("[]").lower()
         address = _address_of(bound)
@@ -114,7 +113,7 @@ class AccessPolicy:
                 "web pages of this origin may not call this server; the operator can add it with --allow-origin"
             )
 
-    def _check_key(self, exchange: Exchange, keys: Keys) -> None:
+    def _check_key(self, exchange: Exchange, keys: ApiKeys) -> None:
         key = bearer_of(exchange.headers)
         if key is None:
             raise InputError(

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.protocols import Generation, GenerationService
 from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
-from harmonia.serve.http.running_requests import RunningRequests, StreamGuard, out_of_time, send_whole, stopping
+from harmonia.serve.http.running_requests import (
+    Generation,
+    RunningRequests,
+    StreamGuard,
+    out_of_time,
+    send_whole,
+    stopping,
+)
 from harmonia.serve.http.telemetry import Metrics, log_bug, log_content
 from harmonia.serve.security.keys import Caller, Dialect
 from harmonia.serve.wire.error_responses import api_error_of
@@ -76,6 +82,12 @@ def frame_of(event: StreamEvent) -> bytes:
 
 # With and without the version: Open Responses has its paths directly under the base URL.
 PREFIXES: Final = ("/v1", "")
+
+
+class GenerationService(Protocol):
+    """One of the APIs that generate."""
+
+    async def create(self, value: Any, caller: Caller) -> Generation: ...
 
 
 class GenerationEndpoint:

@@ -28,11 +28,10 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, contextmanager
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http.protocols import Generation
 from harmonia.serve.http.request_state import JSON_HEADERS, ClientGone, Exchange, RawHeaders
 from harmonia.serve.wire.event_stream import EventSink, StreamEvent
 
@@ -44,6 +43,34 @@ Cut = Literal["gone", "slow", "late", "stopped"]
 _TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 # A generator that never waits would block the event loop.
 _EVENTS_AT_ONCE: Final = 128
+
+
+class Generation(Protocol):
+    """A running generation. Either `events` or `result` is used, once.
+
+    `output_tokens` (sampled so far, if known) and `failure` are for log and metrics: the events have already reported
+    why the generation failed after its start. A failure that is not a HarmonyError is a bug.
+    """
+
+    @property
+    def wants_stream(self) -> bool: ...
+    @property
+    def output_tokens(self) -> int | None: ...
+    @property
+    def failure(self) -> Exception | None: ...
+    def events(self) -> AsyncGenerator[StreamEvent, None]:
+        """Ends with exactly one terminal event and raises nothing. Closing it, or cancelling the task that waits for
+        the next event, cancels the generation."""
+        ...
+
+    async def result(self) -> bytes:
+        """The JSON of the complete answer. Cancelling the waiting task cancels the generation."""
+        ...
+
+    def cancel(self) -> None:
+        """End the generation soon, as if the client had asked: the events continue to their terminal event, and
+        `result` returns the output so far. Called when the server stops or the time is up, perhaps twice."""
+        ...
 
 
 class StreamGuard:

@@ -18,8 +18,8 @@ from harmonia.inspection.trace import ChannelCount, TracedTurn
 from harmonia.interchange import Lossy
 from harmonia.messages import Json
 from harmonia.renderer import MessageSpan
+from harmonia.serve.http.server_status import Reason
 from harmonia.serve.inspector.request import SampledEntry
-from harmonia.serve.models.readiness import Reason
 from harmonia.serve.saved_chats.request import Turn
 
 

@@ -6,16 +6,14 @@ from starlette.routing import Route
 
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.endpoints import PREFIXES, GenerationEndpoint, JsonEndpoint
-from harmonia.serve.http.protocols import ResponsesService
 from harmonia.serve.http.request_state import Exchange, read_value
 from harmonia.serve.http.running_requests import RunningRequests
 from harmonia.serve.http.telemetry import Metrics
+from harmonia.serve.responses.service import Responses
 from harmonia.serve.security.keys import Caller
 
 
-def response_routes(
-    service: ResponsesService, settings: Settings, running: RunningRequests, metrics: Metrics
-) -> list[Route]:
+def response_routes(service: Responses, settings: Settings, running: RunningRequests, metrics: Metrics) -> list[Route]:
     """The routes. `input_tokens` comes before the ids, because it is not one."""
     create = GenerationEndpoint(service, settings, running, metrics, ("open-responses",), is_named=True)
 

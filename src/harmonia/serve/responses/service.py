@@ -168,7 +168,7 @@ _MOST_CALLS: Final = 128
 
 
 class StartedResponse:
-    """A response that has started; see serve/http/protocols.py."""
+    """A response that has started; see `Generation` in serve/http/running_requests.py."""
 
     def __init__(
         self, backend: Backend, prepared: PreparedRequest, stack: AsyncExitStack, on_end: Callable[[str], None]

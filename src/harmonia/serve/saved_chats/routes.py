@@ -9,9 +9,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.http.protocols import SavedChatsService
 from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
 from harmonia.serve.http.running_requests import RunningRequests
+from harmonia.serve.saved_chats.service import SavedChats
 from harmonia.serve.security.keys import Caller
 
 LEFT_OUT_HEADER: Final = "harmonia-left-out"
@@ -20,7 +20,7 @@ LEFT_OUT_HEADER: Final = "harmonia-left-out"
 Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
 
 
-def saved_chat_routes(service: SavedChatsService, limits: Limits, running: RunningRequests) -> list[Route]:
+def saved_chat_routes(service: SavedChats, limits: Limits, running: RunningRequests) -> list[Route]:
     """The routes. `import` comes before the ids, because it is not one."""
 
     async def body_of(exchange: Exchange) -> Any:
@@ -84,7 +84,7 @@ class _Question:
 class _Export:
     """A file. A header reports how many hidden messages it lacks."""
 
-    def __init__(self, service: SavedChatsService, running: RunningRequests) -> None:
+    def __init__(self, service: SavedChats, running: RunningRequests) -> None:
         self._service = service
         self._running = running
 
