@@ -42,9 +42,9 @@ MADE_LATER: dict[tuple[str, str], str] = {
     ("harmonia.grammar.llguidance_schemas", "_is_plain"): "only compiled",
     ("harmonia.openai_harmony.encoding", "_any_of"): "the spellings of special tokens",
     ("harmonia.run.provider_check.runner", "find_apis"): "the name of a model, in what a provider says",
-    ("harmonia.run.engines.demo.tool_selection", "_mentions"): "names of tools, in a text that was cut",
-    ("harmonia.run.engines.demo.tool_selection", "_is_about"): "one word, in a text that was cut",
-    ("harmonia.run.engines.demo.hints", "Hints.mentions"): "one fixed text",
+    ("harmonia.run.engines.demo.calls", "_mentions"): "names of tools, in a text that was cut",
+    ("harmonia.run.engines.demo.calls", "_is_about"): "one word, in a text that was cut",
+    ("harmonia.run.engines.demo.calls", "_Hints.mentions"): "one fixed text",
     (
         "harmonia.run.tools.arguments",
         "_describe",
@@ -60,8 +60,8 @@ MADE_LATER: dict[tuple[str, str], str] = {
 BOUNDED = {
     "harmonia.parser.machine._HEADER_AT_END": "searched for in the last characters of a text only",
     "harmonia.parser.stripped._TOOL": "searched for in a window",
-    "harmonia.run.engines.demo.tool_selection._REFUSED": "the text is cut to some thousand characters before",
-    "harmonia.run.engines.demo.speech._SUM": "the text is cut to some hundred characters before",
+    "harmonia.run.engines.demo.calls._REFUSED": "the text is cut to some thousand characters before",
+    "harmonia.run.engines.demo.engine._SUM": "the text is cut to some hundred characters before",
     "harmonia.run.tools.python_functions._REST_PARAMETER": "a line of the operator's own source",
     "harmonia.run.tools.mcp.configuration._VARIABLE": "a value of the operator's own file",
 }

@@ -57,7 +57,7 @@ _BODY: Final = {
         }
     ],
 }
-_OF_MESSAGES: Final = ("harmonia.messages.message.Message", "harmonia.messages.contents.DeveloperContent")
+_OF_MESSAGES: Final = ("harmonia.messages.message.Message", "harmonia.messages.message.DeveloperContent")
 _CONTAINERS: Final = (list, tuple, set, frozenset)
 _DEEPEST: Final = 6
 

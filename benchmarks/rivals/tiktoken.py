@@ -56,8 +56,8 @@ def _load() -> Any:
     import tiktoken
     from tiktoken_ext import openai_public
 
+    from harmonia.vocabulary.codec import ID_BY_SPELLING
     from harmonia.vocabulary.ranks import read_shipped
-    from harmonia.vocabulary.special_tokens import ID_BY_SPELLING
 
     # Its definition of the encoding downloads the vocabulary; this is the same one, from our package.
     def load(*_arguments: Any, **_options: Any) -> dict[bytes, int]:

@@ -11,7 +11,7 @@ from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES, MAX_REPETITIONS, checked_form
 from harmonia.messages import ToolDescription, ToolNamespace
 from harmonia.run.engines.grammar_mask import Matcher
-from harmonia.tool_definitions.definition import Syntax
+from harmonia.tool_definitions import Syntax
 from tests.grammar.damages import sampled
 
 TOOL = "functions.edit"

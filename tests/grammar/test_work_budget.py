@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from harmonia.grammar import Demand, GrammarKind, grammar_for
 from harmonia.grammar.json_schema.json_rules import json_rules
 from harmonia.grammar.json_schema.parts import Part
 from harmonia.messages import Json, ResponseFormat
-from harmonia.schema.work_budget import WorkCancelled, cancellable
+from harmonia.schema.work_budget import CANCELLED, WorkCancelled
 
 _OBJECT: Json = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(230)}}
 BOMBS: dict[str, Json] = {
@@ -66,5 +67,7 @@ def test_the_items_of_a_list_are_looked_at_once(keyword: str, monkeypatch: pytes
 def test_work_that_was_cancelled_ends(kind: GrammarKind) -> None:
     cancelled = threading.Event()
     cancelled.set()
-    with cancellable(cancelled), pytest.raises(WorkCancelled):
-        grammar_for(_demand(_OBJECT), kind)
+    context = copy_context()
+    context.run(CANCELLED.set, cancelled)
+    with pytest.raises(WorkCancelled):
+        context.run(grammar_for, _demand(_OBJECT), kind)

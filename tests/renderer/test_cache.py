@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia.renderer.cache import Memory
+from harmonia.renderer.renderer import Memory
 
 
 def test_what_was_put_is_found() -> None:

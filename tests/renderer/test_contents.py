@@ -19,7 +19,7 @@ from harmonia import (
     ToolNamespace,
     render,
 )
-from harmonia.renderer.contents import developer_said, system_said
+from harmonia.renderer.segments import developer_said, system_said
 
 SHOPPING_LIST = {
     "properties": {"items": {"type": "array", "description": "entries on the list", "items": {"type": "string"}}},

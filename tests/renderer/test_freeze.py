@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harmonia import Conversation, DeveloperContent, Message, Renderer, ToolDescription, render
-from harmonia.renderer import cache as packing
 from harmonia.renderer import freeze
+from harmonia.renderer import renderer as packing
 
 
 def tools(count: int) -> list[ToolDescription]:

@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import TextForm
 from harmonia.messages import Json
-from harmonia.run.constraints import demand as demands
-from harmonia.run.constraints import validation as demand_checks
+from harmonia.run.constraints import attempts
 from harmonia.run.engines import Chunk, Finish, Request
 from harmonia.serve.app import AppService
 from harmonia.serve.config.settings import Settings
@@ -507,7 +506,7 @@ def test_schemas_are_read_and_grammars_written_off_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[str, str]] = []
-    for owner, name in ((SchemaBudget, "admit"), (demands, "grammar_for"), (demand_checks, "_check")):
+    for owner, name in ((SchemaBudget, "admit"), (attempts, "grammar_for"), (attempts, "_check")):
         real = getattr(owner, name)
 
         def noted(*given: Any, _real: Any = real, _name: str = name, **named: Any) -> Any:

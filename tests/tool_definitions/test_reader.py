@@ -10,8 +10,17 @@ from harmonia import ErrorCode, InputError, Position
 from harmonia.messages import Json
 from harmonia.run.tools import Tool
 from harmonia.serve.wire.validation import read_struct
-from harmonia.tool_definitions import TextForm, ToolDefinition, read_definition, read_namespace, unwrap
-from harmonia.tool_definitions.reader import CHAT, LEGACY_FUNCTIONS, RESPONSES, Spelling, text_form_path
+from harmonia.tool_definitions import (
+    CHAT,
+    LEGACY_FUNCTIONS,
+    RESPONSES,
+    Spelling,
+    TextForm,
+    ToolDefinition,
+    read_definition,
+    read_namespace,
+    unwrap,
+)
 
 SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}}
 NAMED: Json = {"name": "weather", "description": "The weather.", "parameters": SCHEMA, "strict": True}
@@ -49,7 +58,7 @@ def test_every_api_writes_the_same_tool(given: Json, spelling: Spelling, path: s
 def test_a_custom_tool_has_the_grammar_of_its_text(given: Json, spelling: Spelling, path: str) -> None:
     for tool in (read_definition(given), read_definition(given, spelling=spelling, check=read_struct)):
         assert (tool.kind, tool.takes, tool.text_form) == ("custom", "text", TextForm("regex", "[0-9]+"))
-        assert text_form_path(tool) == path
+        assert tool.text_form_path == path
 
 
 @pytest.mark.parametrize(

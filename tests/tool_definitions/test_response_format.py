@@ -8,8 +8,15 @@ import pytest
 
 from harmonia import ErrorCode, InputError
 from harmonia.messages import ResponseFormat
-from harmonia.tool_definitions import JSON_OBJECT, read_response_format
-from harmonia.tool_definitions.response_format import Format, JsonSchema, TextFormat, is_required, response_format_of
+from harmonia.tool_definitions import (
+    JSON_OBJECT,
+    Format,
+    JsonSchema,
+    TextFormat,
+    is_required,
+    read_response_format,
+    response_format_of,
+)
 
 CODE = ErrorCode.RUN_INVALID_OPTION
 SCHEMA: Any = {"type": "array"}

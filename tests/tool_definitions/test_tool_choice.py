@@ -8,9 +8,16 @@ import pytest
 
 from harmonia import ErrorCode, InputError
 from harmonia.serve.wire.validation import read_struct
-from harmonia.tool_definitions import Choice, NamedTool, read_tool_choice
-from harmonia.tool_definitions.reader import Spelling
-from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE, RESPONSES_CHOICE, FlatTool
+from harmonia.tool_definitions import (
+    CHAT_CHOICE,
+    LEGACY_CHOICE,
+    RESPONSES_CHOICE,
+    Choice,
+    FlatTool,
+    NamedTool,
+    Spelling,
+    read_tool_choice,
+)
 
 NESTED: Any = {"type": "function", "function": {"name": "f"}}
 NONE_ALLOWED: Any = {"type": "allowed_tools", "tools": [], "mode": "required"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import vocabulary
-from harmonia.vocabulary.special_tokens import (
+from harmonia.vocabulary.codec import (
     FIRST_SPECIAL,
     ID_BY_SPELLING,
     SPELLING_BY_ID,

@@ -14,7 +14,7 @@ from harmonia.cli.tools import import_functions, read_definitions
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, WrittenGrammar, grammar_for
 from harmonia.messages import Conversation, DeveloperContent, Json, ResponseFormat
-from harmonia.run.constraints.demand import demand_of
+from harmonia.run.constraints.attempts import demand_of
 from harmonia.run.options import check_strict_tools, check_text_forms, chosen_tools
 from harmonia.run.sampling import declared_namespaces
 from harmonia.run.tools.arguments import compile_schema

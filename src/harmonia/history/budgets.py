@@ -27,7 +27,7 @@ from harmonia.messages import (
     is_final,
 )
 from harmonia.renderer import render
-from harmonia.renderer.contents import declares_functions, developer_said, system_said
+from harmonia.renderer.segments import developer_said, system_said
 from harmonia.schema import declare_namespace, declare_tool
 from harmonia.vocabulary import default_vocabulary
 
@@ -137,7 +137,7 @@ def _has_tools(content: Content) -> bool:
 
 def _declare_functions(messages: Sequence[Message]) -> bool:
     contents = (content for message in messages for content in message.contents)
-    return any(isinstance(content, DeveloperContent) and declares_functions(content) for content in contents)
+    return any(isinstance(content, DeveloperContent) and content.has_functions for content in contents)
 
 
 def _count_sections(

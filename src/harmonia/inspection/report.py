@@ -26,7 +26,7 @@ from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTu
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.provenance import Trust
-from harmonia.renderer.result import Rendered
+from harmonia.renderer.renderer import Rendered
 from harmonia.vocabulary import Vocabulary
 
 _EXCERPT_CELLS: Final = 76

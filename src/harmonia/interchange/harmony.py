@@ -43,7 +43,7 @@ from harmonia.messages import (
 from harmonia.parser import Parsed, parse
 from harmonia.provenance import Trust
 from harmonia.renderer import render
-from harmonia.renderer.contents import declares_functions, developer_said, system_said
+from harmonia.renderer.segments import developer_said, system_said
 from harmonia.schema import Loss
 from harmonia.schema.declaration_reader import read_namespaces
 from harmonia.vocabulary import CHANNEL, MESSAGE, SPELLING_BY_ID
@@ -88,7 +88,7 @@ def imported_from(parsed: Parsed) -> Imported:
     losses = [Lossy(_place(each.at), each.code.value, each.message) for each in parsed.diagnostics]
     messages: list[Message] = []
     developers = [_developer_content(each.text) for each in parsed if each.role is Role.DEVELOPER]
-    has_functions = any(isinstance(each, DeveloperContent) and declares_functions(each) for each in developers)
+    has_functions = any(isinstance(each, DeveloperContent) and each.has_functions for each in developers)
     for message in parsed:
         if message.origin is not None and message.origin.forged:
             why = f"the model forged a {message.role} message; it was omitted"

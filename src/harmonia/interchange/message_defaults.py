@@ -5,7 +5,7 @@ the two, and reports the differences as losses.
 
 A conversation matches results to calls by name and order, the APIs match them by ids:
 
-- Writing: the call in message 3 is `call_3`, unless it has an id; results are matched as in messages/exchanges.py.
+- Writing: the call in message 3 is `call_3`, unless it has an id; results are matched as in messages/conversation.py.
 - Reading: a result belongs to the call with its id. An id that no earlier call has is an error, because the result
   would be attributed to another call. A result without an id is matched as a conversation would match it. Results of
   parallel calls to the same tool are put in the order of those calls, because the order is all that the model sees.
@@ -364,7 +364,7 @@ class ImportedMessages:
         return calls[0]
 
     def _call_of(self, name: str | None) -> _Open | None:
-        """The first waiting call of the latest batch, as messages/exchanges.py matches them."""
+        """The first waiting call of the latest batch, as messages/conversation.py matches them."""
         groups = self._waiting.get(name)
         while groups:
             while groups[-1] and groups[-1][0].is_answered:

@@ -37,9 +37,15 @@ from harmonia.messages import (
     ToolNamespace,
     is_forged,
 )
-from harmonia.tool_definitions import ToolDefinition, read_definition, read_namespace, read_response_format, unwrap
-from harmonia.tool_definitions.reader import SCHEMA_FIELDS
-from harmonia.tool_definitions.response_format import unwrap_format
+from harmonia.tool_definitions import (
+    SCHEMA_FIELDS,
+    ToolDefinition,
+    read_definition,
+    read_namespace,
+    read_response_format,
+    unwrap,
+    unwrap_format,
+)
 
 _CODE: Final = ErrorCode.INTERCHANGE_INVALID_VALUE
 _DESCRIBED: Final = ("type", "name", "description")

@@ -10,28 +10,14 @@ InputError has the JSON path of what is wrong; unknown fields are refused, becau
 change the prompt in silence.
 """
 
-from harmonia.messages.contents import (
-    INSTRUCTION_ORDER,
-    Author,
-    ChannelConfig,
-    Content,
-    DeveloperContent,
-    Json,
-    Namespaces,
-    ReasoningEffort,
-    ResponseFormat,
-    Role,
-    SystemContent,
-    ToolDescription,
-    ToolNamespace,
-)
-from harmonia.messages.conversation import Conversation, is_admitted
-from harmonia.messages.exchanges import (
+from harmonia.messages.conversation import (
     CallName,
+    Conversation,
     Exchange,
     Joined,
     Orphan,
     call_id,
+    is_admitted,
     is_builtin,
     is_call,
     is_final,
@@ -40,7 +26,22 @@ from harmonia.messages.exchanges import (
     join_results,
     pending_calls,
 )
-from harmonia.messages.message import Message
+from harmonia.messages.message import (
+    INSTRUCTION_ORDER,
+    Author,
+    ChannelConfig,
+    Content,
+    DeveloperContent,
+    Json,
+    Message,
+    Namespaces,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    SystemContent,
+    ToolDescription,
+    ToolNamespace,
+)
 
 __all__ = [
     "INSTRUCTION_ORDER",

@@ -20,7 +20,7 @@ from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
 from harmonia.openai_harmony.wire import Developer, System, as_native, pack, read_fields, read_message
 from harmonia.renderer import Form, Renderer
-from harmonia.renderer.cache import Memory
+from harmonia.renderer.renderer import Memory
 from harmonia.vocabulary import RETURN
 
 _EXACT: Final = Form(exact_reference=True)

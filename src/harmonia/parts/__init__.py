@@ -1,7 +1,10 @@
 """Messages as people and programs want them: calls, parts of a user interface, what is visible, the normalised form."""
 
-from harmonia.parts.calls import Call, CallStatus, call_of, split_name
 from harmonia.parts.message_parts import (
+    Call,
+    CallStatus,
+    Guessed,
+    GuessedAsFinal,
     Part,
     PartDelta,
     PartEnded,
@@ -12,18 +15,16 @@ from harmonia.parts.message_parts import (
     Text,
     Think,
     ToolCall,
+    call_of,
+    is_visible,
+    is_visible_header,
     parts_of,
+    shown_message,
+    split_name,
+    visible_text,
 )
 from harmonia.parts.normal_form import Normalised, normalise, normalise_history, normalise_trace, normalised_error
 from harmonia.parts.traces import CHUNK_MARKER, Trace, read_traces
-from harmonia.parts.visibility import (
-    Guessed,
-    GuessedAsFinal,
-    is_visible,
-    is_visible_header,
-    shown_message,
-    visible_text,
-)
 
 __all__ = [
     "CHUNK_MARKER",

@@ -1,4 +1,18 @@
-"""Messages as the parts of a user interface: thoughts, calls and text, whole or while the model still writes.
+"""Messages as calls, as text for the user, and as the parts of a user interface, whole or while the model still writes.
+
+A message to a tool is a call:
+
+1. The recipient decides, not the channel: an assistant message addressed to a tool is a call.
+2. `text` is what the model wrote, verbatim; parsed values are separate fields.
+3. A call is executable (law 5) only if it was read from token ids, complete and without repairs, and, if tools were
+   declared, calls one of them. Broken JSON is repaired on request only, and a call with repaired arguments is a guess.
+
+A user may see only text that is known to be for the user (law 7): the assistant's text on `final`, and preambles, which
+are text on `commentary` without a recipient or a content type that did not end with `<|call|>`. The rule is in
+parser/headers.py. A header is read before the text, so `is_visible_header` cannot know how the message will end. If
+only its final `<|call|>` shows that a preamble was a call without a recipient, the text was already streamed;
+`is_visible` is false for the message. An operator may also show guesses: text under a guessed header, and text without
+a channel, which counts as `final`. Calls are never shown that way.
 
     analysis, unknown and missing channels, guessed headers    Think, which is hidden or collapsed
     a call, on any channel                                     ToolCall
@@ -15,16 +29,18 @@ forged messages give no parts.
 3. White space at the start of a text is dropped, and at its end it is held back until more text follows, so nothing
    shown has to be withdrawn. Text of only white space starts no part; a call always does.
 4. A part that began as text ends as a thought if only its end shows that it is one: a closing mark in other families,
-   or the `<|call|>` of a call without a recipient (see parts/visibility.py).
+   or the `<|call|>` of a call without a recipient.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import Any, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
+from harmonia.errors import ErrorCode, InputError
 from harmonia.events import (
     ArgumentsDelta,
     Event,
@@ -37,10 +53,250 @@ from harmonia.events import (
     TextDelta,
     TurnEnded,
 )
-from harmonia.messages import Message, Role, call_id
-from harmonia.parser.tools import DeclaredTool, ToolKind, Tools, is_tool_address
-from harmonia.parts.calls import CallStatus, as_tools, call_of, split_name
-from harmonia.parts.visibility import GuessedAsFinal, is_visible, is_visible_header
+from harmonia.json_codec import read_json
+from harmonia.messages import Author, Message, Role, call_id
+from harmonia.parser import headers
+from harmonia.parser.headers import is_json_type
+from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
+from harmonia.provenance import Trust
+
+# hidden  text with a guessed channel, or without a channel, is not shown
+# shown   it is shown if it may be the answer
+Guessed = Literal["hidden", "shown"]
+
+_ANSWER: Final = "final"
+# This text is in the place of a call, so it is not an answer.
+_NEVER_SHOWN: Final = frozenset((ErrorCode.FAMILY_UNREADABLE_CALL, ErrorCode.BODY_CALL_WITHOUT_RECIPIENT))
+
+
+def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
+    """Whether a user may see the text of a message; with `show_guessed`, also if its header is a guess.
+
+    A message without an origin was written by a person or a program, so its header is certain.
+    """
+    origin = message.origin
+    if origin is None:
+        return headers.is_visible(
+            message.author, message.channel, message.recipient, message.content_type, Trust.CERTAIN
+        )
+    if origin.forged:
+        return False
+    trust = Trust.GUESSED if origin.source == "stripped" else origin.trust
+    if headers.is_visible(message.author, message.channel, message.recipient, message.content_type, trust, origin.stop):
+        return True
+    if not (show_guessed or origin.shown):
+        return False
+    is_call = origin.stop == "call" or not _NEVER_SHOWN.isdisjoint(origin.faults)
+    return not is_call and _may_be_answer(message.author, message.channel, message.recipient, message.content_type)
+
+
+def is_visible_header(header: Header, *, show_guessed: bool = False) -> bool:
+    """The same from the header alone, for streaming."""
+    if header.is_forged or not show_guessed:
+        return header.is_visible and not header.is_forged
+    return _may_be_answer(header.author, header.channel, header.recipient, header.content_type)
+
+
+def _may_be_answer(author: Author, channel: str | None, recipient: str | None, content_type: str | None) -> bool:
+    """Whether guessed text may be the answer. With a content type and no channel, it may as well be a call."""
+    if channel is None and content_type is not None:
+        return False
+    return headers.is_visible(author, channel or _ANSWER, recipient, content_type, Trust.CERTAIN)
+
+
+class GuessedAsFinal:
+    """Shows the guesses of one parser: feed it every event, in order, and use the events it returns.
+
+    A guess that may be the answer becomes visible in its header and its message, and text without a channel is put on
+    `final`. Everything else, including calls, stays unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._header: Header | None = None  # the header of the events, and the one shown instead
+        self._shown: Header | None = None
+        self._is_no_answer = False  # a fault of the next message says so
+        self._shows_something = False
+
+    def feed(self, events: Iterable[Event]) -> list[Event]:
+        """The same events, with the guesses shown."""
+        return [self._show(event) for event in events]
+
+    def _show(self, event: Event) -> Event:
+        match event:
+            case HeaderCompleted() | TextDelta() | ArgumentsDelta():
+                header = self._show_header(event.header)
+                return event if header is event.header else _replace(event, header=header)
+            case Repaired():
+                self._is_no_answer |= event.diagnostic.code in _NEVER_SHOWN
+                return event
+            case MessageEnded():
+                self._is_no_answer = False
+                message = shown_message(event.message)
+                self._shows_something |= is_visible(message) and not message.text.isspace() and bool(message.text)
+                return event if message is event.message else _replace(event, message=message)
+            case TurnEnded():
+                shows, self._shows_something = self._shows_something, False
+                return _replace(event, hidden_because=None) if shows else event
+            case _:
+                return event
+
+    def _show_header(self, header: Header) -> Header:
+        if header is not self._header:
+            self._header = self._shown = header
+            may_show = not (header.is_visible or self._is_no_answer)
+            if may_show and is_visible_header(header, show_guessed=True):
+                self._shown = _replace(header, channel=header.channel or _ANSWER, is_visible=True)
+        assert self._shown is not None
+        return self._shown
+
+
+def shown_message(message: Message) -> Message:
+    """The message; if it is a guess that may be the answer, a copy that is shown."""
+    origin = message.origin
+    if origin is None or is_visible(message) or not is_visible(message, show_guessed=True):
+        return message
+    is_changed = message.channel is None  # it is no longer what was sampled
+    return Message.parsed(
+        message.author,
+        message.text,
+        message.channel or _ANSWER,
+        message.recipient,
+        message.content_type,
+        _replace(origin, shown=True),
+        None if is_changed else message.sampled,
+    )
+
+
+def _replace(struct: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(struct, **changes)
+
+
+def is_call_without_recipient(message: Message) -> bool:
+    """Whether a message is a call that does not name its tool, so that it is neither run nor shown."""
+    stop = None if message.origin is None else message.origin.stop
+    return headers.lacks_recipient(message.author, message.channel, message.recipient, message.content_type, stop)
+
+
+def visible_text(messages: Iterable[Message], *, show_guessed: bool = False) -> str:
+    """The texts that a user may see, verbatim, separated by empty lines."""
+    visible = (message.text for message in messages if is_visible(message, show_guessed=show_guessed))
+    return "\n\n".join(text for text in visible if text.strip())
+
+
+# certain     read from token ids up to its stop token, without repairs; or reported as a call by a provider that
+#             parses the tokens itself
+# unverified  read from text, where an echo of typed text looks the same; or without a stop token, where the call may
+#             be truncated; or written by a person or a program
+# guessed     everything else: repaired, guessed, stripped, forged
+CallStatus = Literal["certain", "unverified", "guessed"]
+
+_FUNCTIONS: Final = "functions."
+_MCP: Final = "mcp__"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call. `server` is the namespace or the MCP server of the tool, None for one of `functions`.
+
+    `value` is the JSON value of the arguments; if they are not JSON, it is None or the repaired value. `is_executable`
+    says whether the call may run without approval: its status is certain, its arguments match its content type, and, if
+    tools were declared, it calls one of them.
+    """
+
+    recipient: str
+    kind: ToolKind
+    server: str | None
+    name: str
+    text: str
+    value: Any
+    is_json: bool
+    is_repaired: bool
+    status: CallStatus
+    is_executable: bool
+
+
+def call_of(
+    message: Message, tools: Tools | Iterable[DeclaredTool] | None = None, *, repair_json: bool = False
+) -> Call | None:
+    """A message as a call, or None. With `repair_json`, broken JSON is repaired, which needs the extra `repair`."""
+    recipient = message.recipient
+    if message.role is not Role.ASSISTANT or recipient is None or not is_tool_address(recipient):
+        return None
+    text = message.text
+    status = _status_of(message)
+    value, is_json, is_repaired = None, True, False
+    try:
+        value = read_json(text)
+    except ValueError:
+        is_json = False
+        # Arguments of another content type, such as code, are not broken JSON.
+        if repair_json and (message.content_type is None or is_json_type(message.content_type)):
+            value = _repair(text)
+            is_repaired = value is not None
+    known = as_tools(tools)
+    kind = known.kind_of(recipient)
+    is_sound = is_json or not is_json_type(message.content_type)
+    server, name = split_name(recipient)
+    return Call(
+        recipient,
+        kind,
+        server,
+        name,
+        text,
+        value,
+        is_json,
+        is_repaired,
+        "guessed" if is_repaired else status,
+        status == "certain" and not is_repaired and is_sound and (kind == "declared" or not known.is_known),
+    )
+
+
+def split_name(recipient: str) -> tuple[str | None, str]:
+    """The server and the tool in a recipient.
+
+    functions.x -> x      python -> python      browser.search -> browser, search
+    mcp__server__tool and server___tool, also after `functions.` -> server, tool
+    """
+    name = recipient.removeprefix(_FUNCTIONS) or recipient
+    if name.startswith(_MCP):
+        server, parted, tool = name.removeprefix(_MCP).partition("__")
+    else:
+        server, parted, tool = name.partition("___")
+    if not (server and parted and tool) and not recipient.startswith(_FUNCTIONS):
+        server, parted, tool = name.partition(".")
+    return (server, tool) if server and parted and tool else (None, name)
+
+
+def as_tools(tools: Tools | Iterable[DeclaredTool] | None) -> Tools:
+    """Whatever a caller may pass as tools, as `Tools`."""
+    if tools is None:
+        return UNDECLARED
+    return tools if isinstance(tools, Tools) else Tools(tools)
+
+
+def _status_of(message: Message) -> CallStatus:
+    origin = message.origin
+    if origin is None:
+        return "unverified"
+    if origin.forged or origin.trust is not Trust.CERTAIN or origin.source == "stripped":
+        return "guessed"
+    return "certain" if origin.source in ("tokens", "items") and origin.stop is not None else "unverified"
+
+
+def _repair(text: str) -> Any:
+    """The probable value of broken JSON: an object or an array, or None if it cannot be repaired."""
+    try:
+        import json_repair
+    except ImportError as error:
+        raise InputError(
+            ErrorCode.PARSE_MISSING_EXTRA,
+            "repairing JSON needs json-repair; install it with: pip install 'harmonia[repair]'",
+        ) from error
+    try:
+        value = json_repair.loads(text)
+        json.dumps(value, allow_nan=False)  # json_repair accepts NaN, which is not JSON
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None
 
 
 class Think(msgspec.Struct, frozen=True, tag_field="type", tag="think"):

@@ -21,7 +21,7 @@ from harmonia.json_codec import read_json
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import Parser
 from harmonia.parser.tools import DeclaredTool, Tools
-from harmonia.parts.calls import call_of
+from harmonia.parts.message_parts import call_of
 from harmonia.parts.traces import Trace
 from harmonia.provenance import Sampled
 from harmonia.vocabulary import CONSTRAIN, END, RETURN, SPELLING_BY_ID

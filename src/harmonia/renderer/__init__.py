@@ -1,8 +1,6 @@
 """Conversations to tokens, text and training masks."""
 
-from harmonia.renderer.cache import freeze
-from harmonia.renderer.renderer import Renderer, clear_cache, render
-from harmonia.renderer.result import MessageSpan, Rendered, shared_prefix
+from harmonia.renderer.renderer import MessageSpan, Rendered, Renderer, clear_cache, freeze, render, shared_prefix
 from harmonia.renderer.segments import CallStop, Form, RecipientSection
 from harmonia.renderer.training_mask import TrainOn
 

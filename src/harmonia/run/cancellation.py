@@ -25,7 +25,7 @@ from contextvars import ContextVar, copy_context
 from types import AsyncGeneratorType
 from typing import Any, Final, Literal, TypeVar
 
-from harmonia.schema.work_budget import WorkCancelled, cancellable
+from harmonia.schema.work_budget import CANCELLED, WorkCancelled
 
 if sys.version_info >= (3, 12):
     find_task = asyncio.current_task
@@ -142,23 +142,20 @@ class _Job:
         self.future: Future[Any] = Future()
         self.cancelled = threading.Event()
         self._context = copy_context()
+        self._context.run(CANCELLED.set, self.cancelled)
         self._work = work
 
     def run(self) -> None:
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            result = self._context.run(self._work_until_cancelled)
+            result = self._context.run(self._work)
         except WorkCancelled:
             self.future.set_exception(asyncio.CancelledError())
         except BaseException as error:  # the caller of `do` raises it
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
-
-    def _work_until_cancelled(self) -> Any:
-        with cancellable(self.cancelled):
-            return self._work()
 
 
 class WorkerPool:

@@ -13,7 +13,7 @@
    are raised, and what came before them is kept.
 4. What is demanded of the model (a tool choice, a response format, a strict tool) is enforced by an engine that takes
    a grammar. With any other it is validated before it is passed on, retried once, and reported; see
-   constraints/retry.py.
+   constraints/attempts.py.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ from harmonia.messages import Conversation, Message, call_id
 from harmonia.parts import call_of, visible_text
 from harmonia.renderer import shared_prefix
 from harmonia.run.cancellation import Cancellation, find_task
-from harmonia.run.constraints.held_events import HeldEvents
-from harmonia.run.constraints.retry import Attempts
-from harmonia.run.constraints.validation import Verdict
+from harmonia.run.constraints.attempts import Attempts, HeldEvents, Verdict
 from harmonia.run.engines.base import Chunk, Finish, Request, Usage
 from harmonia.run.events import (
     LimitName,

@@ -17,15 +17,14 @@ from harmonia.history import DOCUMENTED, Policy
 from harmonia.messages import Json, Message, ReasoningEffort, ResponseFormat
 from harmonia.parts import Guessed
 from harmonia.renderer import Renderer
-from harmonia.run.constraints.demand import GrammarUse
-from harmonia.run.constraints.validation import find_fault
+from harmonia.run.constraints.attempts import GrammarUse
+from harmonia.run.constraints.text_validation import find_fault
 from harmonia.run.engines.base import Sampling, ToolChoice, Traits
 from harmonia.run.sampling import Prompt, known_effort
 from harmonia.run.tool_calls import Approver
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.tools.arguments import compile_schema
-from harmonia.tool_definitions import TextForm, read_response_format, read_tool_choice
-from harmonia.tool_definitions.definition import Syntax
+from harmonia.tool_definitions import Syntax, TextForm, read_response_format, read_tool_choice
 
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile

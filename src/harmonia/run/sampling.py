@@ -45,7 +45,7 @@ from harmonia.parser.tools import is_tool_address
 from harmonia.parts import GuessedAsFinal, visible_text
 from harmonia.provenance import Sampled, Stop
 from harmonia.renderer import Renderer, freeze
-from harmonia.renderer.result import text_of
+from harmonia.renderer.renderer import text_of
 from harmonia.run.engines.base import Chunk, Engine, Finish, FinishReason, Request
 from harmonia.run.events import AsSampled, LogprobsGiven
 from harmonia.run.providers.base import Provider

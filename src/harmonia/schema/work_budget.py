@@ -1,7 +1,7 @@
 """Limits the work on a schema, and ends it early when its result is no longer wanted.
 
 Code that may take long on an untrusted schema calls `spend` as it goes. `bounded_work` sets how much it may spend;
-`cancellable` lets another thread end it.
+another thread ends it by setting the event in `CANCELLED`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
 
@@ -26,12 +27,12 @@ class _Allowance:
 
 
 _ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None)
-_CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
+CANCELLED: Final[ContextVar[threading.Event | None]] = ContextVar("cancelled", default=None)
 
 
 def check_cancelled() -> None:
     """Raise WorkCancelled if the work was cancelled."""
-    cancelled = _CANCELLED.get()
+    cancelled = CANCELLED.get()
     if cancelled is not None and cancelled.is_set():
         raise WorkCancelled
 
@@ -58,13 +59,3 @@ def bounded_work(steps: int) -> Generator[None]:
         yield
     finally:
         _ALLOWANCE.reset(token)
-
-
-@contextmanager
-def cancellable(cancelled: threading.Event) -> Generator[None]:
-    """The work inside ends when the event is set."""
-    token = _CANCELLED.set(cancelled)
-    try:
-        yield
-    finally:
-        _CANCELLED.reset(token)

@@ -1,15 +1,6 @@
 """o200k_harmony: its special tokens, and text to tokens and back."""
 
 from harmonia.vocabulary.codec import (
-    IncrementalDecoder,
-    Vocabulary,
-    decode,
-    decode_bytes,
-    default_vocabulary,
-    encode,
-    is_special,
-)
-from harmonia.vocabulary.special_tokens import (
     CALL,
     CHANNEL,
     CONSTRAIN,
@@ -24,7 +15,14 @@ from harmonia.vocabulary.special_tokens import (
     START,
     START_OF_TEXT,
     VOCABULARY_SIZE,
+    IncrementalDecoder,
+    Vocabulary,
+    decode,
+    decode_bytes,
+    default_vocabulary,
+    encode,
     find_spellings,
+    is_special,
 )
 
 __all__ = [

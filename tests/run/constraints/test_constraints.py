@@ -16,9 +16,8 @@ from harmonia.events import ArgumentsDelta, Event, HeaderCompleted, MessageEnded
 from harmonia.grammar import Demand, TextForm, WrittenGrammar, grammar_for
 from harmonia.messages import ResponseFormat, Role
 from harmonia.run.agent import Agent
-from harmonia.run.constraints import demand as demands
-from harmonia.run.constraints import validation as custom_inputs
-from harmonia.run.constraints.validation import check_completion
+from harmonia.run.constraints import attempts, text_validation
+from harmonia.run.constraints.attempts import check_completion
 from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request, Sampling, Traits
 from harmonia.run.engines.http import ServerError
 from harmonia.run.engines.recording import RecordingEngine, read_capture
@@ -194,7 +193,7 @@ def test_a_grammar_is_written_once_for_each_demand(monkeypatch: pytest.MonkeyPat
         written.append(demand)
         return grammar_for(demand, *others)
 
-    monkeypatch.setattr(demands, "grammar_for", count)
+    monkeypatch.setattr(attempts, "grammar_for", count)
     form = ResponseFormat("unheard_of", {"type": "object", "properties": {"x": {"const": 4711}}})
     for _ in range(3):
         collect(run(MaskedEngine(most=1), "Hi", response_format=form))
@@ -368,7 +367,7 @@ def test_a_form_that_takes_too_much_work_is_not_read_to_the_end(monkeypatch: pyt
     form = TextForm("lark", 'start: s\ns: s s | s s s | "a"')
     count = Tool("count", None, {"type": "string"}, takes="text", text_form=form)
     script = f"<|channel|>commentary to=functions.count<|message|>{'a' * 64}<|call|>"
-    monkeypatch.setattr(custom_inputs, "_MOST_WORK_S", 0.0)
+    monkeypatch.setattr(text_validation, "_MOST_WORK_S", 0.0)
     events = collect(run(ScriptedEngine(script), "Hi", tools=[count]))
     assert last(events).reason == "calls"
     (ended,) = of_kind(events, SamplingEnded)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harmonia import Message, render
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.renderer.result import text_of
+from harmonia.renderer.renderer import text_of
 from harmonia.run.engines import (
     Alternative,
     CompletionsEngine,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.grammar import GRAMMAR_KINDS, grammar_for
 from harmonia.messages import Json
-from harmonia.messages.contents import ResponseFormat
-from harmonia.run.constraints.demand import demand_of
+from harmonia.messages.message import ResponseFormat
+from harmonia.run.constraints.attempts import demand_of
 from harmonia.run.tools import ToolSet
 from harmonia.run.tools.arguments import compile_schema
 from tests.support.repeated import repeated

@@ -15,7 +15,7 @@ import pytest
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.grammar import Demand, WrittenGrammar, grammar_for
-from harmonia.run.constraints import demand as demands
+from harmonia.run.constraints import attempts
 from harmonia.schema.work_budget import spend
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.http import running_requests
@@ -179,7 +179,7 @@ def test_a_client_that_leaves_ends_the_work_on_its_grammar_and_what_waits_for_it
             third = await send(server, "short")
             assert (await third.read()).status == 200
 
-    monkeypatch.setattr(demands, "grammar_for", write)
+    monkeypatch.setattr(attempts, "grammar_for", write)
     run(play())
     assert began == ["long", "short"]
 

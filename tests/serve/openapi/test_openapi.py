@@ -18,9 +18,9 @@ import pytest
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.app import make_app
 from harmonia.serve.config.settings import Limits, Settings
+from harmonia.serve.http.ports import address_for_clients
 from harmonia.serve.openapi import STYLE, build_openapi, write_page
 from harmonia.serve.openapi.document import error_codes
-from harmonia.serve.openapi.routes import base_url
 from tests.support.servers.http_servers import FakeService, running
 from tests.support.servers.served import served
 
@@ -346,9 +346,9 @@ def test_the_page_is_sent_under_a_policy_that_allows_its_style_alone() -> None:
 
 
 def test_examples_are_sent_where_the_server_is() -> None:
-    assert base_url(Settings()) == f"http://127.0.0.1:{Settings().port}"
-    assert base_url(Settings(host="::1", port=9)) == "http://[::1]:9"
-    assert base_url(Settings(host="0.0.0.0", port=9)) == "http://localhost:9"
+    assert address_for_clients("127.0.0.1", 9) == "http://127.0.0.1:9"
+    assert address_for_clients("::1", 9) == "http://[::1]:9"
+    assert address_for_clients("0.0.0.0", 9) == "http://127.0.0.1:9"
 
 
 def test_examples_bring_a_key_where_one_is_needed() -> None:

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from harmonia import tool_definitions
 from harmonia.serve.app import Application
 from harmonia.serve.chat_completions import request as chat_request
 from harmonia.serve.inspector import request as harmony
 from harmonia.serve.responses import request as response_request
 from harmonia.serve.responses import tools as response_tools
 from harmonia.serve.responses.items.table import ITEMS
-from harmonia.tool_definitions import reader, response_format, tool_choice
 from harmonia.vocabulary import SPELLING_BY_ID
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.oracle_cases import compared
@@ -380,9 +380,7 @@ def _text_fields() -> list[tuple[str, str]]:
         response_request,
         response_tools,
         chat_request,
-        reader,
-        response_format,
-        tool_choice,
+        tool_definitions,
     )
     members = ((module.__name__, each) for module in modules for _, each in inspect.getmembers(module, inspect.isclass))
     structs = [each for name, each in members if issubclass(each, msgspec.Struct) and each.__module__ == name]

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.renderer.result import Ambiguous
+from harmonia.renderer.renderer import Ambiguous
 from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
 from harmonia.run.engines.http import Patience, Server, ServerError, objects_of
 from harmonia.run.engines.registry import Answers, Kind, Seen

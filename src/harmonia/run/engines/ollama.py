@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.renderer.result import Ambiguous
+from harmonia.renderer.renderer import Ambiguous
 from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
 from harmonia.run.engines.http import Fields, Patience, Server, fields_of, objects_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Any
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
-from harmonia.renderer.result import Ambiguous, text_of
+from harmonia.renderer.renderer import Ambiguous, text_of
 from harmonia.run.engines.base import Chunk, Finish, FinishReason, Request, Sampling, TokenLogprob, Usage
 from harmonia.run.engines.http import Framing, Server, ServerError, excerpt, words_of
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID, VOCABULARY_SIZE

@@ -24,8 +24,7 @@ from harmonia.errors import ErrorCode, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, TextDelta
 from harmonia.messages import Message, is_call
 from harmonia.parts import call_of, is_visible
-from harmonia.parts.message_parts import ended_as_thought, kind_of_header
-from harmonia.parts.visibility import is_call_without_recipient
+from harmonia.parts.message_parts import ended_as_thought, is_call_without_recipient, kind_of_header
 from harmonia.provenance import Trust
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.run.events import CallStarted, RunEnded, SamplingEnded, TurnEvent

@@ -28,9 +28,15 @@ from harmonia.serve.wire import request_tools
 from harmonia.serve.wire.request_tools import Chosen, SchemaBudget, choose, read_client_tool, refuse_repeated
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
 from harmonia.serve.wire.validation import RequestWarnings, invalid, read_struct, too_large, unsupported
-from harmonia.tool_definitions.reader import CHAT, LEGACY_FUNCTIONS
-from harmonia.tool_definitions.response_format import Format, is_required, response_format_of
-from harmonia.tool_definitions.tool_choice import CHAT_CHOICE, LEGACY_CHOICE
+from harmonia.tool_definitions import (
+    CHAT,
+    CHAT_CHOICE,
+    LEGACY_CHOICE,
+    LEGACY_FUNCTIONS,
+    Format,
+    is_required,
+    response_format_of,
+)
 
 CallKind = Literal["function", "custom"]
 MAX_STOPS: Final = 4
@@ -237,7 +243,7 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 def read_request(value: object) -> CreateCompletion:
     """The body, if everything in it is supported."""
     request = read_struct(_without_nulls(value, "$"), CreateCompletion, hints=_OF_RESPONSES)
-    for name, why in _NOT_HERE.items():
+    for name, why in NOT_HERE.items():
         if getattr(request, name) is not None:
             unsupported(f"{name} is not supported: {why}", f"$.{name}")
     if request.store:
@@ -298,7 +304,7 @@ _OF_RESPONSES: Final = {
     "reasoning": "Chat Completions take reasoning_effort",
     "text": "Chat Completions take response_format and verbosity",
 }
-_NOT_HERE: Final = {
+NOT_HERE: Final = {
     "audio": "answers are text only",
     "prediction": "the engine cannot use a predicted output",
     "web_search_options": "this server does not search the web; define a tool",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from harmonia.parts import Guessed
-from harmonia.run.constraints.demand import GrammarUse
+from harmonia.run.constraints.attempts import GrammarUse
 from harmonia.run.default_paths import store_file
 from harmonia.serve.security.keys import Dialect, default_seal_keys
 

@@ -28,7 +28,7 @@ from harmonia.history import DOCUMENTED, prepare
 from harmonia.messages import Conversation, Json, Message, Role
 from harmonia.parts import is_visible
 from harmonia.renderer import Renderer
-from harmonia.renderer.result import text_of
+from harmonia.renderer.renderer import text_of
 from harmonia.run.events import AsSampled
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.responses.context import Backend, PreparedRequest, ReplayedTurn

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harmonia.errors import Position
 from harmonia.history.prompt_changes import Aligned
@@ -23,10 +22,6 @@ from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.saved_chats.request import Turn
 
 
-class Answer(msgspec.Struct):
-    pass
-
-
 def doc(text: str) -> Meta:
     return Meta(description=text)
 
@@ -34,32 +29,27 @@ def doc(text: str) -> Meta:
 Count = Annotated[int, Meta(ge=0)]
 MaybeCount = Count | None
 Text = str | None
+Events = Annotated[list[Json], doc("Parser events; docs/concepts/parsing.md lists the types.")]
 TrueOnly = Annotated[bool, Meta(extra_json_schema={"const": True})]
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ErrorDetails(Answer):
+class ErrorDetails(Struct):
     message: Annotated[str, doc("For people. The wording may change.")]
     type: Annotated[str, doc("The kind of error.")]
     param: Annotated[Text, doc("The place in the body, such as `input[2].content`.")]
     code: Annotated[Text, doc("What went wrong, for programs.")]
 
 
-class Error(Answer):
+class Error(Struct):
     """The shape of every error."""
 
     error: ErrorDetails
 
 
-class Event(Answer):
-    """A parser event; docs/concepts/parsing.md lists the types."""
-
-    type: str
-
-
-class Fault(Answer):
+class Fault(Struct):
     code: Annotated[str, doc("The fault; docs/reference/faults.md explains each code.")]
     message: str
     at: Position
@@ -70,17 +60,17 @@ class FaultDetails(Fault):
     param: Text
 
 
-class MalformedHarmony(Answer):
+class MalformedHarmony(Struct):
     """The first fault, at which a strict parse stops."""
 
     error: FaultDetails
-    events: Annotated[list[Event], doc("The events before the fault, if events were requested.")] = []
+    events: Annotated[Events, doc("The parser events before the fault, if events were requested.")] = []
 
 
 # ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ResponseUsage(Answer):
+class ResponseUsage(Struct):
     input_tokens: Count
     input_tokens_details: Annotated[dict[str, Count], doc("cached_tokens, cache_write_tokens")]
     output_tokens: Count
@@ -95,7 +85,7 @@ class ResponseUsage(Answer):
     ] = {}
 
 
-class OutputItem(Answer):
+class OutputItem(Struct):
     """A message, reasoning, a tool call, or the list of an MCP server's tools. Other fields depend on the type."""
 
     type: str
@@ -103,16 +93,7 @@ class OutputItem(Answer):
     status: str = ""
 
 
-class ResponseError(Answer):
-    code: str
-    message: str
-
-
-class IncompleteDetails(Answer):
-    reason: str
-
-
-class Response(Answer):
+class Response(Struct):
     """A response. It also repeats the settings of its request."""
 
     id: str
@@ -122,8 +103,8 @@ class Response(Answer):
     status: Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
     model: str
     output: Annotated[list[OutputItem], doc("The output of the model and of server tools, in order.")]
-    error: ResponseError | None
-    incomplete_details: IncompleteDetails | None
+    error: Annotated[dict[str, str] | None, doc("`code` and `message`.")]
+    incomplete_details: Annotated[dict[str, str] | None, doc("`reason`.")]
     previous_response_id: Text
     usage: ResponseUsage | None
     store: bool
@@ -147,26 +128,21 @@ class Response(Answer):
     ] = []
 
 
-class DeletedResponse(Answer):
+class Deleted(Struct):
     id: str
-    object: Literal["response"]
+    object: Literal["response", "chat"]
     deleted: TrueOnly
 
 
-class ListedItem(Answer):
-    type: str = ""
-    id: str = ""
-
-
-class InputItems(Answer):
+class InputItems(Struct):
     object: Literal["list"]
-    data: list[ListedItem]
+    data: list[Json]
     first_id: Text
     last_id: Text
     has_more: bool
 
 
-class InputTokens(Answer):
+class InputTokens(Struct):
     object: Literal["response.input_tokens"]
     input_tokens: Count
 
@@ -174,39 +150,33 @@ class InputTokens(Answer):
 # ── Chat Completions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class CompletionMessage(Answer):
+class CompletionMessage(Struct):
     role: Literal["assistant"]
     content: Text
     reasoning: Annotated[Text, doc("Present if the operator shows reasoning.")] = None
     tool_calls: list[Json] = []
 
 
-class CompletionChoice(Answer):
+class CompletionChoice(Struct):
     index: Count
     message: CompletionMessage
     finish_reason: str
     logprobs: Json | None = None
 
 
-class CompletionUsage(Answer):
-    prompt_tokens: Count
-    completion_tokens: Count
-    total_tokens: Count
-
-
-class ChatCompletion(Answer):
+class ChatCompletion(Struct):
     id: str
     object: Literal["chat.completion"]
     created: int
     model: str
     choices: list[CompletionChoice]
-    usage: CompletionUsage | None = None
+    usage: Annotated[Json | None, doc("prompt_tokens, completion_tokens, total_tokens")] = None
 
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ModelCapabilities(Answer):
+class ModelCapabilities(Struct):
     """Fields that OpenAI's model object does not have."""
 
     engine: Annotated[str, doc("The kind of engine or provider.")]
@@ -217,7 +187,7 @@ class ModelCapabilities(Answer):
     context_tokens: MaybeCount
 
 
-class Model(Answer):
+class Model(Struct):
     id: str
     object: Literal["model"]
     created: int
@@ -225,7 +195,7 @@ class Model(Answer):
     harmonia: ModelCapabilities
 
 
-class ModelList(Answer):
+class ModelList(Struct):
     object: Literal["list"]
     data: list[Model]
 
@@ -233,7 +203,7 @@ class ModelList(Answer):
 # ── Harmony ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Rendered(Answer):
+class Rendered(Struct):
     tokens: list[Count]
     text: Annotated[Text, doc("The prompt as text; null if a typed text spells a special token.")]
     spans: Annotated[list[MessageSpan], doc("Where each message's header, body and stop token begin and end.")]
@@ -245,7 +215,7 @@ class Rendered(Answer):
     mask: Annotated[list[Literal[0, 1]], doc("For training: which tokens the model should learn.")] = []
 
 
-class ParsedMessage(Answer):
+class ParsedMessage(Struct):
     role: str
     name: Text
     channel: Text
@@ -268,7 +238,7 @@ class Diagnostic(Fault):
     strict: Annotated[str, doc("What a strict parse does about it.")]
 
 
-class Parsed(Answer):
+class Parsed(Struct):
     """Has one of messages, parts, events and normalized, as requested."""
 
     input: Literal["tokens", "text", "stripped", "sse"]
@@ -277,7 +247,7 @@ class Parsed(Answer):
     diagnostics_total: Annotated[Count, doc("The number of all faults.")]
     messages: list[ParsedMessage] = []
     parts: Annotated[list[Json], doc("think, tool_call and text, for a user interface.")] = []
-    events: list[Event] = []
+    events: Events = []
     normalized: list[Json] = []
 
 
@@ -289,7 +259,7 @@ class InspectedMessage(ParsedMessage):
     ids: dict[str, list[int]] = {}
 
 
-class OutsideText(Answer):
+class OutsideText(Struct):
     text: str
     start_char: Count
     tokens: Count
@@ -307,13 +277,13 @@ class ExplainedDiagnostic(Diagnostic):
     hint: Text
 
 
-class TableToken(Answer):
+class TableToken(Struct):
     bytes: Annotated[Text, doc("Hexadecimal; null if the id is not a token.")]
     text: Text
     special: bool
 
 
-class Inspected(Answer):
+class Inspected(Struct):
     input: Literal["tokens", "text", "stripped", "sse", "harmony-json", "chat", "responses", "markdown"]
     taken_for: Annotated[str, doc("The detected kind of input, in words.")]
     notes: Annotated[list[str], doc("Remarks about the input.")]
@@ -340,7 +310,7 @@ class Inspected(Answer):
     schemas: Annotated[list[SchemaCost], doc("The cost of each tool declaration.")] = []
 
 
-class PromptDiff(Answer):
+class PromptDiff(Struct):
     before: Inspected
     after: Inspected
     shared_prefix: Annotated[Count, doc("The number of tokens that both begin with.")]
@@ -362,20 +332,20 @@ class TurnTrace(Inspected, kw_only=True):
     faults: Annotated[list[str], doc("Codes of the faults of the samplings, from `sampled`.")]
 
 
-class ServerTool(Answer):
+class ServerTool(Struct):
     name: str
     description: Text
     parameters: Annotated[Any, doc("A JSON Schema of the arguments.")]
     approval: Annotated[Literal["run", "ask"], doc("Whether the client is asked first.")]
 
 
-class McpServer(Answer):
+class McpServer(Struct):
     label: str
     tools: list[ServerTool]
     error: Annotated[Text, doc("Why the MCP server is unavailable; null if it is available.")]
 
 
-class ServerInfo(Answer):
+class ServerInfo(Struct):
     object: Literal["harmonia.server"]
     version: str
     models: Annotated[list[str], doc("Names of the model; responses have the first.")]
@@ -388,20 +358,17 @@ class ServerInfo(Answer):
     mcp_servers: Annotated[list[McpServer], doc("The MCP servers that the operator configured.")]
 
 
-class TokenPiece(Answer):
+class TokenPiece(TableToken):
     id: Count
-    bytes: Annotated[str, doc("Hexadecimal.")]
-    text: str
-    special: bool
 
 
-class Tokenized(Answer):
+class Tokenized(Struct):
     count: Count
     tokens: list[Count] = []
     pieces: list[TokenPiece] = []
 
 
-class Detokenized(Answer):
+class Detokenized(Struct):
     text: str
     bytes: Annotated[str, doc("Hexadecimal.")]
 
@@ -409,7 +376,7 @@ class Detokenized(Answer):
 # ── saved chats ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ChatHead(Answer):
+class ChatHead(Struct):
     id: str
     object: Literal["chat"]
     title: Annotated[str, doc("Empty if there is neither a title nor a user message to make one from.")]
@@ -426,7 +393,7 @@ class WholeChat(Chat):
     turns: Annotated[list[Turn], doc("In the order they were written.")]
 
 
-class ChatExcerpt(Answer):
+class ChatExcerpt(Struct):
     turn: Text
     text: str
 
@@ -436,20 +403,14 @@ class ListedChat(ChatHead):
     excerpt: Annotated[ChatExcerpt | UnsetType, doc("Where the query was found; a null turn is the title.")] = UNSET
 
 
-class ChatList(Answer):
+class ChatList(Struct):
     object: Literal["list"]
     data: list[ListedChat]
     has_more: bool
     next: Annotated[str, doc("Send it as `after` to continue, even if nothing was found so far.")] = ""
 
 
-class DeletedChat(Answer):
-    id: str
-    object: Literal["chat"]
-    deleted: TrueOnly
-
-
-class ImportedChats(Answer):
+class ImportedChats(Struct):
     chats: list[ListedChat]
     format: Annotated[str, doc("The detected format of the file.")]
     losses: Annotated[list[str], doc("Parts that could not be imported.")]
@@ -458,7 +419,7 @@ class ImportedChats(Answer):
 # ── operation ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Server(Answer):
+class Server(Struct):
     server: Literal["harmonia"]
     docs: str
     openapi: str
@@ -466,15 +427,9 @@ class Server(Answer):
     page: Text
 
 
-class Health(Answer):
-    status: Literal["ok"]
-    server: Literal["harmonia"]
+class Status(Struct):
+    """`/health` is ok; `/ready` is ready or, with a reason, not."""
 
-
-class Ready(Answer):
-    status: Literal["ready"]
-
-
-class NotReady(Answer):
-    status: Literal["not ready"]
-    because: Reason
+    status: Literal["ok", "ready", "not ready"]
+    server: Literal["harmonia"] | UnsetType = UNSET
+    because: Reason | UnsetType = UNSET

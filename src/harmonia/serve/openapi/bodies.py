@@ -1,28 +1,31 @@
 """Schemas of request bodies, generated from the structs that read them.
 
-Where a struct leaves a value to a later step (items, messages, tools), the schema describes what that step accepts.
-Fields that are read only to be refused by name are left out.
+Where a struct leaves a value to a later step (items, messages, tools, choices), the schema refers to the structs of
+that step. Fields that are read only to be refused by name are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast, get_args
 
 import msgspec
 
 from harmonia.messages import Json
+from harmonia.messages.message import WireMessage
 from harmonia.serve.chat_completions import request as chat
 from harmonia.serve.inspector import request as inspector
 from harmonia.serve.responses import request as responses
+from harmonia.serve.responses.items.base import TEXT_PARTS
 from harmonia.serve.responses.items.table import BUILT_IN, ITEMS
+from harmonia.serve.responses.tools import CHOICES, DEFINITIONS
 from harmonia.serve.saved_chats import request as saved_chats
+from harmonia.serve.wire.attachments import DESCRIBED
+from harmonia.tool_definitions import CHAT, CHAT_CHOICE, LEGACY_CHOICE, LEGACY_FUNCTIONS
 
-_REFUSED: Final = (
-    *("conversation", "prompt", "context_management", "moderation", "access_programs", "image"),
-    *("audio", "prediction", "web_search_options"),
-)
+SCHEMAS: Final = "#/components/schemas/"
+STRING: Final[Json] = {"type": "string"}
+_LIST: Final[Json] = {"type": "array"}
 _FIELDS: Final = {
     "model": "One of the names that GET /v1/models lists.",
     "input": "A text or a list of items.",
@@ -38,10 +41,13 @@ _FIELDS: Final = {
     "max_output_tokens": "The most tokens to sample, reasoning included.",
     "max_completion_tokens": "The most tokens to sample, reasoning included.",
     "max_tokens": "The older name of max_completion_tokens.",
+    "functions": "The older form of tools.",
+    "function_call": "The older form of tool_choice.",
     "max_tool_calls": "The most calls of tools that run on the server.",
     "include": "Additional output to return.",
     "truncation": 'What to do with a prompt that is too long: "auto" leaves out the oldest turns.',
-    "store": "Whether to store the response, so that it can be retrieved and continued.",
+    "store": "Whether to store the response, so that it can be retrieved and continued. Completions are not stored.",
+    "background": "Responses are made while the client waits.",
     "stream": "Whether to answer with server-sent events.",
     "metadata": "At most 16 texts of the client's, stored and returned.",
     "messages": "The conversation so far.",
@@ -60,301 +66,147 @@ _FIELDS: Final = {
 }
 
 
-# ── schemas by hand, for what a later step reads ────────────────────────────────────────────────────────────────────
-
-STRING: Final[Json] = {"type": "string"}
-_LIST: Final[Json] = {"type": "array"}
-_OBJECT: Final[Json] = {"type": "object"}
-
-
 def one_of(*values: Any) -> Json:
     return {"const": values[0]} if len(values) == 1 else {"enum": list(values)}
 
 
 def ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"$ref": f"{SCHEMAS}{name}"}
 
 
 def listed(items: Json) -> Json:
     return {"type": "array", "items": items}
 
 
-def described(schema: Json, text: str) -> Json:
-    return {**schema, "description": text}
-
-
 def _either(*schemas: Json) -> Json:
     return {"anyOf": list(schemas)}
 
 
-def _or_null(schema: Json) -> Json:
-    return _either(schema, {"type": "null"})
+def _or_null(*schemas: Json) -> Json:
+    return _either(*schemas, {"type": "null"})
 
 
-def _record(properties: Json, about: str = "", *, closed: bool = False) -> Json:
-    """An object. Properties whose name ends with `?` are optional; a closed object has no others."""
-    schema: Json = {"type": "object", "properties": {name.rstrip("?"): each for name, each in properties.items()}}
-    if required := [name for name in properties if not name.endswith("?")]:
-        schema["required"] = required
-    if closed:
-        schema["additionalProperties"] = False
-    return described(schema, about) if about else schema
+def _any_of(kinds: Iterable[type], prefix: str = "") -> Json:
+    return _either(*(ref(prefix + kind.__name__.lstrip("_")) for kind in dict.fromkeys(kinds)))
 
 
-_TEXT: Final = _or_null(STRING)
-_FLAG: Final = _or_null({"type": "boolean"})
-_FILLED: Final[Json] = {"type": "string", "minLength": 1}
-_NAME: Final[Json] = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-zA-Z0-9_-]+$"}
-_FUNCTION: Final[Json] = {
-    "name": _NAME,
-    "description?": _TEXT,
-    "parameters?": _or_null(described(_OBJECT, "A JSON Schema of the arguments.")),
-    "strict?": _FLAG,
-}
-_FORMAT: Final[Json] = {"name": _NAME, "description?": _TEXT, "strict?": _FLAG}
-_ANSWER_SCHEMA: Final = described(_OBJECT, "A JSON Schema of the answer.")
-_PLAIN_FORMAT: Final = _record({"type": one_of("text", "json_object")}, closed=True)
 _CHOICE_WORD: Final = one_of("auto", "none", "required")
-_IMAGE: Final = "An image. The model only reads text, so it gets a description; no URL is fetched."
-_FILE: Final = "A file. Text that is sent as data is read; other files are described. No URL is fetched."
-_CLIENT_FUNCTION: Final = "A function that the client runs."
-_TEXT_TOOL: Final = "A tool of the client's that takes text."
-
-_BY_HAND: Final[dict[str, Json]] = {
-    "TextPart": _record(
-        {"type": one_of("input_text", "output_text", "text"), "text": STRING},
-        "A text. Control tokens that are spelled in it stay text.",
-    ),
-    "ImagePart": _record(
-        {
-            "type": one_of("input_image"),
-            "image_url?": _TEXT,
-            "file_id?": _TEXT,
-            "detail?": _or_null(one_of("low", "high", "auto", "original")),
-        },
-        _IMAGE,
-    ),
-    "FilePart": _record(
-        {
-            "type": one_of("input_file"),
-            "filename?": _TEXT,
-            "file_data?": _TEXT,
-            "file_url?": _TEXT,
-            "file_id?": _TEXT,
-        },
-        _FILE,
-    ),
-    "ChatImagePart": _record(
-        {"type": one_of("image_url"), "image_url": _record({"url": STRING, "detail?": STRING})}, _IMAGE
-    ),
-    "ChatFilePart": _record(
-        {
-            "type": one_of("file"),
-            "file": _record({"filename?": STRING, "file_data?": STRING, "file_id?": STRING}),
-        },
-        _FILE,
-    ),
-    "TextFormat": _either(_PLAIN_FORMAT, _record({"type": one_of("json_schema"), **_FORMAT, "schema": _ANSWER_SCHEMA})),
-    "ChatFormat": _either(
-        _PLAIN_FORMAT,
-        _record(
-            {"type": one_of("json_schema"), "json_schema": _record({**_FORMAT, "schema?": _ANSWER_SCHEMA})}, closed=True
-        ),
-    ),
-    "ResponsesTool": _either(ref("FunctionTool"), ref("CustomTool"), ref("ClientTool"), ref("McpTool")),
-    "FunctionTool": _record({"type": one_of("function"), **_FUNCTION}, _CLIENT_FUNCTION),
-    "CustomTool": _record(
-        {
-            "type": one_of("custom"),
-            "name": _NAME,
-            "description?": _TEXT,
-            "format?": _either(
-                _record({"type": one_of("text")}),
-                _record({"type": one_of("grammar"), "syntax": one_of("lark", "regex"), "definition": STRING}),
-                {"type": "null"},
-            ),
-        },
-        _TEXT_TOOL,
-    ),
-    "ClientTool": _record({"type": one_of(*BUILT_IN)}, "A tool that clients such as Codex run."),
-    "McpTool": _record(
-        {
-            "type": one_of("mcp"),
-            "server_label": STRING,
-            "allowed_tools?": _or_null(listed(STRING)),
-            "require_approval?": _or_null(one_of("always", "never")),
-        },
-        "Tools of an MCP server that the operator configured, by its label. They run on the server. A server_url is "
-        "refused unless the operator allows it.",
-    ),
-    "ResponsesToolChoice": _either(
-        _record({"type": one_of("function", "custom"), "name": STRING}),
-        _record(
-            {
-                "type": one_of("allowed_tools"),
-                "mode?": one_of("auto", "required"),
-                "tools": listed(_record({"type": one_of("function"), "name": STRING})),
-            }
-        ),
-    ),
-    "ChatFunction": _record(_FUNCTION),
-    "ChatTool": _either(
-        _record({"type": one_of("function"), "function": ref("ChatFunction")}, _CLIENT_FUNCTION),
-        _record({"type": one_of("custom"), "custom": _record({"name": _NAME, "description?": _TEXT})}, _TEXT_TOOL),
-    ),
-    "ChatToolChoice": _either(
-        *(_record({"type": one_of(kind), kind: _record({"name": STRING})}) for kind in ("function", "custom"))
-    ),
-    "ChatToolCall": _either(
-        *(
-            _record({"id": _FILLED, "type": one_of(kind), kind: _record({"name": _FILLED, given: STRING})})
-            for kind, given in (("function", "arguments"), ("custom", "input"))
-        )
-    ),
-    "HarmonyMessage": _record(
-        {
-            "role": one_of("system", "developer", "user", "assistant", "tool"),
-            "name?": _TEXT,
-            "content": _either(STRING, listed(ref("HarmonyContent"))),
-            "channel?": _TEXT,
-            "recipient?": _TEXT,
-            "content_type?": _TEXT,
-        },
-        "A message in Harmonia's JSON, which is openai-harmony's.",
-        closed=True,
-    ),
-    "HarmonyContent": _either(
-        _record({"type": one_of("text"), "text": STRING}, closed=True),
-        _record(
-            {
-                "type": one_of("system_content"),
-                "model_identity?": _TEXT,
-                "reasoning_effort?": _or_null(one_of("Low", "Medium", "High", "low", "medium", "high")),
-                "conversation_start_date?": _TEXT,
-                "knowledge_cutoff?": _TEXT,
-            }
-        ),
-        _record({"type": one_of("developer_content"), "instructions?": _TEXT}),
-    ),
-    "InputTokensRequest": described(ref("CreateResponse"), "The same body as for a response."),
+_CONTENT: Final = _either(STRING, listed(ref("ContentPart")))
+_CONTENT_PART: Final[Json] = {
+    "type": "object",
+    "description": "A text, in which spelled control tokens stay text; or an image, a file, audio or a video. The "
+    "model reads text only: a text file that is sent as data is read, everything else is described. No URL is fetched.",
+    "properties": {
+        "type": one_of(*TEXT_PARTS, "refusal", *DESCRIBED),
+        "text": STRING,
+        "refusal": STRING,
+        **{name: _or_null(STRING) for name in ("filename", "file_data", "file_url", "file_id")},
+        **{name: _or_null(STRING, {"type": "object"}) for name in ("image_url", "video_url", "file", "input_audio")},
+    },
+    "required": ["type"],
 }
 
 
-# ── schemas from the structs ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def request_schemas(model_names: Sequence[str] = ()) -> dict[str, Json]:
+def request_schemas(model_names: Iterable[str] = ()) -> dict[str, Json]:
     """The components of all bodies, by name."""
     # Requests that are generated from this document should mostly name a model that exists.
-    model = _either({"enum": list(model_names)}, STRING) if model_names else {**STRING, "examples": ["gpt-oss-20b"]}
-    schemas = {**_responses(model), **_chat(model), **_BY_HAND, **_harmony()}
+    names = list(model_names)
+    model = _either({"enum": names}, STRING) if names else {**STRING, "examples": ["gpt-oss-20b"]}
     chats = (saved_chats.CreateChat, saved_chats.ChangeChat, saved_chats.ImportChats, saved_chats.Turn)
-    return schemas | components_of(chats)
+    parts = {"ContentPart": _CONTENT_PART}
+    return {**_responses(model), **_chat(model), **_harmony(), **components_of(chats), **parts}
 
 
-def components_of(kinds: Sequence[Any], prefix: str = "", *, defaults: bool = True) -> dict[str, Json]:
-    _, components = msgspec.json.schema_components(kinds, ref_template=f"#/components/schemas/{prefix}{{name}}")
-    return {f"{prefix}{name}": _tidied(component, defaults) for name, component in components.items()}
+def components_of(kinds: Iterable[Any], prefix: str = "", *, defaults: bool = True) -> dict[str, Json]:
+    _, made = msgspec.json.schema_components(kinds, ref_template=f"{SCHEMAS}{{name}}")
+    components: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(made))  # defaults as JSON
+    return {
+        prefix + name.lstrip("_"): _tidied(component, prefix, defaults=defaults)
+        for name, component in components.items()
+    }
 
 
-def _tidied(schema: Any, defaults: bool) -> Any:
-    """Without titles, which are the names of our classes, and without defaults of null, which `anyOf` implies."""
+def _tidied(schema: Any, prefix: str, *, defaults: bool) -> Any:
+    """Without titles, which are the names of our classes, and without defaults of null, which `anyOf` implies; with
+    the public names of components."""
     if isinstance(schema, dict):
-        entries = cast("dict[str, Any]", schema)
         return {
-            name: _tidied(value, defaults)
-            for name, value in entries.items()
+            name: _tidied(value, prefix, defaults=defaults)
+            for name, value in cast("Json", schema).items()
             if not (name == "title" and isinstance(value, str))
             and not (name == "default" and (value is None or not defaults))
         }
-    return [_tidied(each, defaults) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
-
-
-def _explain(schema: Json, prefix: str = "") -> None:
-    for name, each in schema["properties"].items():
-        if name in _FIELDS and name.startswith(prefix) and "description" not in each:
-            schema["properties"][name] = described(each, _FIELDS[name])
+    if isinstance(schema, str) and schema.startswith(SCHEMAS):
+        return f"{SCHEMAS}{prefix}{schema.removeprefix(SCHEMAS).lstrip('_')}"
+    if isinstance(schema, list):
+        return [_tidied(each, prefix, defaults=defaults) for each in cast("list[Any]", schema)]
+    return schema
 
 
 def _responses(model: Json) -> dict[str, Json]:
-    components = components_of((responses.CreateResponse, *ITEMS))
-    listed_items = listed(ref("InputItem"))
-    _replace(
+    tools, choices = DEFINITIONS.values(), CHOICES.values()
+    components = components_of((responses.CreateResponse, *ITEMS, *tools, *choices))
+    items = listed(ref("InputItem"))
+    _complete(
         components["CreateResponse"],
+        responses.NOT_HERE,
         model=_or_null(model),
-        input=_either(STRING, listed_items, {"type": "null"}),
-        instructions=_either(STRING, listed_items, {"type": "null"}),
-        tools=_or_null(listed(ref("ResponsesTool"))),
-        tool_choice=_either(_CHOICE_WORD, ref("ResponsesToolChoice"), {"type": "null"}),
+        input=_or_null(STRING, items),
+        instructions=_or_null(STRING, items),
+        tools=_or_null(listed(_any_of(tools))),
+        tool_choice=_or_null(_CHOICE_WORD, _any_of(choices)),
         include=_or_null(listed(one_of(*responses.INCLUDABLE))),
-        background=described(_or_null(one_of(False)), "Responses are made while the client waits."),
+        background=_or_null(one_of(False)),
     )
-    _require_any(
-        components["CreateResponse"],
-        input=_either(STRING, _LIST),
-        previous_response_id=STRING,
-        instructions=_either(STRING, _LIST),
-    )
+    texts = _either(STRING, _LIST)
+    _require_any(components["CreateResponse"], input=texts, previous_response_id=STRING, instructions=texts)
+    components["BuiltIn"]["properties"]["type"] = one_of(*BUILT_IN)
     for kind in ITEMS:
-        component = components[kind.__name__]
-        component.pop("additionalProperties", None)  # see RequestWarnings
-        component["properties"]["caller"] = _or_null(_record({"type": one_of("direct")}))
-    parts = _either(STRING, listed(_either(ref("TextPart"), ref("ImagePart"), ref("FilePart"))))
+        del components[kind.__name__]["additionalProperties"]  # see request_warnings.py
     for name, field in (("MessageItem", "content"), ("FunctionOutput", "output"), ("CustomOutput", "output")):
-        components[name]["properties"][field] = parts
-    reasoning = components["ReasoningItem"]["properties"]
-    for field, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
-        reasoning[field] = _or_null(listed(_record({"type": one_of(kind), "text": STRING})))
-    reasoning["encrypted_content"] = described(
-        _TEXT, "Sealed reasoning from this server. Only this server can open it."
-    )
-    # A message may omit its type.
-    short = deepcopy(components["MessageItem"])
-    del short["properties"]["type"]
-    short["required"].remove("type")
-    components["ShortMessageItem"] = described(short, "A message without its type.")
-    components["InputItem"] = _either(ref("ShortMessageItem"), *(ref(kind.__name__) for kind in ITEMS))
+        components[name]["properties"][field] = _CONTENT
+    for name in ("summary", "content"):
+        components["ReasoningItem"]["properties"][name] = _or_null(listed(ref("ContentPart")))
+    components["MessageItem"]["required"].remove("type")  # a message may leave it out
+    components["InputItem"] = _any_of(ITEMS)
     return components
 
 
 def _chat(model: Json) -> dict[str, Json]:
     messages: tuple[type[msgspec.Struct], ...] = get_args(chat.ChatMessage)
-    components = components_of((chat.CreateCompletion, *messages), "Chat")
+    calls = (chat.FunctionCall, chat.CustomCall)
+    components = components_of((chat.CreateCompletion, *messages, *calls), "Chat")
+    tools = (CHAT, LEGACY_FUNCTIONS, CHAT_CHOICE, LEGACY_CHOICE)
+    components |= components_of((kind for spelling in tools for kind in spelling.values()), "ChatTool")
     create = components["CreateChatCompletion"] = components.pop("ChatCreateCompletion")
-    _replace(
+    _complete(
         create,
+        chat.NOT_HERE,
         model=model,
-        messages={"type": "array", "minItems": 1, "items": ref("ChatMessage")},
-        tools=_or_null(listed(ref("ChatTool"))),
-        tool_choice=_either(_CHOICE_WORD, ref("ChatToolChoice"), {"type": "null"}),
-        functions=described(_or_null(listed(ref("ChatFunction"))), "The older form of tools."),
-        function_call=described(
-            _either(one_of("auto", "none"), _record({"name": STRING}), {"type": "null"}),
-            "The older form of tool_choice.",
-        ),
-        store=described(_or_null(one_of(False)), "Completions are not stored; responses are."),
-        modalities=described(_or_null({"const": ["text"]}), "Answers are text."),
-        logit_bias=described(_or_null({"type": "object", "maxProperties": 0}), "Not supported."),
-        verbosity=described(_or_null(one_of("medium")), "The model has no setting for it."),
+        messages={"type": "array", "minItems": 1, "items": _any_of(messages, "Chat")},
+        tools=_or_null(listed(_any_of(CHAT.values(), "ChatTool"))),
+        tool_choice=_or_null(_CHOICE_WORD, _any_of(CHAT_CHOICE.values(), "ChatTool")),
+        functions=_or_null(listed(_any_of(LEGACY_FUNCTIONS.values(), "ChatTool"))),
+        function_call=_or_null(one_of("auto", "none"), _any_of(LEGACY_CHOICE.values(), "ChatTool")),
+        store=_or_null(one_of(False)),
+        modalities=_or_null({"const": ["text"]}),
+        logit_bias=_or_null({"type": "object", "maxProperties": 0}),
     )
     for kind in messages:
         component = components[f"Chat{kind.__name__}"]
-        component.pop("additionalProperties", None)  # see RequestWarnings
-        component["properties"]["content"] = _either(STRING, listed(ref("TextPart")))
-    parts = _either(ref("TextPart"), ref("ChatImagePart"), ref("ChatFilePart"))
-    components["ChatUserMessage"]["properties"]["content"] = _either(STRING, listed(parts))
-    components["ChatFunctionMessage"]["properties"]["content"] = _TEXT
+        component.pop("additionalProperties")  # see request_warnings.py
+        is_optional = "content" not in component["required"]
+        component["properties"]["content"] = _or_null(_CONTENT) if is_optional else _CONTENT
     assistant = components["ChatAssistantMessage"]["properties"]
-    assistant["content"] = _either(STRING, listed(ref("TextPart")), {"type": "null"})
-    assistant["tool_calls"] = _or_null(listed(ref("ChatToolCall")))
-    assistant.pop("audio", None)
-    components["ChatMessage"] = _either(*(ref(f"Chat{kind.__name__}") for kind in messages))
+    assistant["tool_calls"] = _or_null(listed(_any_of(calls, "Chat")))
+    del assistant["audio"]
     return components
 
 
 def _harmony() -> dict[str, Json]:
     components = components_of(
         (
+            WireMessage,
             inspector.RenderOptions,
             inspector.ParseRequest,
             inspector.InspectRequest,
@@ -365,37 +217,38 @@ def _harmony() -> dict[str, Json]:
             inspector.TraceRequest,
         )
     )
-    options = {f"{name}?": each for name, each in components.pop("RenderOptions")["properties"].items()}
     trace = components["TraceRequest"]["properties"]
-    trace["request"] = described(ref("CreateResponse"), "The body that was sent to `/v1/responses`.")
-    trace["output"] = described(listed(ref("InputItem")), "The items of the response, as received.")
+    trace["request"] = {**ref("CreateResponse"), "description": "The body that was sent to `/v1/responses`."}
+    trace["output"] = {**listed(ref("InputItem")), "description": "The items of the response, as received."}
     for name in ("ParseRequest", "InspectInput", "InspectRequest", "ReplayRequest"):
-        _require_any(components[name], tokens=_LIST, text=STRING)
-        components[name]["oneOf"] = components[name].pop("anyOf")  # not both
-    tools = {"tools?": described(_or_null(listed(_either(ref("ChatTool"), ref("FunctionTool")))), "Declared tools.")}
-    messages = _either(listed(ref("ChatMessage")), listed(ref("HarmonyMessage")))
-    effort = _or_null(one_of("low", "medium", "high"))
-    components["RenderRequest"] = described(
-        _either(
-            _record({"messages": messages, **tools, "reasoning_effort?": effort, **options}),
-            _record({"input": _either(STRING, listed(ref("InputItem"))), **tools, "instructions?": _TEXT, **options}),
-            _record({"markdown": described(STRING, "As `harmonia convert --to markdown` writes it."), **options}),
-        ),
-        "A conversation in one of three fields, and options.",
-    )
+        _require_any(components[name], "oneOf", tokens=_LIST, text=STRING)
+    # A conversation in one of three fields, beside it what its API has, and options.
+    render = components["RenderRequest"] = components.pop("RenderOptions")
+    del render["additionalProperties"]
+    chat_messages = _any_of(get_args(chat.ChatMessage), "Chat")
+    fields = {
+        "messages": _either(listed(chat_messages), listed(ref("WireMessage"))),
+        "input": _either(STRING, listed(ref("InputItem"))),
+        "markdown": {**STRING, "description": "As `harmonia convert --to markdown` writes it."},
+    }
+    render["properties"] |= fields | {
+        "tools": _or_null(listed(_either(ref("ChatToolNestedFunction"), ref("FlatFunction"))))
+    }
+    _require_any(render, "oneOf", **fields)
     return components
 
 
-def _replace(create: Json, **fields: Json) -> None:
-    """Give a body the schemas that later steps read its fields by."""
+def _complete(create: Json, refused: Mapping[str, str], **fields: Json) -> None:
+    """Give a body the schemas that later steps read its fields by, and descriptions."""
     create.pop("description", None)
-    create["properties"] |= fields
-    create["properties"]["service_tier"] = described(_or_null(one_of("auto", "default")), "There is one tier.")
-    for name in _REFUSED:
-        create["properties"].pop(name, None)
-    _explain(create)
+    tier = {**_or_null(one_of("auto", "default")), "description": "There is one tier."}
+    known = {name: each for name, each in create["properties"].items() if name not in refused or name in fields}
+    create["properties"] = {
+        name: {**each, "description": _FIELDS[name]} if name in _FIELDS else each
+        for name, each in {**known, "service_tier": tier, **fields}.items()
+    }
 
 
-def _require_any(schema: Json, **kinds: Json) -> None:
-    """At least one of these fields must be present and not null."""
-    schema["anyOf"] = [{"properties": {name: kind}, "required": [name]} for name, kind in kinds.items()]
+def _require_any(schema: Json, keyword: str = "anyOf", /, **kinds: Json) -> None:
+    """At least one of these fields, or with `oneOf` exactly one, must be present and not null."""
+    schema[keyword] = [{"properties": {name: kind}, "required": [name]} for name, kind in kinds.items()]

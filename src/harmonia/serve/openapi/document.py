@@ -6,9 +6,9 @@ Pure: the same settings give the same document. It names no engine, file or addr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, StoreError
 from harmonia.messages import Json
@@ -54,7 +54,6 @@ _NOT_OVER_HTTP: Final = frozenset(
     )
 )
 _KEY: Final = "apiKey"
-_SCHEMAS: Final = "#/components/schemas/"
 
 
 def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
@@ -63,7 +62,7 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
     kinds: list[Any] = [answers.Error]
     for (tag, _), operations in OPERATIONS.items():
         for each in operations:
-            paths.setdefault(each.path, {})[each.method] = _operation(each, tag)
+            paths.setdefault(each.path, {})[each.route.split()[0].lower()] = _operation(each, tag)
             kinds += [kind for kind in (each.answer, each.other_answer and each.other_answer[1]) if kind is not None]
     schemas = {**components_of(kinds, defaults=False), **request_schemas(model_names)}
     needs_key = settings.api_key_file is not None
@@ -81,7 +80,7 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
         "security": [{_KEY: []}] if needs_key else [{}, {_KEY: []}],
         "paths": paths,
         "components": {
-            "schemas": _used(schemas, paths),
+            "schemas": dict(sorted(schemas.items())),
             "responses": {f"Error{status}": _error(status, about) for status, about in _STATUSES.items()},
             "headers": {
                 "RequestId": {"description": "The id of the request, also in the log.", "schema": STRING},
@@ -122,9 +121,10 @@ def _limits(settings: Settings) -> str:
 
 
 def _operation(operation: Operation, tag: str) -> Json:
-    described: Json = {"operationId": operation.id, "tags": [tag], "summary": operation.summary}
-    if operation.about:
-        described["description"] = operation.about
+    summary, _, about = operation.text.partition(". ")
+    described: Json = {"operationId": operation.route.split()[2], "tags": [tag], "summary": summary.removesuffix(".")}
+    if about:
+        described["description"] = about
     names: list[str] = re.findall(r"{(\w+)}", operation.path)
     parameters = [_parameter(name, "path", STRING, _PATH_PARAMETERS[name]) for name in names]
     parameters += [_parameter(name, "query", schema, about) for name, schema, about in operation.query]
@@ -172,28 +172,3 @@ def _error(status: int, about: str) -> Json:
     if status == 401:
         headers["www-authenticate"] = "Challenge"
     return _answer(about, {"application/json": {"schema": ref("Error")}}, **headers)
-
-
-def _used(schemas: dict[str, Json], *roots: Any) -> dict[str, Json]:
-    """The schemas that something refers to."""
-    wanted = {"Error", "ErrorDetails"}
-    todo: list[Any] = list(roots)
-    while todo:
-        for name in _references(todo.pop()):
-            if name not in wanted:
-                wanted.add(name)
-                todo.append(schemas[name])
-    return {name: schemas[name] for name in sorted(wanted)}
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        entries = cast(Json, value)
-        target = entries.get("$ref")
-        if isinstance(target, str) and target.startswith(_SCHEMAS):
-            yield target.removeprefix(_SCHEMAS)
-        for each in entries.values():
-            yield from _references(each)
-    elif isinstance(value, list):
-        for each in cast("list[Any]", value):
-            yield from _references(each)

@@ -1,18 +1,31 @@
-"""The page at `/docs`: the OpenAPI document as HTML, without scripts, fonts, images or anything from elsewhere.
+"""`/openapi.json`, the document for programs, and `/docs`, the same for people.
 
-Each operation has its description, its parameters, an example for curl, and its answers; each schema is its JSON, with
-links. Every text is escaped.
+The page is HTML without scripts, fonts, images or anything from elsewhere. Each operation has its description, its
+parameters, an example for curl, and its answers; each schema is its JSON, with links. Every text is escaped. Both are
+made at the first request, and in a thread, so that streams do not wait for them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from html import escape
 from typing import Any, Final
 
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
 from harmonia.messages import Json
+from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.ports import address_for_clients
+from harmonia.serve.openapi.document import build_openapi, error_codes
 
 STYLE: Final = """
 :root { color-scheme: light dark; } body { font: 1rem/1.5 system-ui, sans-serif; max-width: 62rem; margin: 1rem auto; }
@@ -84,3 +97,32 @@ def _prose(text: str) -> str:
     pieces = (escape(piece) for piece in text.split("`"))
     marked = "".join(f"<code>{each}</code>" if number % 2 else each for number, each in enumerate(pieces))
     return "\n".join(f"<p>{each}</p>" for each in marked.split("\n\n") if each)
+
+
+def document_routes(settings: Settings, model_names: tuple[str, ...]) -> list[Route]:
+    @cache
+    def document() -> bytes:
+        return msgspec.json.encode(build_openapi(settings, model_names))
+
+    @cache
+    def page() -> bytes:
+        url = address_for_clients(settings.host, settings.port)
+        return write_page(build_openapi(settings, model_names), url, error_codes()).encode()
+
+    # The page's one style is allowed by its hash, and nothing else.
+    style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+    async def send_document(_request: Request) -> Response:
+        return Response(await asyncio.to_thread(document), media_type="application/json")
+
+    async def send_page(_request: Request) -> Response:
+        content = await asyncio.to_thread(page)
+        return Response(content, media_type="text/html", headers={"content-security-policy": policy})
+
+    return [
+        Route("/openapi.json", send_document, methods=["GET"], name="openapi"),
+        Route("/docs", send_page, methods=["GET"], name="docs"),
+    ]

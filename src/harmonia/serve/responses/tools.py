@@ -34,9 +34,7 @@ from harmonia.serve.wire.request_tools import (
     refuse_repeated,
 )
 from harmonia.serve.wire.validation import invalid, read_struct, too_large, unsupported
-from harmonia.tool_definitions import FUNCTIONS, read_namespace
-from harmonia.tool_definitions.reader import RESPONSES
-from harmonia.tool_definitions.tool_choice import RESPONSES_CHOICE, FlatTool
+from harmonia.tool_definitions import FUNCTIONS, RESPONSES, RESPONSES_CHOICE, FlatTool, Spelling, read_namespace
 
 
 class _BuiltIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,8 +65,9 @@ _LEFT_OUT: Final = (
     "web_search_preview_2025_03_11",
     "tool_search",
 )
-_KNOWN: Final = ("function", "custom", "namespace", *BUILT_IN, "mcp", *_LEFT_OUT[:1])
-_CHOICE: Final = {**RESPONSES_CHOICE, **dict.fromkeys(BUILT_IN, FlatTool)}
+# The structs of tool definitions and tool choices, by type.
+DEFINITIONS: Final[Spelling] = {**RESPONSES, **dict.fromkeys(BUILT_IN, _BuiltIn), "mcp": _Mcp}
+CHOICES: Final[Spelling] = {**RESPONSES_CHOICE, **dict.fromkeys(BUILT_IN, FlatTool)}
 # Of a server that a client names by its address there may be any number of tools.
 _MOST_NAMED: Final = 32
 _NO_TOOLS: Final = ToolSet()  # one, which remembers what a parser has read
@@ -144,7 +143,7 @@ def named_servers(lists: Sequence[tuple[str, Sequence[Json]]]) -> tuple[str, ...
 def read_choice(given: str | Json | None, tools: ToolSet) -> Chosen:
     """What the request demands: auto, none, required, one tool, or some of them."""
     path = "$.tool_choice"
-    return choose(request_tools.read_choice(given, path, _CHOICE, ErrorCode.SERVE_UNSUPPORTED), tools, path)
+    return choose(request_tools.read_choice(given, path, CHOICES, ErrorCode.SERVE_UNSUPPORTED), tools, path)
 
 
 class _Reader:
@@ -197,7 +196,10 @@ class _Reader:
             case str() if kind in _LEFT_OUT:
                 self._warnings.append(f"{path.removeprefix('$.')}: this server has no {kind}; the tool was left out")
             case _:
-                unsupported(f"unsupported type of tool: {kind!r}; expected {', '.join(_KNOWN)}", f"{path}.type")
+                unsupported(
+                    f"unsupported type of tool: {kind!r}; expected {', '.join((*DEFINITIONS, *_LEFT_OUT[:1]))}",
+                    f"{path}.type",
+                )
 
     def _count_one(self, path: str) -> None:
         self._count += 1

@@ -18,7 +18,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
-from harmonia.renderer.result import text_of
+from harmonia.renderer.renderer import text_of
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.saved_chats.exports import (

@@ -60,9 +60,9 @@ class _Data(NamedTuple):
 def describe_part(part: Json, path: str, warnings: RequestWarnings | None = None) -> str:
     """Describe a part of Chat Completions or Responses that is not text. Unknown keys go to `warnings`."""
     kind = part.get("type")
-    describe = _DESCRIBED.get(kind) if isinstance(kind, str) else None
+    describe = DESCRIBED.get(kind) if isinstance(kind, str) else None
     if describe is None:
-        known = ", ".join(("text", *_DESCRIBED))
+        known = ", ".join(("text", *DESCRIBED))
         unsupported(f"a part of type {_shown(kind)!r} is not supported; supported are {known}", f"{path}.type")
     return describe(_known(part, path, warnings or RequestWarnings()))
 
@@ -140,7 +140,7 @@ def _describe_medium(noun: str, url: object, id_: object, facts: Callable[[bytes
     return f"[{noun}: {', '.join(said)}; {_TEXT_ONLY}]"
 
 
-_DESCRIBED: Final[dict[str, Callable[[Json], str]]] = {
+DESCRIBED: Final[dict[str, Callable[[Json], str]]] = {
     "image_url": _describe_image,
     "input_image": _describe_image,
     "file": _describe_file,

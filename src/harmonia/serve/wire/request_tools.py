@@ -25,7 +25,7 @@ from harmonia.grammar.json_schema.emptiness import fits_nothing
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json, ResponseFormat
 from harmonia.run.cancellation import in_worker
-from harmonia.run.constraints.validation import find_fault
+from harmonia.run.constraints.text_validation import find_fault
 from harmonia.run.engines.base import ToolChoice
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import schema_fault
@@ -34,9 +34,15 @@ from harmonia.schema import to_typescript
 from harmonia.schema.values import DEFAULT_LIMITS
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.wire.validation import invalid, read_struct, refuse, too_large
-from harmonia.tool_definitions import FUNCTIONS, Choice, NamedTool, read_definition, read_tool_choice
-from harmonia.tool_definitions.definition import SERVER_SEPARATOR
-from harmonia.tool_definitions.reader import Spelling, text_form_path
+from harmonia.tool_definitions import (
+    FUNCTIONS,
+    SERVER_SEPARATOR,
+    Choice,
+    NamedTool,
+    Spelling,
+    read_definition,
+    read_tool_choice,
+)
 
 # The tool choice for the run, the tools (all are declared, the allowed ones run), and the full names of those of which
 # one has to be called.
@@ -122,7 +128,7 @@ def read_client_tool(given: Json, path: str, spelling: Spelling, limits: Limits,
     if form is not None:
         size = len(form.definition.encode())
         if size > limits.schema_bytes:
-            too_large(f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", text_form_path(tool))
+            too_large(f"the grammar has {size} bytes; at most {limits.schema_bytes} are accepted", tool.text_form_path)
         kind = "Lark grammar" if form.syntax == "lark" else "regular expression"
         grammar = f"The input is plain text, not JSON, and follows this {kind}:\n{form.definition}"
         description = "\n\n".join(filter(None, (description, grammar)))
@@ -145,7 +151,7 @@ async def check_text_forms(tools: ToolSet) -> None:
         if form is not None and fault is not None:
             at = fault.at.character
             place = "" if at is None else f" (at {_place(form.definition, at)})"
-            refuse(fault.code, f"{fault.message}{place}", text_form_path(tool))
+            refuse(fault.code, f"{fault.message}{place}", tool.text_form_path)
 
 
 def _place(definition: str, character: int) -> str:

@@ -16,8 +16,7 @@ from harmonia.messages import Message, ReasoningEffort, ResponseFormat, Role, Sy
 from harmonia.parser import parse
 from harmonia.run.engines import Chunk, Finish, Request, Sampling, Usage
 from harmonia.run.engines.demo import MISBEHAVIOURS, DemoEngine
-from harmonia.run.engines.demo.hints import Hints
-from harmonia.run.engines.demo.instances import make_instance
+from harmonia.run.engines.demo.calls import make_instance
 from harmonia.vocabulary import CALL, FIRST_SPECIAL, RETURN, START
 from tests.support.call_counts import calls_made_by
 from tests.support.engines.demo_runs import (
@@ -250,7 +249,7 @@ def test_a_tool_whose_name_cannot_be_written_is_not_called() -> None:
 
 def nothing_fits(schema: Any) -> bool:
     """Some schemas have no value: `oneOf` with two equal members, for one. The engine says so in its notes."""
-    return "oneOf" in json.dumps(schema) and not make_instance(schema, Hints("")).fits
+    return "oneOf" in json.dumps(schema) and not make_instance(schema, "").fits
 
 
 @repeated(given(schema_strategies.lossless_objects, sentences), some=30, many=150)

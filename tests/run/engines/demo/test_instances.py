@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia.run.engines.demo.hints import Hints
-from harmonia.run.engines.demo.instances import FORMATS, make_instance, samples_of
+from harmonia.run.engines.demo.calls import FORMATS, make_instance, samples_of
 from tests.support.engines.demo_runs import assert_valid
 from tests.support.repeated import repeated
 from tests.support.strategies import schemas as schema_strategies
@@ -73,7 +72,7 @@ WORDS = st.sampled_from(
 @pytest.mark.parametrize("schema", SATISFIABLE, ids=str)
 @pytest.mark.parametrize("words", ["", 'Use "x" for Paris with a=3, kind=a, 12 and 0.5'])
 def test_what_can_be_fulfilled_is_fulfilled(schema: Any, words: str) -> None:
-    instance = make_instance(schema, Hints(words))
+    instance = make_instance(schema, words)
     assert instance.fits
     assert_valid(instance.value, schema)
 
@@ -89,13 +88,13 @@ def test_what_can_be_fulfilled_is_fulfilled(schema: Any, words: str) -> None:
     ],
 )
 def test_what_cannot_be_fulfilled_is_said_to_be_so(schema: Any) -> None:
-    assert not make_instance(schema, Hints("")).fits
+    assert not make_instance(schema, "").fits
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats_are_kept(name: str) -> None:
     schema = {"type": "string", "format": name}
-    value = make_instance(schema, Hints('some "words" for Paris')).value
+    value = make_instance(schema, 'some "words" for Paris').value
     checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
     jsonschema.validate(value, schema, format_checker=checker)
 
@@ -106,7 +105,7 @@ def test_words_of_a_format_are_found() -> None:
         "properties": {"to": {"type": "string", "format": "email"}, "on": {"type": "string", "format": "date"}},
         "required": ["to", "on"],
     }
-    value = make_instance(schema, Hints("Write to ann@example.org on 2026-03-01.")).value
+    value = make_instance(schema, "Write to ann@example.org on 2026-03-01.").value
     assert value == {"to": "ann@example.org", "on": "2026-03-01"}
 
 
@@ -121,7 +120,7 @@ def test_lists_and_optional_objects_are_filled() -> None:
         "required": ["tasks", "best"],
         "$defs": {"report": report},
     }
-    value = make_instance(schema, Hints("cities: in Paris and in Rome")).value
+    value = make_instance(schema, "cities: in Paris and in Rome").value
     assert value == {"tasks": [{"city": "Paris"}], "best": {"of": {"city": "Rome"}}}
 
 
@@ -131,7 +130,7 @@ def test_the_only_property_is_filled_if_it_is_a_list() -> None:
         "properties": {"tasks": {"type": "array", "items": {"type": "string"}}},
         "required": [],
     }
-    assert make_instance(schema, Hints("in Paris")).value == {"tasks": ["Paris"]}
+    assert make_instance(schema, "in Paris").value == {"tasks": ["Paris"]}
 
 
 def test_each_word_serves_once() -> None:
@@ -140,13 +139,13 @@ def test_each_word_serves_once() -> None:
         "properties": {"origin": {"type": "string"}, "goal": {"type": "string"}, "seats": {"type": "integer"}},
         "required": ["origin", "goal", "seats"],
     }
-    value = make_instance(schema, Hints("a train from Paris to Rome with 2 seats")).value
+    value = make_instance(schema, "a train from Paris to Rome with 2 seats").value
     assert value == {"origin": "Paris", "goal": "Rome", "seats": 2}
 
 
 @repeated(given(schema_strategies.lossless_schemas | schema_strategies.any_schemas, WORDS), some=15, many=60)
 def test_nothing_raises_and_what_is_said_to_fit_fits(schema: Any, words: str) -> None:
-    instance = make_instance(schema, Hints(words))
+    instance = make_instance(schema, words)
     if instance.fits:
         assert is_valid(instance.value, schema) is not False
 
@@ -167,7 +166,7 @@ def test_nothing_raises_and_what_is_said_to_fit_fits(schema: Any, words: str) ->
 )
 def test_samples_of_a_pattern_match_it(pattern: str) -> None:
     schema = {"type": "string", "pattern": f"^{pattern}$"}
-    assert list(samples_of(pattern)) and make_instance(schema, Hints("")).fits
+    assert list(samples_of(pattern)) and make_instance(schema, "").fits
 
 
 def is_valid(value: Any, schema: Any) -> bool | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
-from harmonia.parts.calls import split_name
+from harmonia.parts.message_parts import split_name
 from harmonia.run.tools.mcp import HttpServer, McpTools, StdioServer, Timeouts, connect
 from harmonia.run.tools.mcp.connection import LIMIT_BYTES, Complaints, Connection
 from tests.support.servers.mcp_processes import (

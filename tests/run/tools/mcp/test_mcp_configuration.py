@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.parts.calls import split_name
+from harmonia.parts.message_parts import split_name
 from harmonia.run.tools.mcp import HttpServer, StdioServer, Timeouts, connect, read_servers
 from harmonia.run.tools.mcp.configuration import environment_for
 

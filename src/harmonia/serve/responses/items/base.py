@@ -189,7 +189,7 @@ class ItemReference(Item, frozen=True, tag="item_reference", kw_only=True):
 
 # ── contents ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 # Fields of a text part that the model does not read: citations, log-probabilities, hints for a cache.
 _TEXT_FIELDS: Final = frozenset(("type", "text", "annotations", "logprobs", "prompt_cache_breakpoint"))
 _REFUSAL_FIELDS: Final = frozenset(("type", "refusal"))
@@ -224,7 +224,7 @@ def dump(value: object) -> str:
 
 def _is_described(part: object) -> bool:
     kind = cast("Json", part).get("type") if isinstance(part, dict) else "text"
-    return kind != "refusal" and kind not in _TEXT_PARTS
+    return kind != "refusal" and kind not in TEXT_PARTS
 
 
 def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
@@ -236,7 +236,7 @@ def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
     kind = part.get("type")
     if kind == "refusal":
         return _text_at(warnings.drop_unknown(part, _REFUSAL_FIELDS, path), "refusal", path)
-    if kind in _TEXT_PARTS:
+    if kind in TEXT_PARTS:
         return _text_at(warnings.drop_unknown(part, _TEXT_FIELDS, path), "text", path)
     return describe_part(part, path, warnings)
 
