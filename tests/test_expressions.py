@@ -59,7 +59,7 @@ MADE_LATER: dict[tuple[str, str], str] = {
 # Not linear, but only ever tried on a text of bounded length, or on text that the operator wrote.
 BOUNDED = {
     "harmonia.parser.machine._HEADER_AT_END": "searched for in the last characters of a text only",
-    "harmonia.parser.stripped._TOOL": "searched for in a window",
+    "harmonia.parser.missing_special_tokens._TOOL": "searched for in a window",
     "harmonia.run.engines.demo.calls._REFUSED": "the text is cut to some thousand characters before",
     "harmonia.run.engines.demo.engine._SUM": "the text is cut to some hundred characters before",
     "harmonia.run.tools.python_functions._REST_PARAMETER": "a line of the operator's own source",

@@ -6,7 +6,7 @@ import pytest
 
 from harmonia.families.call_bodies import Arguments, Ended, Named, Piece, Plain, Unread
 from harmonia.families.json_calls import BareCalls, call_in, calls_in
-from harmonia.parser.tools import UNDECLARED, Tools
+from harmonia.parser.headers import UNDECLARED, Tools
 
 CALL = '{"name": "f", "parameters": {"a": 1}}'
 KNOWN = Tools(["f"])

@@ -193,8 +193,8 @@ def test_odd_authors_are_the_references(reference_encoding: HarmonyEncoding, rol
 
 
 def test_long_headers_are_not_remembered() -> None:
+    from harmonia.parser.headers import UNDECLARED
     from harmonia.parser.reference import _accepted_headers  # pyright: ignore[reportPrivateUsage]
-    from harmonia.parser.tools import UNDECLARED
 
     before = len(_accepted_headers), len(UNDECLARED.remembered_headers)
     tokens = encode(f"<|channel|>commentary to={'x.' * 500}<|message|>{{}}<|call|>", special="all")

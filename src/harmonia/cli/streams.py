@@ -22,7 +22,7 @@ from harmonia.inspection.saved_streams import looks_like_a_dump
 from harmonia.json_codec import encode_any
 from harmonia.messages import Role, ToolDescription
 from harmonia.parser import Mode, Parsed, Tools
-from harmonia.parser.tools import UNDECLARED, DeclaredTool
+from harmonia.parser.headers import UNDECLARED, DeclaredTool
 from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary, find_spellings
 
 if TYPE_CHECKING:

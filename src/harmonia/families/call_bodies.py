@@ -23,7 +23,7 @@ from harmonia.errors import ErrorCode
 from harmonia.families.registry import ReadingOptions
 from harmonia.json_codec import read_json
 from harmonia.messages import ToolDescription
-from harmonia.parser.tools import Tools
+from harmonia.parser.headers import Tools
 
 
 class Named(msgspec.Struct, frozen=True):

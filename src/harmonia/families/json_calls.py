@@ -44,7 +44,7 @@ from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingO
 from harmonia.families.tool_descriptions import described_as_openai
 from harmonia.json_codec import json_fault, read_json
 from harmonia.messages import ToolDescription
-from harmonia.parser.tools import UNDECLARED, Tools
+from harmonia.parser.headers import UNDECLARED, Tools
 
 _THINKING: Final = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 

@@ -34,7 +34,7 @@ from harmonia.families.tool_descriptions import ToolLike, described_tools
 from harmonia.json_codec import split_validation_error
 from harmonia.messages import Conversation, Message, ToolDescription
 from harmonia.parser import Mode, Parsed, parse
-from harmonia.parser.tools import UNDECLARED, Tools
+from harmonia.parser.headers import UNDECLARED, Tools
 
 # Only the end of a longer name is searched: names may come from requests, and patterns are untrusted.
 MAX_NAME_CHARS: Final = 1000

@@ -29,7 +29,7 @@ from harmonia.errors import ErrorCode
 from harmonia.families.call_bodies import Piece, Plain, ReadCall, ReadCalls, pieces_of
 from harmonia.families.passages import Mark
 from harmonia.messages import ToolDescription
-from harmonia.parser.tools import Tools
+from harmonia.parser.headers import Tools
 
 # A text that is longer is no call that anybody meant; the compiler is kept from it.
 _MAX_CHARS: Final = 200_000

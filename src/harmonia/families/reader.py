@@ -45,10 +45,9 @@ from harmonia.json_codec import json_fault
 from harmonia.messages import Author, Message, Role
 from harmonia.parser import Mode, Parsed
 from harmonia.parser.faults import ALL_FAULTS, FAMILY_FAULTS, Fault
-from harmonia.parser.headers import is_visible
+from harmonia.parser.headers import Tools, is_visible
 from harmonia.parser.parser import results_of
 from harmonia.parser.parser_state import TurnSummary
-from harmonia.parser.tools import Tools
 from harmonia.provenance import Origin, Span, Stop, Trust
 
 _ASSISTANT: Final = Author(Role.ASSISTANT)

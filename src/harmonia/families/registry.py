@@ -30,7 +30,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.events import Event
 from harmonia.families.tool_descriptions import example_call
 from harmonia.messages import ToolDescription
-from harmonia.parser.tools import UNDECLARED, Tools
+from harmonia.parser.headers import UNDECLARED, Tools
 
 
 class ToolFormat(StrEnum):

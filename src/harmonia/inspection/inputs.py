@@ -27,8 +27,8 @@ from harmonia.inspection.saved_streams import count, looks_like_a_dump, read_dum
 from harmonia.messages import Role, ToolDescription, ToolNamespace
 from harmonia.parser import Mode, Parsed, Parser, Tools
 from harmonia.parser.faults import ALL_FAULTS
-from harmonia.parser.stripped import looks_stripped
-from harmonia.parser.tools import DeclaredTool
+from harmonia.parser.headers import DeclaredTool
+from harmonia.parser.missing_special_tokens import looks_stripped
 from harmonia.tool_definitions import read_namespace, unwrap
 from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID, Vocabulary, default_vocabulary, find_spellings
 

@@ -36,7 +36,7 @@ from harmonia.interchange.formats import format_named, recognise_value
 from harmonia.interchange.markdown import looks_like_markdown
 from harmonia.json_codec import encode_json
 from harmonia.messages import Conversation
-from harmonia.parser.stripped import looks_stripped
+from harmonia.parser.missing_special_tokens import looks_stripped
 from harmonia.renderer import Renderer
 from harmonia.vocabulary import find_spellings
 

@@ -10,17 +10,71 @@ rule is for one kind of damage, which has a code in parser/faults.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
-from harmonia.errors import ErrorCode
+from harmonia.errors import ErrorCode, InputError
 from harmonia.events import Header
-from harmonia.messages import Author, Role
+from harmonia.messages import Author, Role, ToolDescription, ToolNamespace, is_builtin, is_tool_address
 from harmonia.parser.faults import FAULTS
-from harmonia.parser.tools import Tools, is_tool_address
 from harmonia.provenance import Stop, Trust
 from harmonia.vocabulary import CHANNEL, CONSTRAIN, SPELLING_BY_ID, find_spellings
+
+DeclaredTool = str | ToolDescription | ToolNamespace
+
+# declared  by the caller
+# builtin   python and browser.*, which the models call even if they were not declared
+# unknown   neither
+ToolKind = Literal["declared", "builtin", "unknown"]
+
+_FUNCTIONS: Final = "functions"
+_DOTTED_NAME: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)+")
+
+
+class Tools:
+    """The declared tools. A name without a namespace is in `functions`, which models sometimes omit."""
+
+    def __init__(self, declared: Iterable[DeclaredTool] | None = None) -> None:
+        self.is_known = declared is not None
+        if isinstance(declared, str | Mapping):
+            raise InputError(ErrorCode.PARSE_INVALID_OPTION, "tools must be a list of names or descriptions")
+        self.names = frozenset(name for tool in declared or () for name in _names_of(tool))
+        # A cache of headers without faults; see parser/headers.py.
+        self.remembered_headers: dict[Any, Any] = {}
+
+    def declares(self, name: str) -> bool:
+        """Whether a tool of this name was declared, with or without its namespace."""
+        return name in self.names or f"{_FUNCTIONS}.{name}" in self.names
+
+    def kind_of(self, name: str) -> ToolKind:
+        if self.declares(name):
+            return "declared"
+        return "builtin" if is_builtin(name) else "unknown"
+
+    def looks_like_one(self, word: str) -> bool:
+        """Whether a word without `to=` can only be a tool name."""
+        return self.declares(word) or is_builtin(word) or _DOTTED_NAME.fullmatch(word) is not None
+
+
+UNDECLARED: Final = Tools()
+
+
+def _names_of(tool: DeclaredTool) -> list[str]:
+    match tool:
+        case ToolNamespace():
+            # A namespace without tools, such as `python`, is itself the tool.
+            return [f"{tool.name}.{each.name}" for each in tool.tools] or [tool.name]
+        case ToolDescription():
+            return [f"{_FUNCTIONS}.{tool.name}"]
+        case str():
+            return [tool if "." in tool else f"{_FUNCTIONS}.{tool}"]
+        case _:
+            raise InputError(
+                ErrorCode.PARSE_INVALID_OPTION,
+                f"tools contains {tool!r}; it must contain names, ToolDescriptions or ToolNamespaces",
+            )
+
 
 # Text, or a special token in the header.
 Item = str | int
@@ -40,13 +94,15 @@ _PLAIN_TYPE: Final = re.compile(r"[A-Za-z][\w.+-]*(?:/[\w.+-]+)?")
 _ONE_WORD: Final = re.compile(r"\S+")
 _EVERYBODY: Final = (None, "all")
 _ROLES: Final = frozenset(role.value for role in Role)
-_ROLE: Final = "assistant|developer|system|user|tool"
-_ROLE_AND_MORE: Final = re.compile(rf"(?P<role>{_ROLE})(?P<repeated>(?P=role))*(?P<more>.*)", re.IGNORECASE | re.DOTALL)
+ROLE_PATTERN: Final = "assistant|developer|system|user|tool"
+_ROLE_AND_MORE: Final = re.compile(
+    rf"(?P<role>{ROLE_PATTERN})(?P<repeated>(?P=role))*(?P<more>.*)", re.IGNORECASE | re.DOTALL
+)
 # A role or a recipient at the end of prose, or both: a header without its <|start|>. Only the assistant writes on a
 # channel; tool names without a recipient look too much like prose.
 _LONGEST_AUTHOR: Final = 200
 _ADDRESS_AT_END: Final = r"(?<!\S)(?:[A-Za-z_][\w-]*(?:\.[\w-]+)+\s+)?to=\S+\s*$"
-_HEADER_AT_END: Final = re.compile(rf"(?:{_ROLE})(?::\S+)?(?:\s+to=\S+)?\s*$|{_ADDRESS_AT_END}")
+_HEADER_AT_END: Final = re.compile(rf"(?:{ROLE_PATTERN})(?::\S+)?(?:\s+to=\S+)?\s*$|{_ADDRESS_AT_END}")
 _HEADER_BEFORE_CHANNEL: Final = re.compile(rf"assistant(?::\S+)?(?:\s+to=\S+)?\s*$|{_ADDRESS_AT_END}")
 _CHANNEL_AND_MORE: Final = re.compile(rf"(?P<channel>{'|'.join(CHANNELS)})(?P<more>.*)", re.IGNORECASE | re.DOTALL)
 _MORE_AND_CHANNEL: Final = re.compile(rf".*?(?P<channel>{'|'.join(CHANNELS)})(?P<more>)", re.IGNORECASE | re.DOTALL)
@@ -74,7 +130,7 @@ class Reading(NamedTuple):
         return header.channel is not None or header.recipient is not None or header.content_type is not None
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """A word of the header, or a special token in it (then `text` is its spelling)."""
 
     text: str
@@ -93,7 +149,7 @@ def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is
     known: Reading | None = tools.remembered_headers.get(key)
     if known is not None:
         return known
-    reading = _HeaderReader(tools, given).read(items, is_completion=is_completion)
+    reading = HeaderReader(tools, given).read(items, is_completion=is_completion)
     if not reading.faults:
         remember(tools, key, reading)
     return reading
@@ -162,19 +218,19 @@ def spell(items: Sequence[Item]) -> str:
     return "".join(item if isinstance(item, str) else SPELLING_BY_ID[item] for item in items)
 
 
-def _split_into_words(items: Sequence[Item]) -> list[_Word]:
-    words: list[_Word] = []
+def split_into_words(items: Sequence[Item]) -> list[Word]:
+    words: list[Word] = []
     offset = 0
     has_gap = False  # white space after the last word
     for item in items:
         if isinstance(item, int):
             item_text = SPELLING_BY_ID[item]
-            words.append(_Word(item_text, item, offset, not has_gap))
+            words.append(Word(item_text, item, offset, not has_gap))
         else:
             item_text = item
             for match in _ONE_WORD.finditer(item):
                 is_glued = match.start() == 0 and not has_gap
-                words.append(_Word(match.group(), None, offset + match.start(), is_glued))
+                words.append(Word(match.group(), None, offset + match.start(), is_glued))
         if item_text:
             has_gap = item_text[-1].isspace()
         offset += len(item_text)
@@ -187,11 +243,11 @@ _FieldKind = Literal["recipient", "content type", "word"]
 class _Field(NamedTuple):
     kind: _FieldKind
     value: str
-    word: _Word
+    word: Word
     section: int = 0
 
 
-class _HeaderReader:
+class HeaderReader:
     """Reads one header, and holds what the rules have found so far."""
 
     def __init__(self, tools: Tools, given: Author | None) -> None:
@@ -199,7 +255,7 @@ class _HeaderReader:
         self.author = given
         self.is_given = given is not None
         self.author_end = 0
-        self.unknown_author: _Word | None = None
+        self.unknown_author: Word | None = None
         self.channels: list[str] = []
         self.fields: list[_Field] = []
         self.section = 0
@@ -212,10 +268,10 @@ class _HeaderReader:
     # ── headers that end with <|message|> ───────────────────────────────────────────────────────────────────────
 
     def read(self, items: Sequence[Item], *, is_completion: bool) -> Reading:
-        self.read_sections(_split_into_words(items))
+        self.read_sections(split_into_words(items))
         return self.result(is_completion=is_completion)
 
-    def read_sections(self, words: list[_Word]) -> None:
+    def read_sections(self, words: list[Word]) -> None:
         """The role's section, then one for every `<|channel|>`."""
         starts = [at for at, word in enumerate(words) if word.special == CHANNEL]
         bounds = [*starts, len(words)]
@@ -224,7 +280,7 @@ class _HeaderReader:
             self.start_channel_section(words[start])
             self._read_channel_section(words[start], words[start + 1 : end])
 
-    def start_channel_section(self, token: _Word) -> None:
+    def start_channel_section(self, token: Word) -> None:
         """`<|channel|>` begins a section; an earlier channel section is abandoned."""
         if self.section:
             self._blame(ErrorCode.HEADER_REPEATED_CHANNEL, token)
@@ -272,7 +328,7 @@ class _HeaderReader:
 
     # ── the author ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read_role_section(self, words: list[_Word]) -> None:
+    def _read_role_section(self, words: list[Word]) -> None:
         if self.author is None:
             first = next((word for word in words if word.special is None), None)
             if first is None or first.text.startswith("to="):
@@ -289,7 +345,7 @@ class _HeaderReader:
             words = words[1:]
         self._collect_fields(words)
 
-    def read_author(self, word: _Word) -> _Word | None:
+    def read_author(self, word: Word) -> Word | None:
         """Read the author from the first word; returns what is glued to it."""
         text = word.text
         self.author_end = word.end
@@ -321,7 +377,7 @@ class _HeaderReader:
             return None
         if more or not match["repeated"]:
             self._blame(ErrorCode.HEADER_UNKNOWN_ROLE, word)
-        return _Word(more, None, self.author_end, True) if more.startswith("to=") else None
+        return Word(more, None, self.author_end, True) if more.startswith("to=") else None
 
     def _decide_author(self, channel: str | None, recipient: str | None) -> Author:
         if self.author is not None:
@@ -337,7 +393,7 @@ class _HeaderReader:
 
     # ── channels ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read_channel_section(self, token: _Word, words: list[_Word]) -> None:
+    def _read_channel_section(self, token: Word, words: list[Word]) -> None:
         name = words[0] if words else None
         if name is None or name.special is not None or name.text.startswith("to="):
             self.is_last_channel_empty = True
@@ -349,7 +405,7 @@ class _HeaderReader:
                 words.insert(0, rest)
         self._collect_fields(words)
 
-    def _read_channel(self, word: _Word) -> _Word | None:
+    def _read_channel(self, word: Word) -> Word | None:
         if word.text.lower() in CHANNELS:
             if self.channels and word.text.lower() == "final":
                 self._discard_earlier_sections()
@@ -370,7 +426,7 @@ class _HeaderReader:
         self._blame(ErrorCode.HEADER_GLUED_CHANNEL, word)
         more = match["more"]
         if more.startswith("to=") or more in CONTENT_TYPES:
-            return _Word(more, None, word.start + match.start("more"), True)
+            return Word(more, None, word.start + match.start("more"), True)
         return None
 
     def _decide_channel(self) -> str | None:
@@ -380,7 +436,7 @@ class _HeaderReader:
 
     # ── recipients and content types ────────────────────────────────────────────────────────────────────────────
 
-    def _collect_fields(self, words: list[_Word]) -> None:
+    def _collect_fields(self, words: list[Word]) -> None:
         at = 0
         while at < len(words):
             word = words[at]
@@ -410,10 +466,10 @@ class _HeaderReader:
             else:
                 self._collect_word(word)
 
-    def add(self, kind: _FieldKind, value: str, word: _Word) -> None:
+    def add(self, kind: _FieldKind, value: str, word: Word) -> None:
         self.fields.append(_Field(kind, value, word, self.section))
 
-    def collect_recipients(self, word: _Word) -> None:
+    def collect_recipients(self, word: Word) -> None:
         for value in word.text.split("to=")[1:]:
             if not value:
                 self._blame(ErrorCode.HEADER_EMPTY_RECIPIENT, word)
@@ -440,7 +496,7 @@ class _HeaderReader:
                 return "", ending
         return value, None
 
-    def _collect_word(self, word: _Word) -> None:
+    def _collect_word(self, word: Word) -> None:
         # A channel named again, perhaps between punctuation, as in "analysis ––commentary to=…".
         restated = word.text.strip(_signs_in(word.text))
         if restated.lower() in CHANNELS:
@@ -553,7 +609,7 @@ class _HeaderReader:
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _blame(self, code: ErrorCode, word: _Word) -> None:
+    def _blame(self, code: ErrorCode, word: Word) -> None:
         self.blame_at(code, word.start, word.end)
 
     def blame_at(self, code: ErrorCode, start: int, end: int) -> None:
@@ -585,73 +641,3 @@ def lacks_recipient(
     is_commentary = channel is not None and channel.lower() == "commentary"
     is_call = content_type is not None or stop == "call"
     return is_call and is_commentary and recipient in _EVERYBODY and author.role is Role.ASSISTANT
-
-
-# ── headers that do not end ─────────────────────────────────────────────────────────────────────────────────────────
-
-_CONTENT_TYPE: Final = "|".join(CONTENT_TYPES)
-_OPEN_AUTHOR: Final = re.compile(rf"\s*(?:(?P<role>{_ROLE})(?::\S+)?|(?P<tool>[A-Za-z_][\w-]*(?:\.[\w-]+)+)(?=\s))")
-_OPEN_CHANNEL: Final = re.compile(rf"\s*(?:{'|'.join(CHANNELS)})", re.IGNORECASE)
-_OTHER_CHANNEL: Final = re.compile(r"\s*[\w-]+(?=\s+to=)")
-_OPEN_RECIPIENT: Final = re.compile(r"\s*to=(?P<name>[^\s<{\[]+)")
-_OPEN_EMPTY_RECIPIENT: Final = re.compile(r"\s*to=(?=\s|$)")
-_OPEN_CONTENT_TYPE: Final = re.compile(
-    rf"\s*(?P<type>(?P<constrain><\|constrain\|>\s*)?(?:{_CONTENT_TYPE}))(?=[\s{{\[\"<]|$)", re.IGNORECASE
-)
-_DATA_FOLLOWS: Final = re.compile(r"\s*[{\[]")
-_OPEN_CONSTRAIN: Final = re.compile(r"\s*<\|constrain\|>\s*")
-# How a body begins if the channel name is glued to it: "analysisWe need", "final4", "commentary to=…".
-GLUED_BODY: Final = re.compile(r"[^a-z \t_-]|\s+to=|$")
-
-
-def read_open_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is_completion: bool) -> Reading:
-    """A header without `<|message|>`: read as far as it is a header; the rest is the text of the message."""
-    reader = _HeaderReader(tools, given)
-    text = spell(items)
-    at = 0
-    channels = [index for index, item in enumerate(items) if item == CHANNEL]
-    if channels:
-        before = items[: channels[-1]]
-        reader.read_sections(_split_into_words(before))
-        token = _Word(SPELLING_BY_ID[CHANNEL], CHANNEL, len(spell(before)), True)
-        reader.start_channel_section(token)
-        at = token.end
-        found = _OPEN_CHANNEL.match(text, at) or _OTHER_CHANNEL.match(text, at)
-    else:
-        if given is None:
-            author = _OPEN_AUTHOR.match(text)
-            if author is None:
-                reader.author = ASSISTANT
-                reader.blame_at(ErrorCode.HEADER_EMPTY_ROLE, 0, 0)
-            else:
-                at = author.end()
-                reader.read_author(_Word(author.group().strip(), None, at - len(author.group().strip()), True))
-        found = _OPEN_CHANNEL.match(text, at)
-        if found is not None and GLUED_BODY.match(text, found.end()) is None:
-            found = None
-    if found is not None:
-        reader.channels.append(found.group().strip())
-        at = found.end()
-    recipient = _OPEN_RECIPIENT.match(text, at)
-    if recipient is not None:
-        reader.collect_recipients(_Word(recipient.group().strip(), None, recipient.start(), True))
-        at = recipient.end()
-    else:
-        empty = _OPEN_EMPTY_RECIPIENT.match(text, at)
-        at = at if empty is None else empty.end()
-    content_type = _OPEN_CONTENT_TYPE.match(text, at)
-    if content_type is not None and (
-        any(field.kind == "recipient" for field in reader.fields)
-        or content_type["constrain"]
-        or _DATA_FOLLOWS.match(text, content_type.end())
-    ):
-        reader.add("content type", content_type["type"], _Word("", None, at, True))
-        at = content_type.end()
-    else:
-        constrain = _OPEN_CONSTRAIN.match(text, at)
-        at = at if constrain is None else constrain.end()
-    # One space or line break separates the header from the text.
-    if at and text[at : at + 1].isspace():
-        at += 1
-    reader.trust = Trust.GUESSED
-    return reader.result(is_completion=is_completion, body_start=at if text[at:].strip() else None)

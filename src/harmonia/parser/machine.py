@@ -20,85 +20,49 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import msgspec
 
 from harmonia.errors import ErrorCode
 from harmonia.events import (
-    ArgumentsDelta,
     Header,
     HeaderCompleted,
-    MessageEnded,
-    MessageStarted,
     Skipped,
-    TextDelta,
 )
-from harmonia.json_codec import json_fault
-from harmonia.messages import Author, Message, Role
+from harmonia.messages import Author, Role
 from harmonia.parser.headers import (
     ASSISTANT,
     CHANNELS,
     Item,
     Reading,
     find_header,
-    is_json_type,
     is_stranded,
-    is_visible,
     lacks_recipient,
     read_header,
-    read_open_header,
-    remember,
     spell,
 )
-from harmonia.parser.parser_state import STOPS, ParserState, Place, State
+from harmonia.parser.missing_special_tokens import read_open_header
+from harmonia.parser.parser_state import STOPS, ParserState, State
 from harmonia.parser.reference import Refusal, read_as_reference
-from harmonia.provenance import Origin, Sampled, Source, Span, Stop, Trust
+from harmonia.provenance import Source, Trust
 from harmonia.vocabulary import (
     CHANNEL,
     CONSTRAIN,
     END_OF_TEXT,
-    FIRST_SPECIAL,
     MESSAGE,
     SPELLING_BY_ID,
     START,
     default_vocabulary,
-    find_spellings,
 )
 
 _LONGEST_LATE_TYPE: Final = 32
 
 _FORMAT_WORDS: Final = "|".join([*(role.value for role in Role), *CHANNELS])
-# A header with one of these faults may lack further parts.
-_INCOMPLETE: Final = (
-    ErrorCode.STREAM_MISSING_START,
-    ErrorCode.HEADER_EMPTY_ROLE,
-    ErrorCode.HEADER_REPEATED_START,
-)
-# After a message with only these faults, the next header has not lost any words to that message.
-_HARMLESS: Final = frozenset(
-    (
-        ErrorCode.STREAM_MISSING_START,
-        ErrorCode.STREAM_TEXT_OUTSIDE,
-        ErrorCode.HEADER_MISSING_MESSAGE,
-        ErrorCode.HEADER_EMPTY_CHANNEL,
-        ErrorCode.MISSING_SENTINEL,
-    )
-)
-# A recipient, or a possible tool name.
-_HEADER_REMAINS: Final = re.compile(r"=|\w[._]\w")
 # Words of an abandoned header, such as "commentary" after a call, and punctuation.
 _LEFTOVER: Final = re.compile(rf"(?:[\W_]|{_FORMAT_WORDS})*", re.IGNORECASE)
 _ASSISTANT_FIRST: Final = re.compile(rf"\s*{Role.ASSISTANT}(?=\s)")
 _LATE_TYPE: Final = re.compile(r"\s*[A-Za-z]*")
-
-
-class KnownHeader(NamedTuple):
-    """A known header. `chars` is its length between `<|start|>` and `<|message|>`."""
-
-    reading: Reading
-    chars: int
-    role_end: int
 
 
 _Handler = Callable[["Machine", int, str, Sequence[int]], None]
@@ -347,12 +311,6 @@ class Machine(ParserState):
         self._end_message(None)
         self._start_header_without_start(CHANNEL, spelling)
 
-    def _remember_header(self, reading: Reading) -> None:
-        """Cache the reading of exactly these tokens: there are few headers, and they recur."""
-        if self._start_at == 0 or (self._start_at is None and self._given is ASSISTANT):
-            known = KnownHeader(reading, self._held_chars, self._role_end)
-            remember(self._tools, (self._is_completion, *self._ids), known)
-
     def _start_in_header(self, _token: int, spelling: str, ids: Sequence[int]) -> None:
         """The header is abandoned, or text inside it becomes its message; another header begins."""
         self._close_text()
@@ -404,61 +362,6 @@ class Machine(ParserState):
         return read_open_header(
             self._items[self._header_at :], self._given, self._tools, is_completion=self._is_completion
         )
-
-    def _complete_header(self, reading: Reading, end: Place) -> None:
-        """Report the header, which ends at `end`, where the body begins."""
-        start = self._from
-        header_text = spell(self._items[self._header_at :]) if reading.faults else ""
-        text_from = self._text_from
-        header = reading.header
-        if self._source == "stripped":
-            self._trust = Trust.GUESSED
-        if header.is_visible and header.channel != "final" and self._may_lack_address(reading):
-            self._trust = Trust.GUESSED
-        if self._trust < header.trust:
-            visible = is_visible(header.author, header.channel, header.recipient, header.content_type, self._trust)
-            header = msgspec.structs.replace(header, trust=self._trust, is_visible=visible)
-        self._trust = header.trust
-        self._header = header
-        index = self._index
-        start_token, start_char = start
-        text_token, text_char = text_from
-        end_token, end_char = end
-        self._events += (
-            MessageStarted(index, start_token, text_token, start_char, text_char),
-            HeaderCompleted(index, header, text_token, end_token, text_char, end_char),
-        )
-        self._header_span = Span(start_token, end_token, start_char, end_char)
-        self._body_from, self._body_shift = end, 0
-        self._body_limit = end_char + self._limits.body_chars
-        self._cut_at = None
-        self._parts = []
-        self._blank_parts = 0
-        self._delta = ArgumentsDelta if header.is_call else TextDelta
-        self._late_type = None
-        self._state = "body"
-        if header.author.role is Role.ASSISTANT:
-            self._turn.is_open = True
-        self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
-        if reading.faults:
-            starts = sorted({fault.start for fault in reading.faults})
-            places = dict(zip(starts, self._places_at([text_char + start for start in starts]), strict=True))
-            for fault in reading.faults:
-                self._fault(fault.code, places[fault.start], header_text[fault.start : fault.end])
-
-    def _may_lack_address(self, reading: Reading) -> bool:
-        """Whether a recipient may have been lost: then a call, or the answer of a tool, would look like a preamble."""
-        codes = {*self._faults, *(fault.code for fault in reading.faults)}
-        return self._follows_damage and not codes.isdisjoint(_INCOMPLETE)
-
-    def _may_hide_address(self, stop: Stop | None, content: str) -> bool:
-        """Whether the recipient of the next message may have been lost in the one that ends here."""
-        if self._trust is Trust.CERTAIN and stop is not None:
-            return False
-        header, faults = self._header, self._faults
-        is_text = header.author.role is Role.ASSISTANT and not header.is_call
-        # Prose is not damage; the remains of a header at the end of the text are.
-        return not (is_text and _HARMLESS.issuperset(faults) and _HEADER_REMAINS.search(content[-200:]) is None)
 
     def _complete_open_header(self, reading: Reading, code: ErrorCode) -> None:
         """Complete a header without `<|message|>`; the text inside it is the beginning of the body."""
@@ -534,20 +437,6 @@ class Machine(ParserState):
         self._say(spelling, start, (self._token, self._char))
         self._fault(ErrorCode.BODY_RESERVED_TOKEN, start, spelling)
 
-    def _say(self, text: str, start: Place, end: Place) -> None:
-        """Report more text of the body."""
-        start_token, start_char = start
-        end_token, end_char = end
-        self._events.append(self._delta(text, self._header, start_token, end_token, start_char, end_char))
-        if end_char <= self._body_limit:
-            self._parts.append(text)
-        elif self._cut_at is None:
-            # The fault is reported at the end of the message, so that it does not separate the deltas of one chunking
-            # only.
-            self._cut_at = self._place_at(self._body_limit)
-            if start_char < self._body_limit:
-                self._parts.append(text[: self._body_limit - start_char])
-
     def _continue_late_type(self) -> None:
         text = "".join(self._late_type or ())
         if len(text) > _LONGEST_LATE_TYPE or _length_of_type(text) < len(text):
@@ -579,81 +468,10 @@ class Machine(ParserState):
         if body:
             self._say(body, split, end)
 
-    def _end_message(self, token: int | None, spelling: str = "", ids: Sequence[int] = ()) -> None:
-        """End the message here, with this stop token or without one."""
-        here, header = (self._token, self._char), self._header
-        content = "".join(self._parts)
-        stop = None if token is None else STOPS[token]
-        if self._cut_at is not None:
-            self._fault(ErrorCode.BODY_TOO_LONG, self._cut_at)
-        if stop == "call" and not header.is_call:
-            self._fault(ErrorCode.BODY_CALL_WITHOUT_RECIPIENT, here, spelling)
-        if header.is_call and is_json_type(header.content_type):
-            self._check_json(content)
-        if "<|" in content and self._source == "tokens":
-            self._report_spellings(content)
-        if token is not None:
-            self._consume(spelling, ids)
-        here_token, here_char = here
-        body_token, body_char = self._body_from
-        origin = Origin(
-            self._source or "tokens",
-            self._trust,
-            stop,
-            self._header_span,
-            Span(body_token, here_token, body_char, here_char),
-            tuple(self._faults) if self._faults else (),
-            header.is_forged,
-        )
-        message = Message.parsed(
-            header.author, content, header.channel, header.recipient, header.content_type, origin, self._sampled()
-        )
-        end_token, end_char = self._token, self._char
-        self._events.append(MessageEnded(self._index, stop, message, here_token, end_token, here_char, end_char))
-        self._index += 1
-        self._parts = []
-        self._follows_damage = self._may_hide_address(stop, content)
-        self._settle()
-        if header.author.role is Role.ASSISTANT:
-            self._turn.note(header, content, stop)
-            if stop is not None and stop != "end":
-                self._end_turn_by(stop)
-
-    def _sampled(self) -> Sampled | None:
-        """The tokens that the message was sampled as, if nothing in it was repaired."""
-        if self._token is None or self._trust is not Trust.CERTAIN or self._source == "stripped":
-            return None
-        prompt, start = self._prompt_tokens, self._start_at
-        if start is None and not prompt:
-            return None
-        tokens = self._ids[start:] if start else self._ids
-        header_end = len(prompt) + (self._header_span.end_token or 0) - (self._from[0] or 0) - (start or 0)
-        return Sampled((*prompt, *tokens), self._role_end, header_end)
-
     def _count_role_tokens(self, author_end: int) -> int:
         """The number of tokens of the role, after `<|start|>`."""
         after_start = self._ids[(self._start_at or 0) + 1 :]
         return sum(offset < author_end for offset in self._vocabulary.char_offsets(after_start))
-
-    def _check_json(self, content: str) -> None:
-        at = json_fault(content)
-        if at is not None:
-            (place,) = self._places_in_body([at])
-            self._fault(ErrorCode.BODY_ARGUMENTS_NOT_JSON, place, content[at:])
-
-    def _report_spellings(self, content: str) -> None:
-        found = find_spellings(content)
-        places = self._places_in_body([offset for offset, _ in found])
-        first = self._from[0] or 0
-        for place, (_, spelling) in zip(places, found, strict=True):
-            at = (place[0] or 0) - first
-            # Skip special tokens that were kept as text.
-            if at >= len(self._ids) or self._ids[at] < FIRST_SPECIAL:
-                self._fault(ErrorCode.BODY_SPELLED_TOKEN, place, spelling)
-
-    def _end_turn_by(self, stop: Stop | None) -> None:
-        if stop in ("call", "return") and self._turn.is_open:
-            self._events.append(self._turn.end(stop))
 
     # ── held-back input ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -673,13 +491,6 @@ class Machine(ParserState):
         else:
             code = ErrorCode.STREAM_TEXT_OUTSIDE if self._saw_special else ErrorCode.STREAM_NO_MARKUP
             self._begin_unmarked_message(code)
-
-    def _skip_held(self) -> None:
-        """Report the held-back input as outside any message."""
-        start_token, start_char = self._from
-        if self._char > start_char or self._token != start_token:
-            self._events.append(Skipped(self._held_text(), start_token, self._token, start_char, self._char))
-        self._settle()
 
     def _drop(self, spelling: str, token: int) -> None:
         """Report the held-back input and this token as outside any message; an open message ends before it."""

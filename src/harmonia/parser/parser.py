@@ -2,9 +2,9 @@
 
 token ids      a special token is an id, so text can never be mistaken for one
 text, bytes    special tokens are spelled out, and may be cut anywhere, even inside a character
-stripped text  a server removed the special tokens; see parser/stripped.py
+stripped text  a server removed the special tokens; see parser/missing_special_tokens.py
 
-The class is built in layers: parser_state (the fields), machine (transitions), fast_paths, and the readers here.
+The class is built in layers: parser_state (fields and events), machine (transitions), and the readers here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.events import Diagnostic, Event, Header, MessageEnded, Repaired
 from harmonia.messages import Message, Role
-from harmonia.parser.fast_paths import FastPaths
-from harmonia.parser.headers import ASSISTANT
+from harmonia.parser.headers import ASSISTANT, UNDECLARED, DeclaredTool, Tools
+from harmonia.parser.machine import Machine
+from harmonia.parser.missing_special_tokens import looks_stripped, split_stripped
 from harmonia.parser.parser_state import STOPS, Limits, Place, State
 from harmonia.parser.reference import END_OF_STREAM_IN_HEADER, ReferenceGate, Refusal
-from harmonia.parser.stripped import looks_stripped, split_stripped
-from harmonia.parser.tools import UNDECLARED, DeclaredTool, Tools
 from harmonia.provenance import Sampled
 from harmonia.vocabulary import (
     CHANNEL,
@@ -68,7 +67,7 @@ class _EndOfStream:
     """The chunk that `close` feeds."""
 
 
-class Parser(FastPaths):
+class Parser(Machine):
     """Reads one stream of token ids, text or bytes, as it arrives.
 
     `role` is the role whose header the prompt already began: "assistant" for a completion, None for a whole

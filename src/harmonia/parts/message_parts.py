@@ -54,10 +54,9 @@ from harmonia.events import (
     TurnEnded,
 )
 from harmonia.json_codec import read_json
-from harmonia.messages import Author, Message, Role, call_id
+from harmonia.messages import Author, Message, Role, call_id, is_tool_address
 from harmonia.parser import headers
-from harmonia.parser.headers import is_json_type
-from harmonia.parser.tools import UNDECLARED, DeclaredTool, ToolKind, Tools, is_tool_address
+from harmonia.parser.headers import UNDECLARED, DeclaredTool, ToolKind, Tools, is_json_type
 from harmonia.provenance import Trust
 
 # hidden  text with a guessed channel, or without a channel, is not shown

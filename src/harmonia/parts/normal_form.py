@@ -20,7 +20,7 @@ from harmonia.events import Event, MessageEnded
 from harmonia.json_codec import read_json
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import Parser
-from harmonia.parser.tools import DeclaredTool, Tools
+from harmonia.parser.headers import DeclaredTool, Tools
 from harmonia.parts.message_parts import call_of
 from harmonia.parts.traces import Trace
 from harmonia.provenance import Sampled

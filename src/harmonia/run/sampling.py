@@ -39,9 +39,9 @@ from harmonia.messages import (
     Role,
     SystemContent,
     ToolNamespace,
+    is_tool_address,
 )
 from harmonia.parser import Parser, Tools
-from harmonia.parser.tools import is_tool_address
 from harmonia.parts import GuessedAsFinal, visible_text
 from harmonia.provenance import Sampled, Stop
 from harmonia.renderer import Renderer, freeze

@@ -35,9 +35,8 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.events import Header, HeaderCompleted, MessageEnded, MessageStarted, Repaired, TurnEnded
 from harmonia.grammar import Begun, Demand, GrammarKind, Loss, WrittenGrammar, callable_tools, grammar_for
 from harmonia.json_codec import encode_any, json_fault, read_json
-from harmonia.messages import Json, Message, ResponseFormat
+from harmonia.messages import Json, Message, ResponseFormat, is_tool_address
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
-from harmonia.parser.tools import is_tool_address
 from harmonia.parts import Call, call_of, is_visible
 from harmonia.provenance import Trust
 from harmonia.run.cancellation import in_worker

@@ -16,8 +16,7 @@ from harmonia.interchange import chat_tools, responses_tools, to_chat_body, to_r
 from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.interchange.settings import write_format
-from harmonia.messages import Conversation, Json, Role
-from harmonia.parser.tools import is_tool_address
+from harmonia.messages import Conversation, Json, Role, is_tool_address
 from harmonia.run.engines.base import Request, ToolChoice
 from harmonia.run.engines.response_reader import name_parameters
 

@@ -24,8 +24,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, HarmonyError, Position, ToolError
-from harmonia.messages import Message, Role
-from harmonia.parser.tools import UNDECLARED, is_builtin
+from harmonia.messages import Message, Role, is_builtin
+from harmonia.parser.headers import UNDECLARED
 from harmonia.run.tools.tool import FUNCTIONS, ToolResult
 
 # About ten thousand tokens of English.

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from harmonia.events import ArgumentsDelta, MessageEnded, TextDelta
-from harmonia.messages import Json, Message
-from harmonia.parser.tools import is_tool_address
+from harmonia.messages import Json, Message, is_tool_address
 from harmonia.parts import is_visible
 from harmonia.run.engines.base import Alternative, TokenLogprob
 from harmonia.run.events import LogprobsGiven, SamplingGivenUp, SamplingStarted, TurnEvent

@@ -9,7 +9,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, DeveloperContent, Json
-from harmonia.parser.stripped import count_headers
+from harmonia.parser.missing_special_tokens import count_headers
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.wire.request_tools import SchemaBudget
 from harmonia.serve.wire.validation import invalid, too_large
