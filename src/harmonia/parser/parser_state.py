@@ -1,4 +1,4 @@
-"""The state of a parser, and the events it reports: how far it has read, what it holds back, the message and the turn."""
+"""The state of a parser and its events: how far it has read, what it holds back, the message and the turn so far."""
 
 from __future__ import annotations
 
