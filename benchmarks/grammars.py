@@ -19,10 +19,10 @@ def kind_of(case: Case) -> Any:
 def demand_of(messages: list[Json]) -> Any:
     """The tools of a conversation, one of which has to be called."""
     from harmonia import Conversation
-    from harmonia.grammar import Demand
+    from harmonia.grammar import Demand, declared_tools
 
     contents = (message.content for message in Conversation.from_dict(messages))
-    return Demand(tools=next(tuple(it.tools.values()) for it in contents if getattr(it, "tools", None)))
+    return Demand(declared_tools(next(tuple(it.tools.values()) for it in contents if getattr(it, "tools", None))))
 
 
 def completion_of(demand: Any) -> list[int]:
@@ -31,7 +31,7 @@ def completion_of(demand: Any) -> list[int]:
 
     from harmonia import encode
 
-    tool = demand.tools[0].tools[0]
+    tool = demand.tools[0]
     words = "Some words, as they are said."
     made: dict[str, Any] = {"string": words, "number": 12.5, "integer": 3, "boolean": True, "array": [], "object": {}}
     arguments: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def completion_of(demand: Any) -> list[int]:
     thought = "The user wants this done, and one of the tools does it; first I look at what it needs. " * 4
     return encode(
         f"<|channel|>analysis<|message|>{thought}<|end|><|start|>assistant<|channel|>commentary"
-        f" to=functions.{tool.name} <|constrain|>json<|message|>{json.dumps(arguments)}<|call|>",
+        f" to={tool.name} <|constrain|>json<|message|>{json.dumps(arguments)}<|call|>",
         special="all",
     )
 

@@ -412,7 +412,7 @@ class ObedientEngine(ScriptedEngine):
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         demanded = request.tool_choice
         if demanded == "required":
-            demanded = next(f"{space.name}.{tool.name}" for space in request.tools for tool in space.tools)
+            demanded = next(tool.name for tool in request.tools if "." in tool.name)
         if demanded in ("auto", "none"):
             async for event in super().generate(prompt, request):
                 yield event

@@ -104,7 +104,7 @@ def test_a_body_of_chat_completions_is_read_with_its_tools(path: Path) -> None:
     assert result.stderr.startswith("detected format: chat\nnote: $: model")
     run = read_capture(path).runs[0]
     assert run.prompt == render(expected).tokens
-    assert [each.name for namespace in run.request.tools for each in namespace.tools] == ["get_weather"]
+    assert [tool.name for tool in run.request.tools] == ["functions.get_weather"]
 
 
 def test_the_effort_of_a_body_and_of_the_command_both_count(path: Path) -> None:

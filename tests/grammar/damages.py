@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from harmonia import encode
 from harmonia.errors import ErrorCode
-from harmonia.grammar import Demand
+from harmonia.grammar import Demand, declared_tools
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 
 WEATHER: Final[Json] = {
@@ -30,7 +30,7 @@ FUNCTIONS: Final = ToolNamespace(
 )
 TOOL_NAMES: Final = ["get_weather", "shell", "x"]  # as the parser takes them
 # Under this demand all twins are admitted.
-DEMAND: Final = Demand(tools=(FUNCTIONS,))
+DEMAND: Final = Demand(declared_tools([FUNCTIONS]))
 
 _THOUGHT: Final = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
 _SAID: Final = "<|channel|>analysis<|message|>Hm.<|end|>"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harmonia import BROWSER, PYTHON, ErrorCode, InputError, ToolDescription, ToolNamespace
-from harmonia.grammar import Demand, TextForm, callable_tools
+from harmonia.grammar import Demand, TextForm, callable_tools, declared_tools
 from harmonia.grammar.completion_rules import PLAIN_TEXT, Begun, completion_grammar
 from harmonia.grammar.rules import Chars, Choice, JsonValue, Literal, Name, Node, Repeat, Sequence, Special, Text
 from harmonia.messages import ResponseFormat
@@ -24,7 +24,7 @@ _NAMES = ["functions.forecast", "functions.stop", "browser.search", "browser.ope
 
 
 def demand(choice: str = "auto", allowed: tuple[str, ...] | None = None) -> Demand:
-    return Demand(_TOOLS, choice, allowed)
+    return Demand(declared_tools(_TOOLS), choice, allowed)
 
 
 def names(wanted: Demand) -> list[str]:
@@ -68,9 +68,10 @@ def test_a_demand_that_nothing_can_meet_is_an_error(wanted: Demand) -> None:
 def test_a_tool_that_takes_text_has_its_form() -> None:
     form = TextForm("regex", "[a-z]+")
     tools = (ToolNamespace("functions", None, (ToolDescription("patch"),)),)
-    [tool] = callable_tools(Demand(tools, texts={"functions.patch": form}))
+    demanded = Demand(declared_tools(tools, {"functions.patch": form}))
+    [tool] = callable_tools(demanded)
     assert (tool.takes, tool.text_form) == ("text", form)
-    grammar = completion_grammar(Demand(tools, texts={"functions.patch": form}))
+    grammar = completion_grammar(demanded)
     assert Text(form, "functions.patch") in nodes_of(grammar.rules["call_0"])
 
 
@@ -91,7 +92,7 @@ def test_the_tool_choice_decides_how_a_completion_ends_and_reasoning_stays(wante
 
 
 def test_every_rule_is_there_and_is_used() -> None:
-    grammar = completion_grammar(Demand(_TOOLS, response_format=ResponseFormat("city", _FORECAST)))
+    grammar = completion_grammar(Demand(declared_tools(_TOOLS), response_format=ResponseFormat("city", _FORECAST)))
     used = {"completion"} | {
         node.name for rule in grammar.rules.values() for node in nodes_of(rule) if isinstance(node, Name)
     }
@@ -191,6 +192,6 @@ def as_regex(node: Node) -> str:
 def test_a_name_that_is_not_declared_is_refused_with_those_that_are(wanted: dict[str, Any]) -> None:
     declared = (ToolNamespace("functions", None, (ToolDescription("f", "A tool."),)),)
     with pytest.raises(InputError) as caught:
-        callable_tools(Demand(declared, **wanted))
+        callable_tools(Demand(declared_tools(declared, wanted.pop("texts", None)), **wanted))
     assert caught.value.code is ErrorCode.GRAMMAR_INVALID_OPTION
     assert "functions.f" in caught.value.message

@@ -10,7 +10,7 @@ import pytest
 
 from harmonia import parse
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.grammar import GRAMMAR_KINDS, Demand, GrammarKind, TextForm
+from harmonia.grammar import GRAMMAR_KINDS, Demand, GrammarKind, TextForm, declared_tools
 from harmonia.grammar.lark_rules import text_rules
 from harmonia.grammar.writer import grammar_for
 from harmonia.messages import Json, ToolDescription, ToolNamespace
@@ -22,7 +22,7 @@ from tests.grammar.rule_reader import admits
 def demand_of(schema: Any, name: str = "act", form: TextForm | None = None) -> Demand:
     tools = ToolNamespace("functions", None, (ToolDescription(name, "", schema),))
     texts = {} if form is None else {f"functions.{name}": form}
-    return Demand(tools=(tools,), tool_choice="required", texts=texts)
+    return Demand(declared_tools([tools], texts), tool_choice="required")
 
 
 def nested(depth: int, keyword: str, inner: Any) -> Json:
@@ -195,6 +195,10 @@ def test_a_name_that_cannot_stand_in_a_header_is_refused(name: str, kind: Gramma
 def test_names_of_the_world_can_be_called(name: str) -> None:
     demand = demand_of(None, name)
     tokens = list(sampled(f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{{}}<|call|>"))
-    assert parse(tokens, role="assistant", mode="strict", tools=demand.tools).messages[-1].recipient
+    assert (
+        parse(tokens, role="assistant", mode="strict", tools=[tool.name for tool in demand.tools])
+        .messages[-1]
+        .recipient
+    )
     assert Matcher(grammar_for(demand, "llguidance")).admitted(tokens) == len(tokens)
     assert grammar_for(demand, "gbnf").text and grammar_for(demand, "xgrammar").text

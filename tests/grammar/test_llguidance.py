@@ -13,7 +13,7 @@ import pytest
 
 from harmonia import Parser, StreamError, call_of, parse, render
 from harmonia.errors import ErrorCode
-from harmonia.grammar import Demand, TextForm
+from harmonia.grammar import Demand, TextForm, declared_tools
 from harmonia.grammar.completion_rules import Begun, completion_grammar
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
@@ -49,14 +49,14 @@ CUSTOM = ToolNamespace("functions", None, (*FUNCTIONS.tools, ToolDescription("ap
 FORMS = {"functions.apply_patch": TextForm("lark", APPLY_PATCH)}
 DEMANDS = {
     "auto": DEMAND,
-    "none": Demand(tools=(FUNCTIONS,), tool_choice="none"),
-    "required": Demand(tools=(FUNCTIONS,), tool_choice="required"),
-    "named": Demand(tools=(FUNCTIONS,), tool_choice="functions.get_weather"),
-    "allowed": Demand(tools=(FUNCTIONS,), tool_choice="required", allowed=("functions.shell", "functions.x")),
+    "none": Demand(declared_tools([FUNCTIONS]), tool_choice="none"),
+    "required": Demand(declared_tools([FUNCTIONS]), tool_choice="required"),
+    "named": Demand(declared_tools([FUNCTIONS]), tool_choice="functions.get_weather"),
+    "allowed": Demand(declared_tools([FUNCTIONS]), tool_choice="required", allowed=("functions.shell", "functions.x")),
     "format": Demand(response_format=ResponseFormat("city", CITY)),
-    "format and tools": Demand(tools=(FUNCTIONS,), response_format=ResponseFormat("city", CITY)),
-    "custom": Demand(tools=(CUSTOM,), tool_choice="functions.apply_patch", texts=FORMS),
-    "python": Demand(tools=(ToolNamespace("python"), FUNCTIONS), tool_choice="python"),
+    "format and tools": Demand(declared_tools([FUNCTIONS]), response_format=ResponseFormat("city", CITY)),
+    "custom": Demand(declared_tools([CUSTOM], FORMS), tool_choice="functions.apply_patch"),
+    "python": Demand(declared_tools([ToolNamespace("python"), FUNCTIONS]), tool_choice="python"),
 }
 SCHEMAS: dict[str, Any] = {f"functions.{tool.name}": tool.parameters for tool in FUNCTIONS.tools}
 
@@ -74,7 +74,7 @@ def _compiled(name: str) -> Matcher:
 
 def is_strictly_read(tokens: tuple[int, ...] | list[int], demand: Demand) -> tuple[Message, ...]:
     """The messages, with not a word said about them."""
-    parsed = parse(list(tokens), role="assistant", mode="strict", tools=demand.tools)
+    parsed = parse(list(tokens), role="assistant", mode="strict", tools=[tool.name for tool in demand.tools])
     assert not parsed.diagnostics
     return parsed.messages
 
@@ -98,7 +98,7 @@ def test_outputs_from_the_wild_come_through(identity: str) -> None:
     lines = (ROOT / "tests" / "data" / "wild-traces.jsonl").read_text().splitlines()
     raw = next(trace["raw"] for trace in map(json.loads, lines) if trace["id"] == identity)
     tools = ToolNamespace("functions", None, tuple(ToolDescription(name) for name in FROM_THE_WILD[identity]))
-    demand = Demand(tools=(tools,) if tools.tools else ())
+    demand = Demand(declared_tools([tools] if tools.tools else []))
     is_strictly_read(sampled(raw), demand)
     assert comes_through(Matcher(write_llguidance(completion_grammar(demand))), sampled(raw))
 
@@ -236,7 +236,7 @@ def check_completion(tokens: list[int], demand: Demand) -> None:
         assert error.code is ErrorCode.BODY_ARGUMENTS_NOT_JSON
         content = parse(tokens, role="assistant").messages[-1].content
         assert not has_no_number_beyond_floats(json.loads(str(content)))
-    last = parse(tokens, role="assistant", tools=demand.tools).messages[-1]
+    last = parse(tokens, role="assistant", tools=[tool.name for tool in demand.tools]).messages[-1]
     call = call_of(last)
     wanted = demand.tool_choice
     if wanted in ("none", "auto") and call is None:

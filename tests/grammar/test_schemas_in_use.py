@@ -8,7 +8,7 @@ import json
 import jsonschema
 import pytest
 
-from harmonia.grammar import Demand, Loss
+from harmonia.grammar import Demand, Loss, declared_tools
 from harmonia.grammar.json_schema.json_rules import json_rules
 from harmonia.grammar.writer import grammar_for
 from harmonia.grammar.xgrammar_writer import MAX_LENGTH
@@ -23,7 +23,7 @@ in_use = pytest.mark.parametrize("case", SCHEMAS_IN_USE.values(), ids=SCHEMAS_IN
 
 def demand_of(case: InUse) -> Demand:
     tools = ToolNamespace("functions", None, (ToolDescription("act", "", case.schema),))
-    return Demand(tools=(tools,), tool_choice="required")
+    return Demand(declared_tools([tools]), tool_choice="required")
 
 
 def features(losses: tuple[Loss, ...]) -> set[str]:

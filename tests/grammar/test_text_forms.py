@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar import Demand, TextForm
+from harmonia.grammar import Demand, TextForm, declared_tools
 from harmonia.grammar.completion_rules import completion_grammar
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES, MAX_REPETITIONS, checked_form
@@ -19,7 +19,7 @@ TOOL = "functions.edit"
 
 def matcher_of(definition: str, syntax: Syntax = "lark") -> Matcher:
     tools = (ToolNamespace("functions", None, (ToolDescription("edit"),)),)
-    demand = Demand(tools=tools, tool_choice=TOOL, texts={TOOL: TextForm(syntax, definition)})
+    demand = Demand(declared_tools(tools, {TOOL: TextForm(syntax, definition)}), tool_choice=TOOL)
     return Matcher(write_llguidance(completion_grammar(demand)))
 
 

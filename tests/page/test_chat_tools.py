@@ -116,8 +116,8 @@ def test_tools_are_switched_on_and_off(start_server: StartServer, open_page: Ope
         dialog.get_by_role("checkbox", name="moon").uncheck()
         dialog.get_by_role("checkbox", name=re.compile("^sea")).uncheck()
     visit.ask("Second")
-    offered = [tool.name for namespace in engine.requests[-1].tools for tool in namespace.tools]
-    assert offered == ["sky___weather"]
+    offered = [tool.name for tool in engine.requests[-1].tools]
+    assert offered == ["functions.sky___weather"]
     with visit.settings() as dialog:
         expect(dialog.get_by_role("checkbox", name="tide")).not_to_be_checked()
         dialog.get_by_role("checkbox", name=re.compile("^sky")).uncheck()

@@ -16,6 +16,7 @@ from harmonia.cli.display import show
 from harmonia.cli.options import echo_json
 from harmonia.errors import InputError
 from harmonia.events import Event, MessageStarted, TextDelta
+from harmonia.grammar import declared_tools
 from harmonia.inspection.saved_streams import count
 from harmonia.interchange import format_named, recognise
 from harmonia.messages import (
@@ -127,7 +128,7 @@ def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str
                 effort = content.reasoning_effort or effort
             elif isinstance(content, DeveloperContent):
                 formats += content.response_formats or ()
-    tools = tuple(declared_namespaces(conversation))
+    tools = declared_tools(declared_namespaces(conversation))
     return Request(sampling, tools, tool_choice, formats[0] if len(formats) == 1 else None, effort)
 
 

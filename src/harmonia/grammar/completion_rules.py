@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, StreamError
-from harmonia.grammar.demand import Demand, callable_tools
+from harmonia.grammar.demand import CallableTool, Demand, callable_tools
 from harmonia.grammar.rules import (
     Chars,
     Grammar,
@@ -43,7 +43,6 @@ from harmonia.grammar.rules import (
 )
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parser import parse
-from harmonia.tool_definitions import ToolDefinition
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, START, encode
 
 RESPONSE_FORMAT: Final = "response_format"
@@ -114,7 +113,7 @@ def _messages(demand: Demand, ends: list[Name]) -> Node:
     return choice(*(sequence(thought if end.name == "final" else said, end) for end in ends))
 
 
-def _rest(begun: Begun, demand: Demand, tools: tuple[ToolDefinition, ...], again: Node) -> Node:
+def _rest(begun: Begun, demand: Demand, tools: tuple[CallableTool, ...], again: Node) -> Node:
     """What may follow the beginning of a message: the rest of it, and then whatever may follow it."""
     if begun.recipient is not None:
         tool = next((tool for tool in tools if tool.name == begun.recipient), None)
@@ -153,7 +152,7 @@ def _answer(demand: Demand) -> Node:
     return Name("plain") if wanted is None else JsonValue(wanted.schema, RESPONSE_FORMAT)
 
 
-def _call_header(tool: ToolDefinition) -> Node:
+def _call_header(tool: CallableTool) -> Node:
     if _PLAIN_NAME.fullmatch(tool.name) is None:
         _refuse_unreadable_name(tool.name)
     is_builtin = tool.name.partition(".")[0] in _BUILTIN
@@ -164,7 +163,7 @@ def _call_header(tool: ToolDefinition) -> Node:
     return sequence(ways, optional(choice(*types)), Special(MESSAGE))
 
 
-def _arguments(tool: ToolDefinition) -> Node:
+def _arguments(tool: CallableTool) -> Node:
     if tool.takes == "text":
         return Name("plain") if tool.text_form is None else Text(tool.text_form, tool.name)
     return JsonValue(_ANYTHING if tool.parameters is None else tool.parameters, tool.name)

@@ -34,7 +34,7 @@ from harmonia.messages import Conversation, Message, call_id
 from harmonia.parts import call_of, visible_text
 from harmonia.renderer import shared_prefix
 from harmonia.run.cancellation import Cancellation, find_task
-from harmonia.run.constraints.attempts import Attempts, HeldEvents, Verdict
+from harmonia.run.constraints.attempts import Attempts, HeldEvents, Verdict, callable_tools_of
 from harmonia.run.engines.base import Chunk, Finish, Request, Usage
 from harmonia.run.events import (
     LimitName,
@@ -165,7 +165,7 @@ class Run:
         self._tools, choice = chosen_tools(options.tool_choice, known)
         self._request = Request(
             options.sampling,
-            self._tools.namespaces,
+            callable_tools_of(self._tools),
             choice,
             self.response_format,
             None if options.effort is None else known_effort(options.effort),

@@ -32,6 +32,7 @@ TOOLS = (
     ToolNamespace("web", tools=(ToolDescription("search", None, SCHEMA),)),
 )
 HI = Conversation([Message.user("Hi")])
+ASKING = Conversation([Message.developer(namespaces=TOOLS), *HI])
 
 
 def both(request: Request, conversation: Conversation = HI, **extra: Any) -> tuple[Body, Body]:
@@ -56,9 +57,9 @@ def test_the_plainest_question_is_plain() -> None:
 
 
 def test_that_one_call_is_wanted_is_said_to_those_who_have_tools() -> None:
-    for body in both(Request(tools=TOOLS, parallel_calls=False)):
+    for body in both(Request(parallel_calls=False), ASKING):
         assert body.value["parallel_tool_calls"] is False
-    for body in (*both(Request(tools=TOOLS)), *both(Request(parallel_calls=False))):
+    for body in (*both(Request(), ASKING), *both(Request(parallel_calls=False))):
         assert "parallel_tool_calls" not in body.value
 
 
@@ -84,7 +85,7 @@ def test_extra_is_sent_takes_things_out_and_needs_no_note() -> None:
 
 
 def test_tools_lose_their_namespace_and_get_a_legal_name() -> None:
-    chat, responses = both(Request(tools=TOOLS))
+    chat, responses = both(Request(), ASKING)
     assert [tool["function"]["name"] for tool in chat.value["tools"]] == ["get_weather", "web_search"]
     assert [(tool["type"], tool["name"]) for tool in responses.value["tools"]] == [
         ("function", "get_weather"),
@@ -99,32 +100,32 @@ def test_tools_lose_their_namespace_and_get_a_legal_name() -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required"])
 def test_a_tool_choice_is_sent_as_it_is(choice: str) -> None:
-    assert [body.value["tool_choice"] for body in both(Request(tools=TOOLS, tool_choice=choice))] == [choice, choice]
+    assert [body.value["tool_choice"] for body in both(Request(tool_choice=choice), ASKING)] == [choice, choice]
 
 
 @pytest.mark.parametrize("choice", ["functions.get_weather", "get_weather"])
 def test_a_tool_that_must_be_called_is_named(choice: str) -> None:
-    chat, responses = both(Request(tools=TOOLS, tool_choice=choice))
+    chat, responses = both(Request(tool_choice=choice), ASKING)
     assert chat.value["tool_choice"] == {"type": "function", "function": {"name": "get_weather"}}
     assert responses.value["tool_choice"] == {"type": "function", "name": "get_weather"}
 
 
 def test_a_tool_that_is_not_there_cannot_be_demanded() -> None:
-    for request in (Request(tools=TOOLS, tool_choice="functions.other"), Request(tool_choice="functions.other")):
+    for conversation in (HI, ASKING):
         for make in (chat_body, responses_body):
             with pytest.raises(InputError) as refused:
-                make(HI, request, "m", {})
+                make(conversation, Request(tool_choice="functions.other"), "m", {})
             assert refused.value.code is ErrorCode.RUN_INVALID_OPTION
 
 
 def test_calls_in_the_history_have_the_names_that_the_tools_have() -> None:
-    history = HI.add(Message.call("web.search", "{}"), Message.tool("web.search", "nothing"))
-    chat, responses = both(Request(tools=TOOLS), history)
+    history = ASKING.add(Message.call("web.search", "{}"), Message.tool("web.search", "nothing"))
+    chat, responses = both(Request(), history)
     call, result = chat.value["messages"][1:]
     assert call["tool_calls"][0]["function"]["name"] == "web_search"
-    assert result["tool_call_id"] == call["tool_calls"][0]["id"] == "call_1"
+    assert result["tool_call_id"] == call["tool_calls"][0]["id"] == "call_2"
     item, output = responses.value["input"][1:]
-    assert (item["name"], item["call_id"], output["call_id"]) == ("web_search", "call_1", "call_1")
+    assert (item["name"], item["call_id"], output["call_id"]) == ("web_search", "call_2", "call_2")
 
 
 @pytest.mark.parametrize(("schema", "sent"), [(SCHEMA, SCHEMA), (True, {}), (False, {"not": {}})])

@@ -193,7 +193,7 @@ def test_the_client_reads_its_own_names() -> None:
     odd: Json = {"type": "function", "function": {"name": "größe-von 天気", "parameters": {"type": "object"}}}
     engine = ScriptedEngine(final("No."))
     ask(completions_of(engine), body(tools=[odd]))
-    legal = engine.requests[0].tools[0].tools[0].name
+    legal = engine.requests[0].tools[0].name.removeprefix("functions.")
     assert legal != odd["function"]["name"]
     [call] = both((calls(legal, "{}"),), tools=[odd])["message"]["tool_calls"]
     assert call["function"]["name"] == odd["function"]["name"]

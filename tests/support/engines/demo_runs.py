@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema
 
 from harmonia.errors import HarmonyError
-from harmonia.messages import Message, ToolDescription, ToolNamespace
+from harmonia.grammar import CallableTool
+from harmonia.messages import Message
 from harmonia.parser import Parsed, parse
 from harmonia.renderer import render
 from harmonia.run.engines import Chunk, Engine, Finish, Request
@@ -27,9 +28,8 @@ WEATHER: dict[str, Any] = {
 TIME: dict[str, Any] = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
 
 
-def functions(**schemas: Any) -> tuple[ToolNamespace, ...]:
-    tools = tuple(ToolDescription(name, parameters=schema) for name, schema in schemas.items())
-    return (ToolNamespace("functions", tools=tools),)
+def functions(**schemas: Any) -> tuple[CallableTool, ...]:
+    return tuple(CallableTool(f"functions.{name}", schema) for name, schema in schemas.items())
 
 
 TOOLS = functions(get_weather=WEATHER, get_time=TIME)
@@ -71,7 +71,7 @@ def say(prompt: Sequence[int], request: Request | None = None) -> list[int]:
 
 def read(tokens: Sequence[int], request: Request | None = None) -> Parsed:
     """Strictly; what strict parsing only mentions is in the diagnostics."""
-    return parse(list(tokens), "assistant", "strict", (request or Request()).tools)
+    return parse(list(tokens), "assistant", "strict", [tool.name for tool in (request or Request()).tools])
 
 
 def answer(*said: Message | str, request: Request | None = None) -> list[Message]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from harmonia import Conversation, Message, Role, SystemContent, parse, render
+from harmonia.grammar import declared_tools
 from harmonia.interchange import read_chat, read_responses
 from harmonia.interchange.settings import gather
 from harmonia.run.engines import Chunk, Request, Sampling, Usage
@@ -117,7 +118,7 @@ class HarmonyProvider:
         choice = body.get("tool_choice", "auto")
         request = Request(
             Sampling(max_tokens=body.get("max_tokens", body.get("max_output_tokens")), seed=body.get("seed")),
-            tuple((settings.namespaces or {}).values()),
+            declared_tools((settings.namespaces or {}).values()),
             choice if isinstance(choice, str) else "required",
             None if "ignores_schema" in self._faults else settings.response_format,
             settings.effort,

@@ -33,7 +33,17 @@ import msgspec
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.events import Header, HeaderCompleted, MessageEnded, MessageStarted, Repaired, TurnEnded
-from harmonia.grammar import Begun, Demand, GrammarKind, Loss, WrittenGrammar, callable_tools, grammar_for
+from harmonia.grammar import (
+    Begun,
+    CallableTool,
+    Demand,
+    GrammarKind,
+    Loss,
+    WrittenGrammar,
+    callable_tools,
+    declared_tools,
+    grammar_for,
+)
 from harmonia.json_codec import encode_any, json_fault, read_json
 from harmonia.messages import Json, Message, ResponseFormat, is_tool_address
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
@@ -145,8 +155,8 @@ class Attempts:
         status = error.status if isinstance(error, ServerError) else None
         if error.code not in _REFUSED or (status is not None and status not in _REFUSING_STATUSES):
             return False
-        for name, form in self._demand.texts.items():
-            if form is not None and (fault := find_fault(form, name)) is not None:
+        for tool in self._demand.tools:
+            if tool.text_form is not None and (fault := find_fault(tool.text_form, tool.name)) is not None:
                 raise fault from error
         self._takes_grammar = None
         # Nothing of the engine's message: it may quote an address.
@@ -225,9 +235,14 @@ def demand_of(tools: ToolSet, tool_choice: ToolChoice, response_format: Response
     """What is demanded of a completion."""
     if tool_choice == "none" and not len(tools):
         tool_choice = "auto"  # nothing is left to forbid
+    return Demand(callable_tools_of(tools), tool_choice, tools.allowed, response_format)
+
+
+def callable_tools_of(tools: ToolSet) -> tuple[CallableTool, ...]:
+    """The tools that the model is told of."""
     declared = (tool for tool in tools if tool.takes == "text" and not tool.defer_loading)
     texts = {tools.recipient_of(tool): tool.text_form for tool in declared}
-    return Demand(tools.namespaces, tool_choice, tools.allowed, response_format, texts)
+    return declared_tools(tools.namespaces, texts)
 
 
 def needs_grammar(demand: Demand, tools: ToolSet) -> bool:

@@ -18,8 +18,8 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar import GrammarKind, WrittenGrammar
-from harmonia.messages import ReasoningEffort, ResponseFormat, ToolNamespace
+from harmonia.grammar import CallableTool, GrammarKind, WrittenGrammar
+from harmonia.messages import ReasoningEffort, ResponseFormat
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 # stop     the model ended the turn by a stop token
@@ -55,15 +55,15 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Request(msgspec.Struct, frozen=True):
     """What a turn asks of an engine beside its prompt.
 
-    The prompt says all of this to the model; an engine that only plays a model needs it as values too. `allowed` are
-    the whole names of the tools that may be called now; None are all of them. `grammar` is given to engines whose
-    traits name its kind, and then nothing is sampled that it does not admit. Without `parallel_calls` the run takes the
-    first call of a completion, and no other. What is asked with one `cache_salt` shares no cache with what is asked
-    with another, where the engine can do that.
+    The prompt says all of this to the model; an engine that only plays a model needs it as values too. The prompt, or
+    the conversation that a provider gets, has the descriptions of the tools. `allowed` are the full names of the tools
+    that may be called now; None allows all. `grammar` is given to engines whose traits name its kind, and then nothing
+    is sampled that it does not admit. Without `parallel_calls` the run takes only the first call of a completion. What
+    is asked with one `cache_salt` shares no cache with what is asked with another, where the engine can do that.
     """
 
     sampling: Sampling = Sampling()
-    tools: tuple[ToolNamespace, ...] = ()
+    tools: tuple[CallableTool, ...] = ()
     tool_choice: ToolChoice = "auto"
     response_format: ResponseFormat | None = None
     reasoning_effort: ReasoningEffort | None = None

@@ -16,7 +16,6 @@ from harmonia.messages import (
     Message,
     ResponseFormat,
     ToolDescription,
-    ToolNamespace,
 )
 from harmonia.run.engines.base import Request, Sampling
 from harmonia.run.engines.response_reader import is_about_context
@@ -49,10 +48,10 @@ _WEATHER: Final = ToolDescription(
     "The weather in a city.",
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 )
-_TOOLS: Final = (ToolNamespace("functions", tools=(_WEATHER,)),)
-_WITH_TOOLS: Final = Request(SAMPLING, _TOOLS, "auto", None, REQUEST.reasoning_effort)
+_DECLARED: Final = Message.developer(functions=[_WEATHER])
+_CALL_REQUIRED: Final = Request(SAMPLING, tool_choice="required", reasoning_effort=REQUEST.reasoning_effort)
 _ASKING_FOR_A_CALL: Final = Conversation(
-    [Message.user("What is the weather in Paris right now? Use the tool get_weather to find out.")]
+    [_DECLARED, Message.user("What is the weather in Paris right now? Use the tool get_weather to find out.")]
 )
 _REPEATED_CHARS: Final = 300
 _ODD_NAME: Final = "get-weather.now"
@@ -83,12 +82,11 @@ async def called_streamed(session: Session, api: Api) -> Heard:
 
 
 async def _ask_for_a_call(session: Session, api: Api, *, stream: bool) -> Heard:
-    heard = await session.ask(api, _ASKING_FOR_A_CALL, _WITH_TOOLS, stream=stream)
+    heard = await session.ask(api, _ASKING_FOR_A_CALL, stream=stream)
     if heard.calls or heard.error is not None or LEAK.search(heard.text):
         return heard
     # A model that does not want to may still have to.
-    pressed = Request(SAMPLING, _TOOLS, "required", None, REQUEST.reasoning_effort)
-    again = await session.ask(api, _ASKING_FOR_A_CALL, pressed, stream=stream)
+    again = await session.ask(api, _ASKING_FOR_A_CALL, _CALL_REQUIRED, stream=stream)
     return heard if again.error is not None else again
 
 
@@ -236,12 +234,12 @@ async def check_names(session: Session, api: Api) -> Found:
     def rename(body: Json) -> Json:
         return json.loads(json.dumps(body).replace(f'"name": "{_WEATHER.name}"', f'"name": "{_ODD_NAME}"'))
 
-    question = Conversation([Message.user(f"What is the weather in Paris? Use the tool {_ODD_NAME} to find out.")])
-    request = Request(SAMPLING, _TOOLS, "required", None, REQUEST.reasoning_effort)
-    heard = await session.ask(api, question, request, edit=rename)
+    asking = Message.user(f"What is the weather in Paris? Use the tool {_ODD_NAME} to find out.")
+    question = Conversation([_DECLARED, asking])
+    heard = await session.ask(api, question, _CALL_REQUIRED, edit=rename)
     if heard.error is not None and not heard.is_refused:
         # A provider that holds a model to what is demanded fails where it did not call, which is no fault of the name.
-        free = await session.ask(api, question, _WITH_TOOLS, edit=rename)
+        free = await session.ask(api, question, edit=rename)
         if free.error is None and not free.calls:
             return Found("unknown", f"the model called nothing; where it had to, {heard.error.message}")
         heard = free
@@ -264,7 +262,7 @@ async def check_result(session: Session, api: Api) -> Found:
         call = Message.call(heard.calls[0].recipient, heard.calls[0].text)
     result = Message.tool(call.recipient or "", '{"temperature_c": 21, "sky": "clear"}')
     return _judge_turn(
-        await session.ask(api, Conversation([*_ASKING_FOR_A_CALL, *said, call, result]), _WITH_TOOLS), "a tool's result"
+        await session.ask(api, Conversation([*_ASKING_FOR_A_CALL, *said, call, result])), "a tool's result"
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.interchange import chat_tools, responses_tools, to_chat_body, to_responses_body
+from harmonia.interchange import to_chat_body, to_responses_body
 from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.interchange.settings import write_format
@@ -101,7 +101,7 @@ def chat_body(
 ) -> Body:
     """The body of `POST /chat/completions`, streamed."""
     exported = to_chat_body(conversation)
-    tools = chat_tools(request.tools) if request.tools else exported.value.get("tools", [])
+    tools = exported.value.get("tools", [])
     names = _names_of(conversation, [tool[tool["type"]]["name"] for tool in tools])
     sampling, notes = name_parameters(request.sampling, _CHAT_SAMPLING, "Chat Completions")
     body: Json = {
@@ -131,7 +131,7 @@ def chat_body(
 def responses_body(conversation: Conversation, request: Request, model: str, extra: Mapping[str, Any]) -> Body:
     """The body of `POST /responses`, streamed. Nothing is stored there: the conversation is here."""
     exported = to_responses_body(conversation)
-    tools = responses_tools(request.tools) if request.tools else exported.value.get("tools", [])
+    tools = exported.value.get("tools", [])
     names = _names_of(conversation, [tool["name"] for tool in tools])
     sampling, notes = name_parameters(request.sampling, _RESPONSES_SAMPLING, "the Responses API")
     body: Json = {

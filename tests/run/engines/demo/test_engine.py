@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harmonia import BROWSER, PYTHON, call_of, decode, encode
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
-from harmonia.messages import Message, ReasoningEffort, ResponseFormat, Role, SystemContent, ToolNamespace
+from harmonia.grammar import CallableTool, declared_tools
+from harmonia.messages import Message, ReasoningEffort, ResponseFormat, Role, SystemContent
 from harmonia.parser import parse
 from harmonia.run.engines import Chunk, Finish, Request, Sampling, Usage
 from harmonia.run.engines.demo import MISBEHAVIOURS, DemoEngine
@@ -35,8 +36,9 @@ from tests.support.engines.demo_runs import (
 from tests.support.repeated import repeated
 from tests.support.strategies import schemas as schema_strategies
 
+NAMES = [tool.name for tool in TOOLS]
 ASKING = Request(tools=TOOLS)
-ASKING_ALL = Request(tools=(*TOOLS, PYTHON, BROWSER))
+ASKING_ALL = Request(tools=(*TOOLS, *declared_tools((PYTHON, BROWSER))))
 SENTENCES = (
     "Hello!",
     "What is the weather in Paris in celsius?",
@@ -506,7 +508,7 @@ def misbehave(name: str) -> tuple[list[Chunk], Finish | HarmonyError]:
 @pytest.mark.parametrize("name", MISBEHAVIOURS)
 def test_each_misbehaviour_has_its_fault_and_no_other(name: str) -> None:
     chunks, _ = misbehave(name)
-    parsed = parse([token for chunk in chunks for token in chunk.tokens], "assistant", tools=TOOLS)
+    parsed = parse([token for chunk in chunks for token in chunk.tokens], "assistant", tools=NAMES)
     assert {each.code for each in parsed.diagnostics} == FAULTS[name]
 
 
@@ -523,8 +525,8 @@ def test_a_misbehaving_stream_ends_as_it_says(name: str, reason: str) -> None:
 
 def test_a_tool_that_nobody_declared_is_called_and_not_executable() -> None:
     chunks, _ = misbehave("unknown-tool")
-    parsed = parse([token for chunk in chunks for token in chunk.tokens], "assistant", tools=TOOLS)
-    call = call_of(parsed.messages[-1], TOOLS)
+    parsed = parse([token for chunk in chunks for token in chunk.tokens], "assistant", tools=NAMES)
+    call = call_of(parsed.messages[-1], NAMES)
     assert call is not None and call.kind == "unknown" and not call.is_executable
 
 
@@ -539,7 +541,7 @@ def test_results_of_a_misbehaving_call_are_answered_as_usual() -> None:
 
 
 def test_a_namespace_without_tools_takes_text() -> None:
-    request = Request(tools=(ToolNamespace("notes"),), tool_choice="notes")
+    request = Request(tools=(CallableTool("notes", takes="text"),), tool_choice="notes")
     assert answer("Buy milk", request=request)[-1].text == "Buy milk"
 
 

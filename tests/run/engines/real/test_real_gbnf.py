@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 import harmonia
-from harmonia.grammar import Demand, TextForm
+from harmonia.grammar import Demand, TextForm, declared_tools
 from harmonia.grammar.completion_rules import completion_grammar
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.rules import Chars, Grammar, Literal, Node, Repeat, sequence
@@ -134,14 +134,12 @@ CITY: dict[str, Any] = {
 CUSTOM = ToolNamespace("functions", None, (ToolDescription("apply_patch", "Edit files."),))
 DEMANDS = {
     "auto": DEMAND,
-    "none": Demand(tools=(FUNCTIONS,), tool_choice="none"),
-    "required": Demand(tools=(FUNCTIONS,), tool_choice="required"),
-    "named": Demand(tools=(FUNCTIONS,), tool_choice="functions.get_weather"),
+    "none": Demand(declared_tools([FUNCTIONS]), tool_choice="none"),
+    "required": Demand(declared_tools([FUNCTIONS]), tool_choice="required"),
+    "named": Demand(declared_tools([FUNCTIONS]), tool_choice="functions.get_weather"),
     "format": Demand(response_format=ResponseFormat("city", CITY)),
     "custom": Demand(
-        tools=(CUSTOM,),
-        tool_choice="required",
-        texts={"functions.apply_patch": TextForm("lark", APPLY_PATCH)},
+        declared_tools([CUSTOM], {"functions.apply_patch": TextForm("lark", APPLY_PATCH)}), tool_choice="required"
     ),
 }
 SCHEMAS: dict[str, Any] = {f"functions.{tool.name}": tool.parameters for tool in FUNCTIONS.tools}
@@ -158,7 +156,7 @@ def _read_strictly(tokens: Sequence[int], demand: Demand) -> Sequence[harmonia.M
     """The messages of a completion, with the stop token put back that its last message asks for."""
     last = harmonia.decode(list(tokens)).rpartition("<|start|>")[2].partition("<|message|>")[0]
     whole = [*tokens, CALL if " to=" in last else RETURN]
-    parsed = harmonia.parse(whole, role="assistant", mode="strict", tools=demand.tools)
+    parsed = harmonia.parse(whole, role="assistant", mode="strict", tools=[tool.name for tool in demand.tools])
     assert not parsed.diagnostics
     return parsed.messages
 

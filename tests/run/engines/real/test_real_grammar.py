@@ -14,7 +14,7 @@ import pytest
 import harmonia
 from harmonia import call_of, parse
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar import Demand, GrammarKind
+from harmonia.grammar import Demand, GrammarKind, declared_tools
 from harmonia.grammar.writer import grammar_for
 from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, Sampling
@@ -47,9 +47,9 @@ TOOLS = (ToolDescription("get_weather", "The weather.", WEATHER), ToolDescriptio
 FUNCTIONS = ToolNamespace("functions", None, TOOLS)
 SCHEMAS = {"functions.get_weather": WEATHER, "functions.look": PLACE}
 DEMANDS = {
-    "auto": Demand(tools=(FUNCTIONS,)),
-    "required": Demand(tools=(FUNCTIONS,), tool_choice="required"),
-    "named": Demand(tools=(FUNCTIONS,), tool_choice="functions.look"),
+    "auto": Demand(declared_tools([FUNCTIONS])),
+    "required": Demand(declared_tools([FUNCTIONS]), tool_choice="required"),
+    "named": Demand(declared_tools([FUNCTIONS]), tool_choice="functions.look"),
     "format": Demand(response_format=ResponseFormat("place", PLACE)),
 }
 # Until so many have ended by themselves.
@@ -84,7 +84,7 @@ def completed(tokens: Sequence[int], request: Request) -> list[int]:
     if not request.grammar.ends_by_engine:
         return list(tokens)
     assert not {RETURN, CALL, END_OF_TEXT} & {*tokens}
-    (*_, last) = parse(list(tokens), role="assistant", tools=request.tools).messages
+    (*_, last) = parse(list(tokens), role="assistant", tools=[tool.name for tool in request.tools]).messages
     return [*tokens, RETURN if last.recipient is None else CALL]
 
 
@@ -99,7 +99,9 @@ def test_whatever_a_random_model_ends_is_well_formed_and_fits(random_engine: Eng
             assert finish.reason == "length"
             continue
         ended += 1
-        parsed = parse(completed(tokens, request), role="assistant", mode="strict", tools=demand.tools)
+        parsed = parse(
+            completed(tokens, request), role="assistant", mode="strict", tools=[tool.name for tool in demand.tools]
+        )
         assert not parsed.diagnostics
         _check_last(parsed.messages[-1], demand)
         if ended == ENOUGH:
@@ -121,7 +123,7 @@ def _check_last(last: Message, demand: Demand) -> None:
 def test_a_cut_off_completion_is_the_beginning_of_a_well_formed_one(random_engine: Engine) -> None:
     request = request_for(random_engine, DEMANDS["auto"], temperature=1.0, seed=3)
     tokens, _ = run_watched(_sample(random_engine, request))
-    parsed = parse(tokens, role="assistant", tools=DEMANDS["auto"].tools)
+    parsed = parse(tokens, role="assistant", tools=[tool.name for tool in DEMANDS["auto"].tools])
     # It lacks its end, and nothing else is wrong with it.
     assert {diagnostic.code for diagnostic in parsed.diagnostics} <= {
         ErrorCode.MISSING_SENTINEL,

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from harmonia import call_of, encode, parse
-from harmonia.grammar import Demand, Loss, TextForm
+from harmonia.grammar import Demand, Loss, TextForm, declared_tools
 from harmonia.grammar.completion_rules import completion_grammar
 from harmonia.grammar.xgrammar_writer import MAX_LENGTH, write_xgrammar
 from harmonia.messages import Json, ResponseFormat, ToolDescription, ToolNamespace
@@ -39,13 +39,15 @@ PATCH = 'start: "*** Begin" LF line+ "*** End" LF?\nline: ("+" | "-") /(.*)/ LF\
 EDITING = ToolNamespace("functions", None, (ToolDescription("edit", "Edit a file."),))
 DEMANDS = {
     "auto": DEMAND,
-    "none": Demand(tools=(FUNCTIONS,), tool_choice="none"),
-    "required": Demand(tools=(FUNCTIONS,), tool_choice="required"),
-    "named": Demand(tools=(FUNCTIONS,), tool_choice="functions.get_weather"),
-    "allowed": Demand(tools=(FUNCTIONS,), tool_choice="required", allowed=("functions.shell", "functions.x")),
+    "none": Demand(declared_tools([FUNCTIONS]), tool_choice="none"),
+    "required": Demand(declared_tools([FUNCTIONS]), tool_choice="required"),
+    "named": Demand(declared_tools([FUNCTIONS]), tool_choice="functions.get_weather"),
+    "allowed": Demand(declared_tools([FUNCTIONS]), tool_choice="required", allowed=("functions.shell", "functions.x")),
     "format": Demand(response_format=ResponseFormat("city", CITY)),
-    "custom": Demand(tools=(EDITING,), tool_choice="functions.edit", texts={"functions.edit": TextForm("lark", PATCH)}),
-    "python": Demand(tools=(ToolNamespace("python"), FUNCTIONS), tool_choice="python"),
+    "custom": Demand(
+        declared_tools([EDITING], {"functions.edit": TextForm("lark", PATCH)}), tool_choice="functions.edit"
+    ),
+    "python": Demand(declared_tools([ToolNamespace("python"), FUNCTIONS]), tool_choice="python"),
 }
 SCHEMAS: dict[str, Any] = {f"functions.{tool.name}": tool.parameters for tool in FUNCTIONS.tools}
 
@@ -94,7 +96,7 @@ def compiled(name: str) -> Any:
 def with_right_stop(tokens: list[int], demand: Demand) -> list[int]:
     """As a run does: the stop token that follows from the message, whichever the engine sampled."""
     assert tokens[-1] in (RETURN, CALL)
-    (*_, last) = parse(tokens[:-1], role="assistant", tools=demand.tools).messages
+    (*_, last) = parse(tokens[:-1], role="assistant", tools=[tool.name for tool in demand.tools]).messages
     return [*tokens[:-1], RETURN if last.recipient is None else CALL]
 
 
@@ -165,7 +167,7 @@ def test_whatever_a_mindless_sampler_ends_is_well_formed(name: str, seed: int) -
     if not matcher.is_over:
         return  # cut off; a grammar does not bound the length
     whole = with_right_stop(tokens, demand)
-    parsed = parse(whole, role="assistant", mode="strict", tools=demand.tools)
+    parsed = parse(whole, role="assistant", mode="strict", tools=[tool.name for tool in demand.tools])
     assert not parsed.diagnostics
     last = parsed.messages[-1]
     call = call_of(last)

@@ -33,14 +33,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError
+from harmonia.grammar import CallableTool
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_alternatives
 from harmonia.grammar.regex_search import is_found
 from harmonia.grammar.rules import Chars, Choice, Literal, Node, Repeat, Sequence
-from harmonia.messages import ToolNamespace
 from harmonia.run.engines.base import Request
 from harmonia.run.tools.arguments import compile_schema
 
@@ -84,15 +84,12 @@ class Wanted(NamedTuple):
     words: str
 
 
-def offered_tools(namespaces: tuple[ToolNamespace, ...]) -> list[Offered]:
+def offered_tools(tools: Iterable[CallableTool]) -> list[Offered]:
     found: list[Offered] = []
-    for namespace in namespaces:
-        if not namespace.tools:
-            found.append(Offered(namespace.name, namespace.name, None))
-        for tool in namespace.tools:
-            schema = {"type": "object"} if tool.parameters is None else tool.parameters
-            found.append(Offered(f"{namespace.name}.{tool.name}", tool.name, schema))
-    return [tool for tool in found if _SAFE_NAME.fullmatch(tool.recipient)]
+    for tool in filter(lambda tool: _SAFE_NAME.fullmatch(tool.name), tools):
+        schema = {"type": "object"} if tool.parameters is None and tool.takes == "json" else tool.parameters
+        found.append(Offered(tool.name, tool.name.rpartition(".")[2], schema))
+    return found
 
 
 def choose_calls(user: str, words: str, called: Mapping[str, int], request: Request) -> list[Wanted]:
