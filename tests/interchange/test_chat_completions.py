@@ -22,9 +22,9 @@ from harmonia import (
 from harmonia.interchange import (
     Imported,
     from_chat_messages,
-    from_responses_items,
     message_defaults,
     read_chat,
+    read_responses,
     to_chat_body,
     to_chat_messages,
 )
@@ -90,7 +90,7 @@ def test_no_content_beside_a_call_is_no_message(content: object) -> None:
 
 @pytest.mark.parametrize("role", ["system", "developer", "assistant"])
 @pytest.mark.parametrize("content", ["", None, [], [{"type": "text", "text": ""}]])
-@pytest.mark.parametrize("from_messages", [from_chat_messages, from_responses_items])
+@pytest.mark.parametrize("from_messages", [from_chat_messages, read_responses])
 def test_an_empty_message_is_left_out_and_reported(role: str, content: Any, from_messages: Any) -> None:
     imported = from_messages([{"role": "user", "content": "Hi"}, {"role": role, "content": content}])
     assert (len(imported.conversation), whats(imported)) == (1, [("$[1]", "message")])
@@ -313,12 +313,6 @@ def test_a_turn_is_written_as_one_message_per_step() -> None:
         {"role": "tool", "tool_call_id": "call_4", "content": "4"},
         {"role": "assistant", "content": "4", "reasoning": "Sure."},
     ]
-
-
-def test_the_field_of_the_reasoning_can_be_chosen() -> None:
-    conversation = Conversation([Message.assistant("Hm.", channel="analysis")])
-    (message,) = to_chat_messages(conversation, reasoning_field="reasoning_content").value
-    assert message["reasoning_content"] == "Hm."
 
 
 def losses_of(*messages: Message) -> list[tuple[int | None, str]]:

@@ -15,7 +15,7 @@ from harmonia.interchange import (
     ConversationFormat,
     Exported,
     from_chat_messages,
-    from_responses_items,
+    read_responses,
     recognise,
 )
 from harmonia.interchange.chat_completions import to_chat_messages
@@ -93,7 +93,7 @@ def test_json_and_markdown_keep_everything(name: str, conversation: Conversation
 def test_the_list_of_messages_says_of_what_it_is_not_the_whole(conversation: Conversation) -> None:
     for written, back in (
         (chat := to_chat_messages(conversation), from_chat_messages(chat.value).conversation),
-        (items := to_responses_items(conversation), from_responses_items(items.value).conversation),
+        (items := to_responses_items(conversation), read_responses(items.value).conversation),
     ):
         lost = {loss.message for loss in written.losses}
         assert is_within((message for index, message in enumerate(conversation) if index not in lost), back)
@@ -121,7 +121,7 @@ def test_typed_spellings_never_become_structure(name: str, conversation: Convers
 def test_typed_spellings_in_an_imported_document_are_text(said: list[tuple[str, str]]) -> None:
     document = [{"role": role, "content": text} for role, text in said]
     plain = [{"role": role, "content": "x"} for role, _ in said]
-    for read in (from_chat_messages, from_responses_items):
+    for read in (from_chat_messages, read_responses):
         assert specials(read(document).conversation) == specials(read(plain).conversation)
 
 

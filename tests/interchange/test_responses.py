@@ -9,7 +9,6 @@ import pytest
 from harmonia import Conversation, ErrorCode, InputError, Message, ReasoningEffort, SystemContent, ToolDescription
 from harmonia.interchange import (
     Imported,
-    from_responses_items,
     message_defaults,
     read_responses,
     to_responses_body,
@@ -20,7 +19,7 @@ CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 
 
 def read(*items: dict[str, Any]) -> list[Message]:
-    return list(from_responses_items(items).conversation)
+    return list(read_responses(items).conversation)
 
 
 def whats(imported: Imported) -> list[tuple[str, str]]:
@@ -52,7 +51,7 @@ def test_messages_have_parts_roles_and_phases() -> None:
 
 
 def test_a_phase_that_is_not_known_is_reported() -> None:
-    imported = from_responses_items([{"role": "assistant", "content": "x", "phase": "encore"}])
+    imported = read_responses([{"role": "assistant", "content": "x", "phase": "encore"}])
     assert whats(imported) == [("$[0].phase", "phase")]
 
 
@@ -65,7 +64,7 @@ def test_reasoning_is_its_content_or_else_its_summary() -> None:
         {"type": "reasoning", "summary": summary, "content": content},
         {"type": "reasoning", "summary": []},
     ]
-    imported = from_responses_items(items)
+    imported = read_responses(items)
     assert [message.text for message in imported.conversation] == ["Hm.", "Thought.", "Hm."]
     assert all(message.channel == "analysis" for message in imported.conversation)
     assert whats(imported) == [
@@ -103,7 +102,7 @@ def test_calls_that_the_server_made_bring_their_results_along() -> None:
     search = {"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "x"}, "status": "completed"}
     page = {"type": "web_search_call", "action": {"type": "open_page", "url": "https://a/"}}
     code = {"type": "code_interpreter_call", "code": "1+1", "outputs": [{"type": "logs", "logs": "2"}]}
-    imported = from_responses_items([mcp, search, page, code])
+    imported = read_responses([mcp, search, page, code])
     assert list(imported.conversation) == [
         message_defaults.call("docs.find", "{}"),
         message_defaults.result("docs.find", "3"),
@@ -117,20 +116,20 @@ def test_calls_that_the_server_made_bring_their_results_along() -> None:
 
 
 def test_a_failed_mcp_call_answers_with_its_error() -> None:
-    imported = from_responses_items([{"type": "mcp_call", "name": "find", "arguments": "{}", "error": "gone"}])
+    imported = read_responses([{"type": "mcp_call", "name": "find", "arguments": "{}", "error": "gone"}])
     assert imported.conversation[1] == message_defaults.result("functions.find", "gone")
     assert whats(imported) == [("$[0].error", "error")]
 
 
 @pytest.mark.parametrize("kind", ["image_generation_call", "computer_call_output", "from_the_future"])
 def test_items_without_a_place_are_left_out_and_reported(kind: str) -> None:
-    imported = from_responses_items([{"type": kind, "id": "x"}, {"role": "user", "content": "Hi"}])
+    imported = read_responses([{"type": kind, "id": "x"}, {"role": "user", "content": "Hi"}])
     assert (list(imported.conversation), whats(imported)) == ([Message.user("Hi")], [("$[0]", kind)])
 
 
 def test_a_list_of_tools_says_nothing_and_nothing_is_lost_with_it() -> None:
     listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": [{"name": "find"}]}
-    imported = from_responses_items([listed, {"role": "user", "content": "Hi"}])
+    imported = read_responses([listed, {"role": "user", "content": "Hi"}])
     assert (list(imported.conversation), whats(imported)) == ([Message.user("Hi")], [])
 
 

@@ -1,7 +1,7 @@
 """Conversations in other formats and back, with a report of what is lost."""
 
+from harmonia.interchange.api_messages import SystemAs
 from harmonia.interchange.chat_completions import (
-    SystemAs,
     from_chat_messages,
     read_chat,
     to_chat_body,
@@ -18,7 +18,7 @@ from harmonia.interchange.harmony import (
     write_tokens,
 )
 from harmonia.interchange.markdown import read_markdown, write_markdown
-from harmonia.interchange.responses import from_responses_items, read_responses, to_responses_body, to_responses_items
+from harmonia.interchange.responses import read_responses, to_responses_body, to_responses_items
 from harmonia.interchange.settings import chat_tools, responses_tools
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "chat_tools",
     "format_named",
     "from_chat_messages",
-    "from_responses_items",
     "read_chat",
     "read_harmony",
     "read_harmony_json",

@@ -104,8 +104,10 @@ def sampled_losses(conversation: Conversation) -> Iterator[Lossy]:
         yield Lossy("$.messages", "sampled", f"the sampled tokens of {messages} are not exported")
 
 
-def origin_losses(conversation: Conversation) -> Iterator[Lossy]:
-    """Doubts about messages, for formats that cannot express them: messages come back as certain (laws 5, 7)."""
+def unexpressed_losses(conversation: Conversation, call_ids: CallIds | None) -> Iterator[Lossy]:
+    """Sampled tokens, doubts about messages, which come back as certain (laws 5, 7), and call ids, for formats that
+    cannot express them. An id that would be generated again is not a loss."""
+    yield from sampled_losses(conversation)
     for index, message in enumerate(conversation):
         origin = message.origin
         if origin is None:
@@ -118,10 +120,6 @@ def origin_losses(conversation: Conversation) -> Iterator[Lossy]:
         else:
             continue
         yield Lossy(f"$.messages[{index}]", "origin", why, index)
-
-
-def call_id_losses(call_ids: CallIds | None) -> Iterator[Lossy]:
-    """Ids of calls, for formats without them. An id that would be generated again is not a loss."""
     lost = [id_ for index, id_ in (call_ids or {}).items() if id_ != call_id(index)]
     if lost:
         others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""

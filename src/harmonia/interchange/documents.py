@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.conversion import Report
@@ -12,11 +12,33 @@ from harmonia.json_codec import encode_json, read_json
 
 Object = Mapping[str, Any]
 
-_TEXT_PARTS = ("text", "input_text", "output_text", "reasoning_text", "summary_text")
+_TEXT_PARTS: Final = ("text", "input_text", "output_text", "reasoning_text", "summary_text")
+_MEDIA: Final = {
+    **dict.fromkeys(("image_url", "input_image", "output_image", "image"), "image"),
+    **dict.fromkeys(("input_audio", "audio", "output_audio"), "audio"),
+    **dict.fromkeys(("video_url", "input_video"), "video"),
+    **dict.fromkeys(("file", "input_file"), "file"),
+}
+_MEDIUM_FIELDS: Final = ("image_url", "source", "input_audio", "video_url", "file")
+# What identifies a medium: the first of these fields that there is.
+_IDENTITY_FIELDS: Final = ("filename", "file_url", "url", "format", "file_id")
+_KINDS: Final = {
+    "NoneType": "null", "bool": "a boolean", "int": "a number", "float": "a number", "str": "a string",
+    "list": "a list", "object": "an object",
+}  # fmt: skip
 
 
 def refuse(message: str, path: str) -> NoReturn:
     raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, message, Position(path=path))
+
+
+def text_of(given: str | bytes) -> str:
+    """A text without its byte order mark."""
+    try:
+        text = given.decode() if isinstance(given, bytes) else given
+    except UnicodeDecodeError as error:
+        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid UTF-8: {error}") from error
+    return text.removeprefix("\ufeff")
 
 
 def value_of(given: Any) -> Any:
@@ -24,15 +46,10 @@ def value_of(given: Any) -> Any:
     if not isinstance(given, str | bytes):
         return given
     try:
-        text = given.decode() if isinstance(given, bytes) else given
-        return read_json(text.removeprefix("\ufeff"))
-    except UnicodeDecodeError as error:
-        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid UTF-8: {error}") from error
+        return read_json(text_of(given))
     except ValueError as error:
-        character: int | None = getattr(error, "pos", None)
-        raise InputError(
-            ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid JSON: {error}", Position(character=character)
-        ) from error
+        at = Position(character=getattr(error, "pos", None))
+        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid JSON: {error}", at) from error
 
 
 def object_at(value: object, path: str) -> Object:
@@ -106,35 +123,20 @@ def _part_text(part: Object, path: str, report: Report) -> str:
     if kind == "refusal":
         report.lose(path, "refusal", "kept as ordinary text, without the mark that it is a refusal")
         return required_text(part, "refusal", path)
-    described = _describe_medium(kind, part)
-    if described is None:
-        refuse(f"unknown part type {kind!r}", path)
+    described = _placeholder(part, str(kind), path)
     report.lose(path, str(kind), f"Harmony conversations are text only; replaced by the placeholder {described}")
     return described
 
 
-def _describe_medium(kind: object, part: Object) -> str | None:
-    """A placeholder for media, such as `[image: https://…]`."""
-    match kind:
-        case "image_url" | "input_image" | "output_image" | "image":
-            given = part.get("image_url", part.get("source"))
-            url: Any = cast(Object, given).get("url") if isinstance(given, Mapping) else given
-            return _placeholder("image", url or part.get("file_id"))
-        case "input_audio" | "audio" | "output_audio":
-            audio = part.get("input_audio")
-            return _placeholder("audio", cast(Object, audio).get("format") if isinstance(audio, Mapping) else None)
-        case "video_url" | "input_video":
-            video = part.get("video_url")
-            return _placeholder("video", cast(Object, video).get("url") if isinstance(video, Mapping) else video)
-        case "file" | "input_file":
-            file = part.get("file")
-            named = cast(Object, file) if isinstance(file, Mapping) else part
-            return _placeholder("file", named.get("filename") or named.get("file_url") or named.get("file_id"))
-        case _:
-            return None
-
-
-def _placeholder(noun: str, what: object) -> str:
+def _placeholder(part: Object, kind: str, path: str) -> str:
+    """A text for media, such as `[image: https://…]`."""
+    noun = _MEDIA.get(kind)
+    if noun is None:
+        refuse(f"unknown part type {part.get('type')!r}", path)
+    # The medium is an object, or just its address; the fields of a file may also be those of the part.
+    given: Any = next((part[name] for name in _MEDIUM_FIELDS if name in part), None)
+    fields = cast(Object, given) if isinstance(given, Mapping) else {**part, "url": given}
+    what: Any = next((fields[name] for name in _IDENTITY_FIELDS if fields.get(name)), part.get("file_id"))
     if not isinstance(what, str) or not what:
         return f"[{noun}]"
     if what.startswith("data:"):
@@ -144,16 +146,5 @@ def _placeholder(noun: str, what: object) -> str:
 
 
 def _kind_of(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "an object" if isinstance(value, Mapping) else type(value).__name__
+    kind = "object" if isinstance(value, Mapping) else type(value).__name__
+    return _KINDS.get(kind, kind)

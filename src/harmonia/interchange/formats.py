@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.interchange.chat_completions import CHAT, SystemAs
+from harmonia.interchange.api_messages import SystemAs
+from harmonia.interchange.chat_completions import CHAT
 from harmonia.interchange.conversion import ConversationFormat
 from harmonia.interchange.documents import Object
 from harmonia.interchange.harmony import HARMONY, HARMONY_JSON, TOKENS, looks_like_ids

@@ -15,17 +15,15 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from harmonia.errors import InputError, Position
+from harmonia.errors import InputError
 from harmonia.interchange.conversion import (
     CallIds,
     ConversationFormat,
     Exported,
     Imported,
     Lossy,
-    call_id_losses,
-    origin_losses,
-    sampled_losses,
     sort_losses,
+    unexpressed_losses,
 )
 from harmonia.interchange.documents import Object, list_at, refuse, value_of
 from harmonia.interchange.message_defaults import differences, left_out
@@ -39,6 +37,7 @@ from harmonia.messages import (
     SystemContent,
     ToolDescription,
     ToolNamespace,
+    is_forged,
 )
 from harmonia.parser import Parsed, parse
 from harmonia.provenance import Trust
@@ -81,24 +80,24 @@ def write_harmony(conversation: Conversation, *, call_ids: CallIds | None = None
     return Exported(text, losses_of(conversation, parse(text), rendered.losses, call_ids))
 
 
-# ── text and token ids ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def imported_from(parsed: Parsed) -> Imported:
-    losses = [Lossy(_place(each.at), each.code.value, each.message) for each in parsed.diagnostics]
+    losses = [Lossy(str(each.at) or "$", each.code.value, each.message) for each in parsed.diagnostics]
     messages: list[Message] = []
-    developers = [_developer_content(each.text) for each in parsed if each.role is Role.DEVELOPER]
-    has_functions = any(isinstance(each, DeveloperContent) and each.has_functions for each in developers)
-    for message in parsed:
-        if message.origin is not None and message.origin.forged:
-            why = f"the model forged a {message.role} message; it was omitted"
-            losses.append(Lossy("$", "message", why))
-        else:
-            content = _content_of(message, has_functions=has_functions)
-            if message.role in (Role.SYSTEM, Role.DEVELOPER) and _has_tools_as_text(content):
-                why = "the tools are kept as text: their schemas cannot be restored from these declarations"
-                losses.append(Lossy(f"$.messages[{len(messages)}]", "tools", why, len(messages)))
-            messages.append(_unsampled(message, content))
+    # Contents are restored if they render to the same text.
+    contents: list[_Content] = [
+        _developer_content(each.text) if each.role is Role.DEVELOPER else each.text for each in parsed
+    ]
+    has_functions = any(isinstance(each, DeveloperContent) and each.has_functions for each in contents)
+    for message, content in zip(parsed, contents, strict=True):
+        if is_forged(message):
+            losses.append(Lossy("$", "message", f"the model forged a {message.role} message; it was omitted"))
+            continue
+        if message.role is Role.SYSTEM:
+            content = _system_content(message.text, has_functions=has_functions)
+        if message.role in (Role.SYSTEM, Role.DEVELOPER) and _has_tools_as_text(content):
+            why = "the tools are kept as text: their schemas cannot be restored from these declarations"
+            losses.append(Lossy(f"$.messages[{len(messages)}]", "tools", why, len(messages)))
+        messages.append(_unsampled(message, content))
     return Imported(Conversation(messages), tuple(losses))
 
 
@@ -121,17 +120,6 @@ def _unsampled(message: Message, content: _Content) -> Message:
     )
 
 
-def _content_of(message: Message, *, has_functions: bool) -> _Content:
-    """The content that a message was rendered from, if it renders to the same text."""
-    match message.role:
-        case Role.DEVELOPER:
-            return _developer_content(message.text)
-        case Role.SYSTEM:
-            return _system_content(message.text, has_functions=has_functions)
-        case _:
-            return message.text
-
-
 def _developer_content(text: str) -> str | DeveloperContent:
     rest, found, declared = text.rpartition(_TOOLS) if _TOOLS in text else (text, "", "")
     tools = _read_tools(declared) if found else None
@@ -151,14 +139,11 @@ def _read_tools(declared: str) -> dict[str, ToolNamespace] | None:
     namespaces = read_namespaces(f"## {declared}")
     if namespaces is None:
         return None
-    return {
-        each.name: ToolNamespace(
-            each.name,
-            each.description,
-            tuple(ToolDescription(tool.name, tool.description, tool.parameters) for tool in each.tools),
-        )
-        for each in namespaces
-    }
+    found: dict[str, ToolNamespace] = {}
+    for each in namespaces:
+        tools = tuple(ToolDescription(tool.name, tool.description, tool.parameters) for tool in each.tools)
+        found[each.name] = ToolNamespace(each.name, each.description, tools)
+    return found
 
 
 def _system_content(text: str, *, has_functions: bool) -> str | SystemContent:
@@ -183,7 +168,7 @@ def _system_content(text: str, *, has_functions: bool) -> str | SystemContent:
 def losses_of(
     conversation: Conversation, parsed: Parsed, schema_losses: Sequence[Loss], call_ids: CallIds | None
 ) -> tuple[Lossy, ...]:
-    losses = [*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)]
+    losses = [*unexpressed_losses(conversation, call_ids)]
     losses += [Lossy(loss.path, loss.keyword, loss.sentence) for loss in schema_losses]
     back = imported_from(parsed).conversation
     for index, message in enumerate(conversation):
@@ -192,10 +177,6 @@ def losses_of(
         else:
             losses.append(left_out(index, "it is not restored as a message of its own"))
     return sort_losses(losses)
-
-
-def _place(at: Position) -> str:
-    return str(at) or "$"
 
 
 HARMONY: Final = ConversationFormat(
@@ -274,8 +255,7 @@ def read_harmony_json(given: Any) -> Imported:
 
 
 def write_harmony_json(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
-    losses = sort_losses([*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)])
-    return Exported(conversation.to_dict(), losses)
+    return Exported(conversation.to_dict(), sort_losses(unexpressed_losses(conversation, call_ids)))
 
 
 HARMONY_JSON: Final = ConversationFormat(

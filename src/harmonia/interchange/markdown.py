@@ -32,11 +32,10 @@ from harmonia.interchange.conversion import (
     Exported,
     Imported,
     Report,
-    call_id_losses,
-    origin_losses,
-    sampled_losses,
     sort_losses,
+    unexpressed_losses,
 )
+from harmonia.interchange.documents import text_of
 from harmonia.json_codec import encode_json, read_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 
@@ -69,8 +68,7 @@ def looks_like_markdown(text: str) -> bool:
 def write_markdown(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
     """The conversation as Markdown. Only sampled tokens, doubts and call ids are lost."""
     text = "\n".join(f"{_write_heading(message)}\n{_write_contents(message)}" for message in conversation)
-    losses = sort_losses([*sampled_losses(conversation), *origin_losses(conversation), *call_id_losses(call_ids)])
-    return Exported(refuse_surrogates(text), losses)
+    return Exported(refuse_surrogates(text), sort_losses(unexpressed_losses(conversation, call_ids)))
 
 
 def _write_heading(message: Message) -> str:
@@ -141,8 +139,7 @@ def _is_json(text: str) -> bool:
 
 def read_markdown(given: str | bytes) -> Imported:
     """A conversation from the output of `write_markdown`, possibly edited by hand."""
-    text = given if isinstance(given, str) else _decode(given)
-    text = text.removeprefix("\ufeff")
+    text = text_of(given)
     # An editor that uses CR LF uses it for every line; our output has at least one line without it.
     if "\r\n" in text and text.count("\n") == text.count("\r\n"):
         text = text.replace("\r\n", "\n")
@@ -181,16 +178,8 @@ def read_markdown(given: str | bytes) -> Imported:
 
 def _read_message(heading: re.Match[str], lines: list[str], character: int) -> Message:
     values = {field: _read_value(heading[field], character) for _, field in _FIELDS}
-    contents: tuple[Content, ...] = ()
-    if not heading["empty"]:
-        contents = _read_contents(lines, character)
-    return Message(
-        Author(Role(heading["role"]), values["name"]),
-        contents,
-        values["channel"],
-        values["recipient"],
-        values["content_type"],
-    )
+    contents = () if heading["empty"] else _read_contents(lines, character)
+    return Message(Author(Role(heading["role"]), values.pop("name")), contents, **values)
 
 
 def _read_value(written: str | None, character: int) -> str | None:
@@ -206,7 +195,8 @@ def _read_value(written: str | None, character: int) -> str | None:
 def _read_contents(lines: list[str], character: int) -> tuple[Content, ...]:
     first = next((line for line in lines if line.strip()), "")
     if _FENCE.fullmatch(first) is None:
-        return (_read_plain(lines),)
+        filled = [at for at, line in enumerate(lines) if line.strip()] or [0]
+        return ("\n".join(lines[filled[0] : filled[-1] + 1]),)
     contents: list[Content] = []
     instructions: str | None = None
     for info, text in _blocks(lines, character):
@@ -229,15 +219,6 @@ def _read_contents(lines: list[str], character: int) -> tuple[Content, ...]:
     if instructions is not None:
         contents.append(DeveloperContent(instructions))
     return tuple(contents)
-
-
-def _read_plain(lines: list[str]) -> str:
-    start, end = 0, len(lines)
-    while start < end and not lines[start].strip():
-        start += 1
-    while start < end and not lines[end - 1].strip():
-        end -= 1
-    return "\n".join(lines[start:end])
 
 
 def _blocks(lines: list[str], character: int) -> list[tuple[str, str]]:
@@ -274,13 +255,6 @@ def _read_struct(kind: str, fields: dict[str, Any], character: int) -> Content:
         return Message.from_dict({"role": "user", "content": [{**fields, "type": kind}]}).contents[0]
     except InputError as error:
         raise _invalid(f"a block of the message is not a valid {kind}: {error.message}", character) from error
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, f"the input is not valid UTF-8: {error}") from error
 
 
 def _invalid(message: str, character: int) -> InputError:

@@ -19,26 +19,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange.conversion import CallIds, Lossy, Report
+from harmonia.interchange.conversion import Lossy, Report
 from harmonia.messages import (
     Author,
     Content,
-    Conversation,
     DeveloperContent,
     Message,
     Role,
     SystemContent,
-    call_id,
     is_builtin,
     is_tool_address,
-    join_results,
 )
 from harmonia.parts import is_visible
 
 Texts = str | tuple[str, ...]
 
 FUNCTIONS: Final = "functions."
-EMPTY: Final = "the message is empty"
 _JSON_CONSTRAINED: Final = "<|constrain|>json"
 _CODE: Final = "code"
 _FIELDS: Final = ("role", "name", "channel", "recipient", "content_type")
@@ -134,10 +130,6 @@ def is_empty(message: Message) -> bool:
     return all(part == "" for part in message.contents)
 
 
-def joined(content: Texts) -> str:
-    return content if isinstance(content, str) else "".join(content)
-
-
 def _has_odd_recipient(message: Message) -> bool:
     # Addressed to a role or to everybody on a visible channel: only the recipient is odd, the text is visible.
     recipient = message.recipient
@@ -211,52 +203,6 @@ def _named(name: str, value: object) -> str:
 # ── calls and results ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ExportedCalls:
-    """The ids of a conversation's calls, each unique, and the calls that its results answer."""
-
-    def __init__(self, conversation: Conversation, call_ids: CallIds | None) -> None:
-        joined = join_results(conversation)
-        self._index_of = {each.result_index: each.index for each in joined if each.result_index is not None}
-        self._conversation = conversation
-        given = call_ids or {}
-        self._ids: dict[int, str] = {}
-        used, reserved = set[str](), set(given.values())
-        for exchange in joined:
-            id_ = given.get(exchange.index)
-            if id_ is None or id_ in used:
-                id_ = call_id(exchange.index)
-                while id_ in used or id_ in reserved:
-                    id_ += "_"
-            used.add(id_)
-            self._ids[exchange.index] = id_
-
-    def id_of(self, index: int) -> str:
-        return self._ids[index]
-
-    def answered_by(self, result_index: int) -> tuple[str, str] | None:
-        """The id and the recipient of the call that a result answers, or None."""
-        index = self._index_of.get(result_index)
-        if index is None:
-            return None
-        return self._ids[index], self._conversation[index].recipient or ""
-
-    def losses(self) -> Iterator[Lossy]:
-        """Results that will move, because their order differs from that of their calls."""
-        latest: dict[str, int] = {}
-        for index, message in enumerate(self._conversation):
-            if message.role is not Role.TOOL:
-                latest = {}
-                continue
-            call = self._index_of.get(index)
-            if call is None:
-                continue
-            recipient = self._conversation[call].recipient or ""
-            if call < latest.get(recipient, -1):
-                why = "results come back in the order of the calls to their tool"
-                yield Lossy(f"$.messages[{index}]", "order", why, index)
-            latest[recipient] = max(call, latest.get(recipient, -1))
-
-
 @dataclass(slots=True)
 class _Open:
     """A call, its index, the batch of parallel calls it belongs to, and whether it was answered."""
@@ -288,14 +234,6 @@ class ImportedMessages:
         self._settle()
         self.messages += messages
         self._batch += any(message.role is Role.USER for message in messages)
-
-    def add_unless_empty(self, message: Message, path: str) -> None:
-        """Add a text of the assistant or instructions. An empty one is omitted and reported: in a prompt it would end
-        a turn, or be an extra message. Empty messages of users and tools are kept."""
-        if is_empty(message):
-            self.report.lose(path, "message", "the message is empty and was omitted")
-        else:
-            self.add(message)
 
     def add_call(
         self, message: Message, id_: str | None, output: Texts | Message | None = None, path: str = "$"
@@ -337,16 +275,6 @@ class ImportedMessages:
             self.report.lose(path, "name", f"the result names {name}, but its call went to {recipient}")
         answer = result(recipient, content)
         self._results.append((call, answer if call is None else answer.answering(call.message), path))
-
-    def add_instructions(self, texts: Texts, name: str | None, path: str, *, is_system: bool) -> None:
-        """Add a system text, or developer instructions, which are a single text."""
-        if is_system:
-            self.add_unless_empty(system(texts, name), path)
-            return
-        if isinstance(texts, tuple) and len(texts) > 1:
-            why = "instructions are a single text: the parts became its lines"
-            self.report.lose(f"{path}.content", "content", why)
-        self.add_unless_empty(developer(texts, name), path)
 
     def finish(self) -> list[Message]:
         self._settle()
