@@ -77,7 +77,7 @@ INNER: dict[str, tuple[str, ...]] = {
     ),
 }
 # The one place that opens whatever a name means, engines and providers alike.
-LOOKS_AHEAD = {("run/engines/discovery.py", "providers")}
+LOOKS_AHEAD = {("run/engines/registry.py", "providers")}
 # Only the command line may import click; msgspec and tiktoken are the core's; the others are extras. A tool may be
 # made of a pydantic model.
 ALLOWED_PACKAGES = {

@@ -26,9 +26,8 @@ from harmonia.errors import ErrorCode
 from harmonia.run.engines import discover
 from harmonia.run.engines.base import Sampling
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.engines.recording import read_capture
+from harmonia.run.engines.recording import ReplayEngine, read_capture
 from harmonia.run.engines.registry import find_kind, kinds
-from harmonia.run.engines.replay import ReplayEngine
 from harmonia.run.options import RunOptions
 from harmonia.run.tools import ToolSet
 from tests.support.clients.terminals import NEVER_S, Said, chat, chat_json, script, start

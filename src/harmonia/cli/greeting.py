@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from harmonia.run.engines.urls import redact
+from harmonia.run.engines.http import redact
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded, is_loopback
 from harmonia.serve.http.page import HOW_TO_BUILD, is_built

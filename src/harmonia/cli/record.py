@@ -248,7 +248,7 @@ async def _record(
 
 
 async def _open(name: str, model: str | None, api_key: str | None) -> Engine:
-    from harmonia.run.engines.discovery import open_engine
+    from harmonia.run.engines.registry import open_engine
 
     return await open_engine(name, model, **({"api_key": api_key} if api_key else {}))
 

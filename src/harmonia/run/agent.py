@@ -22,7 +22,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parts import visible_text
 from harmonia.run.engines.base import Usage
-from harmonia.run.engines.discovery import open_model
+from harmonia.run.engines.registry import open_model
 from harmonia.run.events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
 from harmonia.run.loop import Run
 from harmonia.run.options import RunChanges, RunOptions, SomeChoice, SomeFormat, SomeTools, tool_set, with_changes

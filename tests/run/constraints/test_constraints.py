@@ -20,8 +20,7 @@ from harmonia.run.constraints import attempts, text_validation
 from harmonia.run.constraints.attempts import check_completion
 from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request, Sampling, Traits
 from harmonia.run.engines.http import ServerError
-from harmonia.run.engines.recording import RecordingEngine, read_capture
-from harmonia.run.engines.replay import ReplayEngine
+from harmonia.run.engines.recording import RecordingEngine, ReplayEngine, read_capture
 from harmonia.run.events import (
     CallEnded,
     RunEnded,

@@ -12,8 +12,7 @@ import pytest
 
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.run.engines import Found, Seen, discover, open_engine, open_model, probe
-from harmonia.run.engines.discovery import QUICK
-from harmonia.run.engines.registry import usual_ports
+from harmonia.run.engines.registry import QUICK, usual_ports
 from tests.support.servers.wire_servers import Asked, Wire, listen, serving, unused_port
 
 # The machine may be busy; a server that hangs is played where it is needed.
@@ -301,7 +300,7 @@ def test_auto_looks_at_the_usual_ports(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((model, options))
         return Found(Seen("vllm", "http://host", ("m",), "m"), "it speaks tokens")
 
-    monkeypatch.setattr("harmonia.run.engines.discovery.discover", play_discover)
+    monkeypatch.setattr("harmonia.run.engines.registry.discover", play_discover)
     assert asyncio.run(open_engine("auto", api_key="key")).name == "vllm"
     assert asked == [(None, {"api_key": "key"})]
     assert set(usual_ports().values()) >= {8000, 8080, 11434, 1234, 30000}

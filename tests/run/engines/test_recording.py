@@ -19,8 +19,7 @@ from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, Po
 from harmonia.messages import ReasoningEffort, ResponseFormat
 from harmonia.run.engines import Alternative, Chunk, Engine, Finish, Request, Sampling, TokenLogprob, Traits, Usage
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.engines.recording import RecordingEngine, read_capture
-from harmonia.run.engines.replay import ReplayEngine
+from harmonia.run.engines.recording import RecordingEngine, ReplayEngine, read_capture
 from tests.support.engines.demo_runs import TOOLS, WEATHER, collect, prompt_of, run
 from tests.support.engines.scripted import ScriptedEngine
 from tests.support.repeated import repeated

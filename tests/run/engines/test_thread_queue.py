@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmonia.run.engines.transformers.thread_queue import Channel, Stopped
+from harmonia.run.engines.transformers.engine import Channel, Stopped
 from tests.run.engines.real.real_engines import run_watched, until
 
 

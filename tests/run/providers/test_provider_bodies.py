@@ -20,7 +20,7 @@ from harmonia.messages import (
     ToolNamespace,
 )
 from harmonia.run.engines import Finish, Request, Sampling
-from harmonia.run.engines.urls import api_address
+from harmonia.run.engines.http import api_address
 from harmonia.run.providers import ChatCompletionsProvider, ResponsesProvider
 from harmonia.run.providers.bodies import Body, ToolNames, chat_body, responses_body
 from tests.support.engines.provider_streams import chat_answer

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
+from harmonia.run.engines.http import redact
 from harmonia.run.engines.registry import usual_ports
-from harmonia.run.engines.urls import redact
 from harmonia.serve.config.dump import describe, to_toml
 from harmonia.serve.config.setting_types import SETTINGS
 from harmonia.serve.config.settings import Limits, Settings

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError
-from harmonia.run.engines.discovery import QUICK
-from harmonia.run.engines.registry import usual_ports
+from harmonia.run.engines.registry import QUICK, usual_ports
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.selection import Chosen, choose_model, is_harmonia
 from tests.support.servers.wire_servers import Asked, Served, Wire, serving, unused_port

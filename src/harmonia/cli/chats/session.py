@@ -22,9 +22,8 @@ from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
 from harmonia.run.default_paths import pins_file
 from harmonia.run.engines.base import Usage
-from harmonia.run.engines.discovery import discover, open_model
 from harmonia.run.engines.recording import RecordingEngine
-from harmonia.run.engines.registry import find_kind, is_gpt_oss
+from harmonia.run.engines.registry import discover, find_kind, is_gpt_oss, open_model
 from harmonia.run.events import RunEnded
 from harmonia.run.loop import Run
 from harmonia.run.options import RunChanges, RunOptions, with_changes

@@ -16,11 +16,10 @@ from harmonia.run.engines.base import (
     Usage,
 )
 from harmonia.run.engines.completions import CompletionsEngine
-from harmonia.run.engines.discovery import Found, discover, open_engine, open_model, probe
 from harmonia.run.engines.http import Patience
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
 from harmonia.run.engines.ollama import OllamaEngine
-from harmonia.run.engines.registry import Kind, Seen
+from harmonia.run.engines.registry import Found, Kind, Seen, discover, open_engine, open_model, probe
 from harmonia.run.engines.vllm import VllmEngine
 
 __all__ = [

@@ -19,13 +19,13 @@ from harmonia.messages import (
 )
 from harmonia.run.engines.base import Request, Sampling
 from harmonia.run.engines.response_reader import is_about_context
-from harmonia.run.provider_check.outcomes import Found
 from harmonia.run.provider_check.session import (
     LEAK,
     PATHS,
     REQUEST,
     SAMPLING,
     Api,
+    Found,
     Heard,
     Session,
     is_throttled,

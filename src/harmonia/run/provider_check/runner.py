@@ -11,13 +11,10 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
-from harmonia.run.engines.discovery import look_at
-from harmonia.run.engines.http import Patience, Server, ServerError
-from harmonia.run.engines.registry import Seen, kinds
-from harmonia.run.engines.urls import api_address
+from harmonia.run.engines.http import Patience, Server, ServerError, api_address
+from harmonia.run.engines.registry import Seen, kinds, look_at
 from harmonia.run.provider_check import messages, tokens
-from harmonia.run.provider_check.outcomes import Found, Outcome, Report
-from harmonia.run.provider_check.session import PATHS, Api, Session, is_absent, is_denied
+from harmonia.run.provider_check.session import PATHS, Api, Found, Outcome, Report, Session, is_absent, is_denied
 
 Asked = Literal["tokens"] | Api
 ALL: Final[tuple[Asked, ...]] = ("tokens", "chat", "responses")

@@ -7,7 +7,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+import msgspec
 
 from harmonia.errors import EngineError, ErrorCode
 from harmonia.events import ArgumentsDelta, Event, MessageEnded, TextDelta
@@ -16,10 +18,54 @@ from harmonia.parts import Call, call_of, is_visible
 from harmonia.run.engines.base import Finish, Request, Sampling
 from harmonia.run.engines.http import Server, ServerError, objects_of
 from harmonia.run.engines.registry import Seen
+from harmonia.run.providers.base import Reader, decode_line, reported_error
 from harmonia.run.providers.bodies import Body, chat_body, responses_body
 from harmonia.run.providers.chat_completions import ChatReader
 from harmonia.run.providers.responses import ResponsesReader
-from harmonia.run.providers.round_trip import Reader, decode_line, reported_error
+
+Verdict = Literal["ok", "warn", "fail", "skip", "unknown"]
+VERDICTS: tuple[Verdict, ...] = ("ok", "warn", "fail", "skip", "unknown")
+
+
+class Found(NamedTuple):
+    """A verdict and what was seen."""
+
+    verdict: Verdict
+    seen: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One check: what was looked at, what was seen, and why it matters."""
+
+    name: str
+    verdict: Verdict
+    seen: str
+    why: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All checks of a provider. `engine` is what it seems to be, `model` the one that was asked."""
+
+    url: str
+    engine: str
+    model: str | None
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def is_reachable(self) -> bool:
+        return not any(outcome.name == "reachable" and outcome.verdict == "fail" for outcome in self.outcomes)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all that matters passed."""
+        return not any(outcome.verdict == "fail" for outcome in self.outcomes)
+
+    def __getitem__(self, name: str) -> Outcome:
+        for outcome in self.outcomes:
+            if outcome.name == name:
+                return outcome
+        raise KeyError(name)
+
 
 T = TypeVar("T")
 Api = Literal["chat", "responses"]

@@ -15,9 +15,8 @@ from harmonia.messages import Json, Message, ReasoningEffort, SystemContent
 from harmonia.renderer import render
 from harmonia.run.engines.http import Fields, ServerError, count_of, fields_of, objects_of, text_of
 from harmonia.run.engines.response_reader import STOP_SPELLINGS, STOP_TOKENS
-from harmonia.run.provider_check.outcomes import Found
-from harmonia.run.provider_check.session import Session, is_absent, is_denied, is_there, is_throttled
-from harmonia.run.providers.round_trip import decode_line
+from harmonia.run.provider_check.session import Found, Session, is_absent, is_denied, is_there, is_throttled
+from harmonia.run.providers.base import decode_line
 from harmonia.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, SPELLING_BY_ID, START, VOCABULARY_SIZE
 
 _MAX_TOKENS: Final = 256

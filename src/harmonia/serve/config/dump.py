@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from harmonia.run.engines.urls import redact
+from harmonia.run.engines.http import redact
 from harmonia.serve.config.setting_types import NONE, SETTINGS
 from harmonia.serve.config.sources import Loaded
 

@@ -15,8 +15,8 @@ from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.messages import Message
 from harmonia.renderer import render
 from harmonia.run.engines.base import Chunk, Engine, Request, Sampling
+from harmonia.run.engines.http import redact
 from harmonia.run.engines.registry import is_gpt_oss
-from harmonia.run.engines.urls import redact
 from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.doctor.findings import Finding, failure

@@ -9,8 +9,8 @@ import socket
 from typing import Final
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
-from harmonia.run.engines.discovery import probe
 from harmonia.run.engines.http import Patience
+from harmonia.run.engines.registry import probe
 from harmonia.serve.config.settings import Settings
 
 _ALL_ADDRESSES: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}

@@ -15,10 +15,18 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
-from harmonia.run.engines.discovery import QUICK, USUAL_HOST, discover, open_model, probe
-from harmonia.run.engines.http import Patience, Server
-from harmonia.run.engines.registry import Seen, find_kind, is_gpt_oss, usual_ports
-from harmonia.run.engines.urls import api_address, redact
+from harmonia.run.engines.http import Patience, Server, api_address, redact
+from harmonia.run.engines.registry import (
+    QUICK,
+    USUAL_HOST,
+    Seen,
+    discover,
+    find_kind,
+    is_gpt_oss,
+    open_model,
+    probe,
+    usual_ports,
+)
 from harmonia.run.family_models import ProfiledEngine, with_profile
 from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
