@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import httpx2
 import pytest
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.run.tools.mcp import configuration, public_http
+from harmonia.run.tools import mcp
+from harmonia.run.tools.mcp import public_http
 from harmonia.run.tools.mcp.public_http import PublicTransport, is_public
 from tests.support.engines.scripted import ScriptedEngine, final
 from tests.support.servers.served import create, served
@@ -159,13 +161,8 @@ def test_an_answer_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_server_that_says_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = configuration.Timeouts(connect_s=0.2, list_s=0.2, call_s=0.2)
-    original = configuration.HttpServer.__init__
-
-    def quick(self: Any, *given: Any, **more: Any) -> None:
-        original(self, *given, **{**more, "timeouts": short})
-
-    monkeypatch.setattr(configuration.HttpServer, "__init__", quick)
+    short = mcp.Timeouts(connect_s=0.2, list_s=0.2, call_s=0.2)
+    monkeypatch.setattr(mcp, "HttpServer", partial(mcp.HttpServer, timeouts=short))
 
     async def play() -> None:
         async def hang(writer: asyncio.StreamWriter) -> None:

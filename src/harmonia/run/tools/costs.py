@@ -56,65 +56,43 @@ class SetCost(msgspec.Struct, frozen=True):
 
 def cost_of(tools: ToolSet, renderer: Renderer | None = None) -> SetCost:
     """The cost of a set, in all and by tool."""
-    renderer = renderer or Renderer()
-    bare = _count((), (), renderer)
-    whole = _count(tools.system_namespaces, tools.developer_namespaces, renderer)
+    render = (renderer or Renderer()).render
+    system = {namespace.name for namespace in tools.system_namespaces}
+
+    def count(namespaces: Iterable[ToolNamespace]) -> int:
+        """The tokens of a prompt that declares these."""
+        namespaces = tuple(namespaces)
+        above = [each for each in namespaces if each.name in system]
+        below = [each for each in namespaces if each.name not in system]
+        messages = [Message.system(SystemContent().with_tools(*above) if above else SystemContent())]
+        if below:
+            messages.append(Message(Role.DEVELOPER, DeveloperContent().with_tools(*below)))
+        return len(render(messages).tokens)
+
+    def count_with(namespace: ToolNamespace, declared: tuple[ToolDescription, ...]) -> int:
+        changed = msgspec.structs.replace(namespace, tools=declared)
+        return count(changed if each is namespace else each for each in tools.namespaces)
+
+    total = count(tools.namespaces) - count(())
     costs: dict[str, ToolCost] = {}
     texts: list[NamespaceText] = []
     owners = {tools.recipient_of(tool): tool for tool in tools}
     for namespace in tools.namespaces:
-        is_system = namespace in tools.system_namespaces
         declared = declare_namespace(namespace.name, namespace.description, namespace.tools)
-        texts.append(NamespaceText(namespace.name, Role.SYSTEM if is_system else Role.DEVELOPER, declared.text))
-        for index, recipient in enumerate(_recipients_in(namespace)):
-            with_it = whole
-            if len(namespace.tools) == 1:
-                beside = msgspec.structs.replace(namespace, tools=(*namespace.tools, _OTHER))
-                with_it = _count_set(tools, _replace(tools.namespaces, namespace, beside), renderer)
-            without = _count_set(tools, _replace(tools.namespaces, namespace, _without(namespace, index)), renderer)
+        role = Role.SYSTEM if namespace.name in system else Role.DEVELOPER
+        texts.append(NamespaceText(namespace.name, role, declared.text))
+        if not namespace.tools:  # such as python: it is a tool itself
+            tokens = count(tools.namespaces) - count(each for each in tools.namespaces if each is not namespace)
+            costs[namespace.name] = ToolCost(owners[namespace.name].name, namespace.name, tokens)
+        for index, tool in enumerate(namespace.tools):
+            rest = (*namespace.tools[:index], *namespace.tools[index + 1 :])
+            beside = () if rest else (_OTHER,)
+            tokens = count_with(namespace, (*namespace.tools, *beside)) - count_with(namespace, (*rest, *beside))
+            recipient = f"{namespace.name}.{tool.name}"
             losses = tuple(_losses_of(index, declared.losses))
-            costs[recipient] = ToolCost(owners[recipient].name, recipient, with_it - without, losses)
+            costs[recipient] = ToolCost(owners[recipient].name, recipient, tokens, losses)
     listed = tuple(costs[tools.recipient_of(tool)] for tool in tools)
-    total = whole - bare
     return SetCost(total, total - sum(cost.tokens for cost in listed), listed, tuple(texts))
-
-
-def _count_set(tools: ToolSet, namespaces: Iterable[ToolNamespace], renderer: Renderer) -> int:
-    """The same for namespaces that stand in place of a set's."""
-    system = {space.name for space in tools.system_namespaces}
-    namespaces = tuple(namespaces)
-    return _count(
-        [each for each in namespaces if each.name in system],
-        [each for each in namespaces if each.name not in system],
-        renderer,
-    )
-
-
-def _count(system: Iterable[ToolNamespace], developer: Iterable[ToolNamespace], renderer: Renderer) -> int:
-    system, developer = tuple(system), tuple(developer)
-    messages = [Message.system(SystemContent().with_tools(*system) if system else SystemContent())]
-    if developer:
-        messages.append(Message(Role.DEVELOPER, DeveloperContent().with_tools(*developer)))
-    return len(renderer.render(messages).tokens)
-
-
-def _recipients_in(namespace: ToolNamespace) -> list[str]:
-    return [f"{namespace.name}.{tool.name}" for tool in namespace.tools] or [namespace.name]
-
-
-def _without(namespace: ToolNamespace, index: int) -> ToolNamespace | None:
-    """The namespace without one tool. One without tools, such as python, is a tool itself, and goes as a whole."""
-    if not namespace.tools:
-        return None
-    tools = (*namespace.tools[:index], *namespace.tools[index + 1 :])
-    return msgspec.structs.replace(namespace, tools=tools or (_OTHER,))
-
-
-def _replace(
-    namespaces: Iterable[ToolNamespace], namespace: ToolNamespace, other: ToolNamespace | None
-) -> list[ToolNamespace]:
-    replaced = [other if each is namespace else each for each in namespaces]
-    return [each for each in replaced if each is not None]
 
 
 def _losses_of(index: int, losses: Iterable[Loss]) -> Iterable[Loss]:

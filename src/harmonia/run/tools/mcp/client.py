@@ -18,20 +18,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harmonia.errors import ErrorCode, InputError, ToolError
-from harmonia.run.tools.mcp.configuration import (
-    SEPARATOR,
-    McpServer,
-    check_unique,
-)
-from harmonia.run.tools.mcp.connection import Connection, SessionExpired, require_mcp
+from harmonia.run.tools.mcp.configuration import McpServer
+from harmonia.run.tools.mcp.connection import Connection, SessionExpired, finish, require_mcp
 from harmonia.run.tools.mcp.pins import POLICIES, Change, Consent, Definition, Pins, Policy
 from harmonia.run.tools.mcp.results import readable, readable_line, readable_schema, text_of
 from harmonia.run.tools.tool import Tool
+from harmonia.tool_definitions.definition import SERVER_SEPARATOR
 
 if TYPE_CHECKING:
     from mcp import Tool as ListedTool
@@ -39,12 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How a server is. `withheld` has the tools that are not offered, by their own names, each with the reason.
-
-    `changes` are those that nobody agreed to, with their definitions.
-    `is_stale` says that the tools may have changed since they were listed. `complaints` is the last of what the server
-    wrote to its standard error.
-    """
+    """How a server is. `withheld` has the tools that are not offered, by their own names, each with the reason;
+    `changes` are the definitions that the operator did not accept. `is_stale`: the tools may have changed since they
+    were listed. `complaints` is the end of what the server wrote to its standard error."""
 
     name: str
     is_connected: bool
@@ -67,22 +61,24 @@ async def connect(
     strict: bool = False,
     verify_calls: bool = False,
 ) -> AsyncGenerator[McpTools]:
-    """Connects to the servers, all at once, and lists their tools; everything ends with the block.
+    """Connect to the servers, all at once, and list their tools; everything ends with the block.
 
-    `pins` is what was agreed to, or the file it is kept in; without it, every tool is new. `policy` says what becomes
-    of a new tool, and `consent` is asked, one question at a time: with "ask", the default, and no one to ask, no new
-    tool is offered. With `verify_calls`, the tools are listed again before every call, for servers that change them
-    and do not say so.
+    `pins` is what the operator accepted, or the file it is kept in; without it, every tool is new. `policy` decides
+    about new tools, and `consent` is asked, one question at a time: with "ask", the default, and without `consent`, no
+    new tool is offered. With `verify_calls`, the tools are listed again before every call, for servers that change them
+    without notice.
     """
     require_mcp()
     known = tuple(servers)
-    check_unique(known)
+    names = [server.name for server in known]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"two servers are called {twice[0]!r}")
     if policy not in POLICIES:
         raise InputError(
             ErrorCode.RUN_INVALID_OPTION, f"unknown policy {policy!r} for new tools; use one of {', '.join(POLICIES)}"
         )
-    kept = pins if isinstance(pins, Pins) else Pins(pins)
-    tools = McpTools(known, _Review(kept, policy, consent), verify_calls)
+    review = _Review(pins if isinstance(pins, Pins) else Pins(pins), policy, consent)
+    tools = McpTools({server.name: _Server(server, review, verify_calls) for server in known})
     try:
         await tools.refresh(strict=strict)
         yield tools
@@ -93,13 +89,13 @@ async def connect(
 class McpTools:
     """The tools of connected servers. Made by `connect`."""
 
-    def __init__(self, servers: tuple[McpServer, ...], review: _Review, verify_calls: bool) -> None:
-        self._servers = {server.name: _Server(server, review, verify_calls) for server in servers}
+    def __init__(self, servers: dict[str, _Server]) -> None:
+        self._servers = servers
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are offered, in the order of the servers and of their lists, named `server___tool`."""
-        return tuple(offer.tool for server in self._servers.values() for offer in server.listing.offers.values())
+        return tuple(tool for server in self._servers.values() for tool, _ in server.listing.offers.values())
 
     @property
     def servers(self) -> tuple[ServerStatus, ...]:
@@ -112,25 +108,27 @@ class McpTools:
         return any(server.is_stale for server in self._servers.values())
 
     async def refresh(self, *names: str, strict: bool = False) -> tuple[Tool, ...]:
-        """Lists the tools again, of these servers or of all, reconnects where need be, and gives all tools.
+        """List the tools of these servers, or of all, again, reconnect where needed, and return all tools.
 
-        What the operator did not agree to before is asked again. With `strict`, the first server that fails raises.
+        What the operator did not accept before is asked again. With `strict`, the first server that fails raises.
         """
-        chosen = [self._server(name) for name in names] if names else list(self._servers.values())
+        if unknown := [name for name in names if name not in self._servers]:
+            known = ", ".join(self._servers) or "none"
+            raise InputError(ErrorCode.TOOL_UNKNOWN, f"there is no MCP server {unknown[0]!r}; the servers are {known}")
+        chosen = [self._servers[name] for name in names or self._servers]
         try:
             async with asyncio.TaskGroup() as group:
                 listings = [group.create_task(server.refresh()) for server in chosen]
         except BaseExceptionGroup as failed:
-            # Not a server's failure, which `refresh` gives back, but that of `consent` or of the file of pins.
+            # Not a server's failure, which `refresh` returns, but that of `consent` or of the file of pins.
             raise failed.exceptions[0] from None
-        for listing in listings:
-            if strict and (failure := listing.result()) is not None:
-                raise failure
+        if strict and (failures := [failure for each in listings if (failure := each.result()) is not None]):
+            raise failures[0]
         return self.tools
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None) -> str:
         """Calls a tool by its name, `server___tool`. A tool that is not offered raises, and the error says why."""
-        server, parted, tool = name.partition(SEPARATOR)
+        server, parted, tool = name.partition(SERVER_SEPARATOR)
         if not parted or server not in self._servers:
             raise ToolError(
                 ErrorCode.TOOL_UNKNOWN, f"{readable_line(name)!r} is not the name of a tool of an MCP server"
@@ -138,52 +136,30 @@ class McpTools:
         return await self._servers[server].call(tool, arguments)
 
     async def close(self) -> None:
-        """Ends every connection. `connect` does it."""
-        endings = [asyncio.create_task(server.connection.close()) for server in self._servers.values()]
-        was_cancelled = False
-        while rest := [ending for ending in endings if not ending.done()]:
-            try:
-                await asyncio.wait(rest)
-            except asyncio.CancelledError:
-                was_cancelled = True  # the servers must end first, or their processes would stay
-        if was_cancelled:
-            raise asyncio.CancelledError
-
-    def _server(self, name: str) -> _Server:
-        if name not in self._servers:
-            known = ", ".join(self._servers) or "none"
-            raise InputError(ErrorCode.TOOL_UNKNOWN, f"there is no MCP server {name!r}; the servers are {known}")
-        return self._servers[name]
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    tool: Tool
-    sha256: str
+        """End every connection; `connect` does this."""
+        # The servers must end even if the caller is cancelled, or their processes would stay.
+        await finish(asyncio.create_task(server.connection.close()) for server in self._servers.values())
 
 
 class _Review:
     """Asks the operator, one question at a time, whichever server it is about."""
 
     def __init__(self, pins: Pins, policy: Policy, consent: Consent | None) -> None:
-        self._pins = pins
+        self.pins = pins
         self._policy: Policy = policy
         self._consent = consent
         self._asking = asyncio.Lock()
         self._refused: set[str] = set()
 
-    def saving_once(self) -> AbstractContextManager[None]:
-        return self._pins.saving_once()
-
     async def look_at(self, definition: Definition, *, ask_again: bool) -> Change | None:
-        """None where the tool may be offered, else what nobody agreed to."""
+        """None where the tool may be offered, else the change that the operator did not accept."""
         async with self._asking:
-            change = self._pins.change_to(definition)
+            change = self.pins.change_to(definition)
             # A server that goes back and forth between two definitions must not wear the operator down.
             if change is not None and definition.sha256 in self._refused and not ask_again:
                 return change
             self._refused.discard(definition.sha256)
-            change = await self._pins.review(definition, self._policy, self._consent)
+            change = await self.pins.review(definition, self._policy, self._consent)
             if change is not None:
                 self._refused.add(definition.sha256)
             return change
@@ -191,9 +167,9 @@ class _Review:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What a list of tools comes to: what is offered, what is not, and what the operator did not agree to."""
+    """A list of tools, sorted: what is offered, with the hash of its definition, what is not, and what was refused."""
 
-    offers: dict[str, _Offer] = field(default_factory=dict[str, _Offer])
+    offers: dict[str, tuple[Tool, str]] = field(default_factory=dict[str, tuple[Tool, str]])
     withheld: dict[str, ToolError] = field(default_factory=dict[str, ToolError])
     changes: list[Change] = field(default_factory=list[Change])
 
@@ -216,21 +192,13 @@ class _Server:
 
     @property
     def status(self) -> ServerStatus:
-        connection = self.connection
-        return ServerStatus(
-            self._server.name,
-            connection.is_alive,
-            self.is_stale,
-            connection.protocol,
-            tuple(self.listing.offers),
-            dict(self.listing.withheld),
-            tuple(self.listing.changes),
-            self._error,
-            connection.complaints,
-        )
+        connection, listing = self.connection, self.listing
+        offered, withheld, changes = tuple(listing.offers), dict(listing.withheld), tuple(listing.changes)
+        state = (connection.is_alive, self.is_stale, connection.protocol)
+        return ServerStatus(self._server.name, *state, offered, withheld, changes, self._error, connection.complaints)
 
     async def refresh(self) -> ToolError | None:
-        """Lists the tools and has them looked at. Gives the error instead of raising it: `status` has it too."""
+        """List the tools and have them reviewed. Returns the error instead of raising it: `status` has it, too."""
         try:
             async with self._listing:
                 await self._list(ask_again=True)
@@ -239,7 +207,7 @@ class _Server:
         return None
 
     async def call(self, tool: str, arguments: dict[str, Any] | None, sha256: str | None = None) -> str:
-        """Calls a tool, if it is offered and, where `sha256` is given, still what it was."""
+        """Call a tool, if it is offered and, where `sha256` is given, unchanged."""
         try:
             return await self._call(tool, arguments, sha256)
         except SessionExpired:
@@ -253,16 +221,15 @@ class _Server:
                 if self.is_stale or self._verify_calls:
                     await self._list(ask_again=False)
         shown = readable_line(f"{self._server.name} {tool}")
-        offer = self.listing.offers.get(tool)
-        if offer is None:
+        _, current = self.listing.offers.get(tool, (None, None))
+        if current is None:
             reason = self.listing.withheld.get(tool)
-            if reason is not None:
-                raise ToolError(reason.code, reason.message)
-            raise ToolError(ErrorCode.TOOL_UNKNOWN, f"there is no tool {shown}")
-        if sha256 not in (None, offer.sha256):
+            code, message = (ErrorCode.TOOL_UNKNOWN, f"there is no tool {shown}")
+            raise ToolError(code, message) if reason is None else ToolError(reason.code, reason.message)
+        if sha256 not in (None, current):
             raise ToolError(
                 ErrorCode.TOOL_CHANGED,
-                f"the definition of {shown} has changed since it was offered; the operator agreed to the new one, but "
+                f"the definition of {shown} has changed since it was offered; the operator accepted the new one, but "
                 "the model was shown the old one",
             )
         result = await self.connection.call(tool, dict(arguments or {}))
@@ -272,14 +239,14 @@ class _Server:
         return text
 
     async def _list(self, *, ask_again: bool) -> None:
-        """Lists the tools anew. Where that fails, what was offered stays: the next call tries again."""
+        """List the tools anew. If that fails, what was offered stays: the next call tries again."""
         try:
             listed = await self.connection.list_tools()
             try:
-                with self._review.saving_once():
+                with self._review.pins.saving_once():
                     listing = await self._sort(listed, ask_again)
             except BaseException:
-                self.connection.is_stale = True  # nobody has looked at all of it
+                self.connection.is_stale = True  # not all of it was reviewed
                 raise
         except ToolError as error:
             self._error = error
@@ -288,31 +255,31 @@ class _Server:
 
     async def _sort(self, listed: list[ListedTool], ask_again: bool) -> _Listing:
         listing = _Listing()
-        offers, withheld = listing.offers, listing.withheld
-        allowed = self._server.allowed_tools
+        offers, withheld, allowed = listing.offers, listing.withheld, self._server.allowed_tools
         seen: set[str] = set()
         for tool in listed:
-            refusal: ToolError | None = None
+            shown = repr(readable_line(tool.name))
             definition = _definition_of(self._server.name, tool)
-            if tool.name in seen:
-                # Which of the two would answer, nobody knows.
-                offers.pop(tool.name, None)
-                refusal = ToolError(ErrorCode.TOOL_REPEATED_NAME, f"two tools are called {readable_line(tool.name)!r}")
-            elif not tool.name:
-                refusal = ToolError(ErrorCode.TOOL_INVALID_DEFINITION, "a tool has no name")
-            elif allowed is not None and tool.name not in allowed:
-                refusal = ToolError(ErrorCode.TOOL_NOT_ALLOWED, f"{readable_line(tool.name)!r} is not allowed")
-            else:
-                refusal = _refusal_of(definition)
-                change = None if refusal else await self._review.look_at(definition, ask_again=ask_again)
+            try:
+                if tool.name in seen:
+                    offers.pop(tool.name, None)  # it is not known which of the two would answer
+                    raise ToolError(ErrorCode.TOOL_REPEATED_NAME, f"two tools are called {shown}")
+                if not tool.name:
+                    raise ToolError(ErrorCode.TOOL_INVALID_DEFINITION, "a tool has no name")
+                if allowed is not None and tool.name not in allowed:
+                    raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, f"{shown} is not allowed")
+                try:
+                    sha256 = definition.sha256
+                except InputError as error:  # it is not JSON, so it cannot be pinned, whoever accepts it
+                    raise ToolError(error.code, error.message) from error
+                change = await self._review.look_at(definition, ask_again=ask_again)
                 if change is not None:
                     listing.changes.append(change)
-                    refusal = change.refusal
-            seen.add(tool.name)
-            if refusal is None:
-                offers[tool.name] = _Offer(self._tool_of(definition), definition.sha256)
-            else:
+                    raise change.refusal
+                offers[tool.name] = (self._tool_of(definition), sha256)
+            except ToolError as refusal:
                 withheld[tool.name] = refusal
+            seen.add(tool.name)
         for name in sorted(set(allowed or ()) - seen):
             withheld[name] = ToolError(ErrorCode.TOOL_UNKNOWN, f"{self._server.name} has no tool {name!r}")
         return listing
@@ -325,7 +292,7 @@ class _Server:
 
         timeouts = self._server.timeouts
         return Tool(
-            f"{definition.server}{SEPARATOR}{name}",
+            f"{definition.server}{SERVER_SEPARATOR}{name}",
             None if definition.description is None else readable(definition.description),
             readable_schema(definition.input_schema),
             invoke,
@@ -334,15 +301,6 @@ class _Server:
             untrusted=True,
             annotations=readable_schema(definition.annotations),
         )
-
-
-def _refusal_of(definition: Definition) -> ToolError | None:
-    """The error of a definition that cannot be pinned, whoever agrees: what it says is not JSON."""
-    try:
-        _ = definition.sha256
-    except InputError as error:
-        return ToolError(error.code, error.message)
-    return None
 
 
 def _definition_of(server: str, tool: ListedTool) -> Definition:

@@ -2,7 +2,7 @@
 
 1. Every fault in the JSON is an InputError with the JSON path of the value that is wrong.
 2. A tool's name for the model, `server___tool`, splits into the two names again, whatever the tool is called.
-3. A server that is started gets the variables in `BASICS`, the locale, and what its own configuration names; nothing
+3. A server that is started gets the variables in `_BASICS`, the locale, and what its own configuration names; nothing
    else of our environment, so no key that happens to be in it.
 """
 
@@ -10,40 +10,37 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import json_path, split_validation_error
+from harmonia.tool_definitions.definition import SERVER_SEPARATOR
 
 T = TypeVar("T")
 
-SEPARATOR: Final = "___"
-
-# What programs need to find others, their home, and the terminal's kind. None of it is a secret.
-BASICS: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE", "TZ")
-BASICS_FOR_FILES: Final = ("TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT", "COMSPEC")
-_LOCALE: Final = "LC_"
-
+# What programs need to find others, their home, their files, and the terminal's kind. None of it is a secret.
+_BASICS: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE", "TZ")
+_BASICS_FOR_FILES: Final = ("TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT", "COMSPEC")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
-_KNOWN_TYPES: Final = {
-    "stdio": "command",
-    "http": "url",
-    "streamable-http": "url",
-    "streamable_http": "url",
-    "streamableHttp": "url",
-}
+_KEY_OF_TYPE: Final = {"stdio": "command"} | dict.fromkeys(
+    ("http", "streamable-http", "streamable_http", "streamableHttp"), "url"
+)
+# Keys of other clients that mean nothing here, or less than they do there: ignoring them gives no tool more rights.
+_FOREIGN: Final = ("type", "disabled", "description", "autoApprove", "alwaysAllow", "trust")
+# Where `${NAME}` stands for a variable.
+_FILLED: Final = ("args", "env", "url", "headers")
+# Not for a file to set.
+_OURS: Final = ("name", "private_hosts")
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the client waits, in seconds: for the handshake, for the whole list of tools, for one call."""
 
     connect_s: float = 30.0
@@ -51,59 +48,73 @@ class Timeouts:
     call_s: float = 120.0
 
     def __post_init__(self) -> None:
-        for name in ("connect_s", "list_s", "call_s"):
+        for name in self.__struct_fields__:
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise _invalid(f"a timeout must be a positive number of seconds, not {value}", f"$.timeouts.{name}")
 
 
-@dataclass(frozen=True, slots=True)
-class StdioServer:
+class _Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+
+    def __post_init__(self) -> None:
+        # The name must split from that of a tool again. One that ends in an underscore would give one to the tool;
+        # `mcp__` and `functions.` have a meaning of their own before a name, and `mcp___tool` begins with the former.
+        name = self.name
+        is_clear = name.isprintable() and SERVER_SEPARATOR not in name and name.strip("_") == name != "mcp"
+        if not name or not is_clear or name.startswith(("mcp__", "functions.")):
+            raise _invalid(
+                f"{name!r} cannot be the name of a server: it must be printable, without {SERVER_SEPARATOR!r}, not "
+                "begin or end with an underscore, be 'mcp', or begin with 'mcp__' or 'functions.'",
+                "$",
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"  # all else may contain a secret that `${NAME}` filled in
+
+
+class StdioServer(_Server, frozen=True, forbid_unknown_fields=True):
     """A server that is started as a program and spoken to over its standard input and output.
 
     `env` holds variables with their values, `pass_env` the names of those of our own environment that are passed on.
     `allowed_tools` of None offers every tool that the server has.
     """
 
-    name: str
     command: str
-    # What `${NAME}` may have filled in can be secret, so no log has it.
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
     pass_env: tuple[str, ...] = ()
     cwd: str | None = None
     allowed_tools: frozenset[str] | None = None
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        super().__post_init__()
         if not self.command:
             raise _invalid("the command that starts the server is empty", "$.command")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpServer:
-    """A server that is reached over streamable HTTP. `headers` are sent with every request. Where a stranger named it,
+class HttpServer(_Server, frozen=True, forbid_unknown_fields=True):
+    """A server that is reached over streamable HTTP. `headers` are sent with every request. If a client names it,
     `private_hosts` are the only hosts that it may have without a public address; None trusts every address."""
 
-    name: str
-    url: str = field(repr=False)  # its query may have a key
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    url: str
+    headers: Mapping[str, str] = {}
     allowed_tools: frozenset[str] | None = None
     timeouts: Timeouts = Timeouts()
     private_hosts: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        super().__post_init__()
         try:
             parts = urlsplit(self.url)
             is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             is_usable = False
         if not is_usable:
-            raise _invalid("expected an address that begins with http:// or https:// and names a host", "$.url")
+            raise _invalid("expected a URL that begins with http:// or https:// and names a host", "$.url")
         for name, value in self.headers.items():
-            # Said without the value, which may be secret; the HTTP client would show it.
+            # Without the value, which may be secret; the HTTP client would show it.
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise _invalid("a header contains characters that are not allowed in HTTP headers", f"$.headers.{name}")
 
@@ -111,28 +122,14 @@ class HttpServer:
 McpServer = StdioServer | HttpServer
 
 
-def check_name(name: str) -> None:
-    """Refuses a name of a server with which `server___tool` would not split into the same two names again."""
-    # A name that ends in an underscore would give one to the tool. `mcp__` and `functions.` have a meaning of their
-    # own in front of a name, and with the separator `mcp` begins like the one.
-    is_clear = name.isprintable() and SEPARATOR not in name and not name.startswith("_") and not name.endswith("_")
-    if not name or not is_clear or name == "mcp" or name.startswith(("mcp__", "functions.")):
-        raise _invalid(
-            f"{name!r} cannot be the name of a server: it must be printable, must not contain {SEPARATOR!r}, must not "
-            "begin or end with an underscore, must not be 'mcp', and must not begin with 'mcp__' or 'functions.'",
-            "$",
-        )
-
-
 def environment_for(server: StdioServer, ours: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that the server is started with."""
-    source = os.environ if ours is None else ours
-    wanted = {*BASICS, *BASICS_FOR_FILES, *server.pass_env}
-    # Exported shell functions begin with "()"; whoever names one gets it, but no basic is one.
+    basics = (*_BASICS, *_BASICS_FOR_FILES)
+    # Exported shell functions begin with "()"; whoever names one gets it, but no basic variable is one.
     inherited = {
         name: value
-        for name, value in source.items()
-        if (name in wanted or name.startswith(_LOCALE)) and (name in server.pass_env or not value.startswith("()"))
+        for name, value in (os.environ if ours is None else ours).items()
+        if name in server.pass_env or ((name in basics or name.startswith("LC_")) and not value.startswith("()"))
     }
     return {**inherited, **server.env}
 
@@ -150,54 +147,18 @@ def read_servers(
             source = Path(source).read_bytes()
         except OSError as error:
             raise _invalid(f"{os.fspath(cast('Any', source))} cannot be read: {error.strerror}", "$") from error
+    value: Any = source
     if isinstance(source, str | bytes):
         try:
-            value: Any = msgspec.json.decode(source)
+            value = msgspec.json.decode(source)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _invalid(f"not JSON: {error}", "$") from error
-    else:
-        value = source
-    document = _convert(value, _Document, "$")
     variables = os.environ if environment is None else environment
-    servers: list[McpServer] = []
-    for name, entry in document.mcp_servers.items():
-        server = _server_of(name, entry, json_path(("mcpServers", name)), variables)
-        if server is not None:
-            servers.append(server)
-    return tuple(servers)
-
-
-# Keys of other clients that mean nothing here, or less than they do there: ignoring them gives no tool more rights.
-class _Foreign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    type: str | None = None
-    disabled: bool = False
-    description: str | None = None
-    auto_approve: Any = msgspec.field(default=None, name="autoApprove")
-    always_allow: Any = msgspec.field(default=None, name="alwaysAllow")
-    trust: Any = None
-
-
-class _Timeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    connect_s: float = Timeouts().connect_s
-    list_s: float = Timeouts().list_s
-    call_s: float = Timeouts().call_s
-
-
-class _Stdio(_Foreign, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    command: str
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    pass_env: tuple[str, ...] = ()
-    cwd: str | None = None
-    allowed_tools: frozenset[str] | None = None
-    timeouts: _Timeouts = _Timeouts()
-
-
-class _Http(_Foreign, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    url: str
-    headers: dict[str, str] = {}
-    allowed_tools: frozenset[str] | None = None
-    timeouts: _Timeouts = _Timeouts()
+    servers = (
+        _server_of(name, entry, json_path(("mcpServers", name)), variables)
+        for name, entry in _convert(value, _Document, "$").mcp_servers.items()
+    )
+    return tuple(server for server in servers if server is not None)
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -206,67 +167,58 @@ class _Document(msgspec.Struct, frozen=True):
 
 def _server_of(name: str, entry: dict[str, Any], path: str, variables: Mapping[str, str]) -> McpServer | None:
     kind = _kind_of(entry, path)
+    if _convert(entry.get("disabled", False), bool, f"{path}.disabled"):
+        return None
+    fields = {key: value for key, value in entry.items() if key not in _FOREIGN}
+    if ours := [key for key in _OURS if key in fields]:
+        raise _invalid(f"unknown field {ours[0]!r}", path)
+    fields |= {key: _fill(fields[key], f"{path}.{key}", variables) for key in _FILLED if key in fields}
     try:
-        if kind == "command":
-            stdio = _convert(entry, _Stdio, path)
-            if stdio.disabled:
-                return None
-            return StdioServer(
-                name,
-                stdio.command,
-                tuple(_fill(text, f"{path}.args[{at}]", variables) for at, text in enumerate(stdio.args)),
-                {key: _fill(text, f"{path}.env.{key}", variables) for key, text in stdio.env.items()},
-                stdio.pass_env,
-                stdio.cwd,
-                stdio.allowed_tools,
-                _timeouts_of(stdio.timeouts),
-            )
-        http = _convert(entry, _Http, path)
-        if http.disabled:
-            return None
-        return HttpServer(
-            name,
-            _fill(http.url, f"{path}.url", variables),
-            {key: _fill(text, f"{path}.headers.{key}", variables) for key, text in http.headers.items()},
-            http.allowed_tools,
-            _timeouts_of(http.timeouts),
-        )
+        return _convert({"name": name, **fields}, kind, path)
     except InputError as error:
-        # The values above know their own place only; what came through `_convert` and `_fill` has the whole path.
+        # The values know only their own place; what came through `_convert` has the whole path.
         inner = error.at.path or "$"
         if inner.startswith(path):
             raise
         raise _invalid(error.message, path + inner.removeprefix("$")) from error
 
 
-def _kind_of(entry: dict[str, Any], path: str) -> Literal["command", "url"]:
+def _kind_of(entry: dict[str, Any], path: str) -> type[McpServer]:
     given = entry.get("type")
     if given == "sse":
         raise _invalid('MCP no longer has the transport "sse"; use streamable HTTP', f"{path}.type")
-    if isinstance(given, str) and given not in _KNOWN_TYPES:
-        raise _invalid(f"unknown type {given!r}; use one of {', '.join(_KNOWN_TYPES)}", f"{path}.type")
-    has_command, has_url = "command" in entry, "url" in entry
-    if has_command == has_url:
-        found = "both" if has_command else "neither"
-        raise _invalid(f'a server must have either "command" or "url"; this one has {found}', path)
-    kind: Literal["command", "url"] = "command" if has_command else "url"
-    if isinstance(given, str) and _KNOWN_TYPES[given] != kind:
-        raise _invalid(f'type {given!r} needs "{_KNOWN_TYPES[given]}", but this server has "{kind}"', f"{path}.type")
-    return kind
+    if given is not None and (not isinstance(given, str) or given not in _KEY_OF_TYPE):
+        raise _invalid(f"unknown type {given!r}; use one of {', '.join(_KEY_OF_TYPE)}", f"{path}.type")
+    found = [key for key in ("command", "url") if key in entry]
+    if len(found) != 1:
+        many = "both" if found else "neither"
+        raise _invalid(f'a server must have either "command" or "url"; this one has {many}', path)
+    if given is not None and _KEY_OF_TYPE[given] != found[0]:
+        raise _invalid(
+            f'type {given!r} needs "{_KEY_OF_TYPE[given]}", but this server has "{found[0]}"', f"{path}.type"
+        )
+    return StdioServer if found == ["command"] else HttpServer
 
 
-def _timeouts_of(timeouts: _Timeouts) -> Timeouts:
-    return Timeouts(timeouts.connect_s, timeouts.list_s, timeouts.call_s)
+def _fill(value: Any, path: str, variables: Mapping[str, str]) -> Any:
+    """The value with variables filled into its texts. What is not a text is left for `_convert` to judge."""
 
-
-def _fill(text: str, path: str, variables: Mapping[str, str]) -> str:
     def value_of(match: re.Match[str]) -> str:
-        value: str | None = variables.get(match[1], cast("str | None", match[2]))
-        if value is None:
+        found: str | None = variables.get(match[1], cast("str | None", match[2]))
+        if found is None:
             raise _invalid(f"the environment variable {match[1]} is not set", path)
-        return value
+        return found
 
-    return _VARIABLE.sub(value_of, text)
+    match value:
+        case str():
+            return _VARIABLE.sub(value_of, value)
+        case list():
+            return [_fill(each, f"{path}[{at}]", variables) for at, each in enumerate(cast("list[Any]", value))]
+        case dict():
+            given = cast("dict[str, Any]", value)
+            return {key: _fill(each, f"{path}.{key}", variables) for key, each in given.items()}
+        case _:
+            return value
 
 
 def _convert(value: object, type_: type[T], path: str) -> T:
@@ -279,12 +231,3 @@ def _convert(value: object, type_: type[T], path: str) -> T:
 
 def _invalid(message: str, path: str) -> InputError:
     return InputError(ErrorCode.TOOL_INVALID_DEFINITION, message, Position(path=path))
-
-
-def check_unique(servers: Iterable[McpServer]) -> None:
-    """Refuses two servers of one name."""
-    seen: set[str] = set()
-    for server in servers:
-        if server.name in seen:
-            raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"two servers are called {server.name!r}")
-        seen.add(server.name)

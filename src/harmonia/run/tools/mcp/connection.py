@@ -4,9 +4,9 @@
 
 1. The SDK's client lives in a task of its own from its first to its last line, because its cancel scopes must be left
    by the task that entered them. Requests are sent from the tasks of their callers, with scopes of their own.
-2. A call that times out or whose caller is cancelled is called off at the server too, and the connection stays usable.
-3. A connection that died is not repaired: the calls that were under way fail, since nobody knows how far they got, and
-   the next request begins a new life.
+2. A call that times out or whose caller is cancelled is also cancelled at the server, and the connection stays usable.
+3. A connection that died is not repaired: the calls that were under way fail, since it is not known how far they got,
+   and the next request begins a new life.
 4. After `close`, the server's process and every task of the connection are gone, even if the caller was cancelled.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
@@ -29,12 +29,24 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 
+T = TypeVar("T")
+
+# What is kept of a server's standard error.
 LIMIT_BYTES: Final = 16_384
 _READ_BYTES: Final = 65_536
+# A longer list is an attack or a bug; no person can read that many descriptions, and no model either.
+MAX_TOOLS: Final = 2_000
+# A server that takes long to confirm a subscription is used without one: its tools are listed again when it says so.
+SUBSCRIBE_S: Final = 5.0
+# How long a session's end may take over HTTP. The SDK gives a process about six seconds.
+FAREWELL_S: Final = 2.0
+_MESSAGE_CHARS: Final = 4_000
+_SESSION_GONE: Final = "Session terminated"
+_SILENCE: Final = logging.NullHandler()
 
 
 class Complaints:
-    """A pipe whose one end is `file`, for the server. The running event loop reads the other end."""
+    """A pipe whose one end is `file`, for the server's standard error. The running event loop reads the other end."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -45,34 +57,34 @@ class Complaints:
         try:
             self._loop.add_reader(self._reading, self._read)
         except NotImplementedError:
-            # The default loop of Windows reads no pipes this way. A pipe that nobody empties would block the server.
+            # The default loop of Windows does not read pipes this way. A pipe that is never read blocks the server.
             self.file.close()
             self.file = open(os.devnull, "w")  # noqa: SIM115 - closed in `close`
 
     @property
     def text(self) -> str:
-        """The last of what was written."""
-        # What a dying server wrote may be in the pipe still.
-        while self._read():
-            pass
+        """The end of what was written."""
+        self._read_all()
         return readable(self._kept.decode(errors="replace")).strip()
 
     def close(self) -> None:
-        """Closes both ends; what was read stays."""
+        """Close both ends; what was read stays."""
         if self._reading < 0:
             return
-        while self._read():
-            pass
+        self._read_all()
         with suppress(NotImplementedError):
             self._loop.remove_reader(self._reading)
         os.close(self._reading)
         self._reading = -1
         self.file.close()
 
+    def _read_all(self) -> None:
+        # What a dying server wrote may still be in the pipe.
+        while self._reading >= 0 and self._read():
+            pass
+
     def _read(self) -> bool:
-        """Takes what is there, once; whether there was anything."""
-        if self._reading < 0:
-            return False
+        """Read once; whether there was anything."""
         try:
             data = os.read(self._reading, _READ_BYTES)
         except BlockingIOError:
@@ -82,20 +94,20 @@ class Complaints:
         return bool(data)
 
 
-T = TypeVar("T")
-
-# A list that goes on and on is an attack or a bug; nobody can read that many descriptions, least of all a model.
-MAX_TOOLS: Final = 2_000
-# A server that takes long to confirm a subscription is used without one: its tools are listed again when it says so.
-SUBSCRIBE_S: Final = 5.0
-# How long a session's end may take over HTTP. The SDK gives a process about six seconds.
-FAREWELL_S: Final = 2.0
-_MESSAGE_CHARS: Final = 4_000
-_SESSION_GONE: Final = "Session terminated"
+async def finish(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Wait until the tasks are done, whatever happens to the caller meanwhile."""
+    rest, was_cancelled = set(tasks), False
+    while rest := {task for task in rest if not task.done()}:
+        try:
+            await asyncio.wait(rest)
+        except asyncio.CancelledError:
+            was_cancelled = True
+    if was_cancelled:
+        raise asyncio.CancelledError
 
 
 def require_mcp() -> None:
-    """Raises where the SDK is not installed."""
+    """Raise if the SDK is not installed."""
     try:
         import mcp  # noqa: F401 # pyright: ignore[reportUnusedImport] - only whether it is there
     except ImportError as error:
@@ -104,9 +116,6 @@ def require_mcp() -> None:
         ) from error
     # The SDK logs a traceback for each bad line of a server. Without a handler, Python would print those.
     logging.getLogger("mcp").addHandler(_SILENCE)
-
-
-_SILENCE: Final = logging.NullHandler()
 
 
 class SessionExpired(ToolError):
@@ -129,7 +138,7 @@ class Connection:
 
     @property
     def protocol(self) -> str | None:
-        """The version of MCP that was agreed on, while the connection lives."""
+        """The version of MCP in use, while the connection lives."""
         client = self._life.client if self._life is not None and self._life.is_alive else None
         return None if client is None else client.protocol_version
 
@@ -168,25 +177,23 @@ class Connection:
             raise
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        """Calls a tool. What the server calls an error of the tool is a result like others here."""
-        life = await self._living()
-        return await self._request(
-            life, lambda client: client.call_tool(tool, arguments), self.server.timeouts.call_s, tool
-        )
+        """Call a tool. An error of the tool is a result like others here."""
+        life, limit_s = await self._living(), self.server.timeouts.call_s
+        return await self._request(life, lambda client: client.call_tool(tool, arguments), limit_s, tool)
 
     async def close(self) -> None:
-        """Ends the connection, and with it a process that was started for it. There is no way back."""
+        """End the connection, and with it a process that was started for it, for good."""
         self._is_closed = True
-        # Whoever is opening it sees that, once the lock is his; a life that is under way ends here.
+        # A task that is opening it sees that, once it has the lock; a life that is under way ends here.
         if self._life is not None:
             await self._life.end()
 
     async def _living(self) -> _Life:
         """The life that requests are sent to; a new one where there is none."""
         async with self._lock:
-            if self._life is not None and self._life.is_alive:
-                return self._life
             if self._life is not None:
+                if self._life.is_alive:
+                    return self._life
                 await self._life.end()
             if self._is_closed:
                 raise ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, f"the connection to {self.server.name} is closed")
@@ -194,12 +201,11 @@ class Connection:
             life = self._life = _Life(self.server, self._on_change)
             try:
                 await life.opened.wait()
-            except asyncio.CancelledError:
+                if not life.is_alive:
+                    raise life.gone()
+            except (asyncio.CancelledError, ToolError):
                 await life.end()
                 raise
-            if not life.is_alive:
-                await life.end()
-                raise life.gone()
             return life
 
     async def _request(self, life: _Life, send: Callable[[Client], Awaitable[T]], timeout_s: float, what: str) -> T:
@@ -216,11 +222,9 @@ class Connection:
                     raise life.gone()
                 return await send(client)
         except TimeoutError as error:
-            if limit.expired():
-                raise ToolError(
-                    ErrorCode.TOOL_TIMED_OUT, f"{name} did not answer within {timeout_s:g} s: {what}"
-                ) from error
-            raise ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {_message_of(error)}") from error
+            late = (ErrorCode.TOOL_TIMED_OUT, f"{name} did not answer within {timeout_s:g} s: {what}")
+            failed = (ErrorCode.TOOL_FAILED, f"{name} failed: {_message_of(error)}")
+            raise ToolError(*(late if limit.expired() else failed)) from error
         except MCPError as error:
             if error.message == _SESSION_GONE:
                 await life.end()
@@ -272,43 +276,33 @@ class _Life:
         return "" if self._complaints is None else self._complaints.text
 
     async def end(self) -> None:
-        """Ends the life and waits until nothing of it is left, whatever happens to the caller meanwhile."""
+        """End the life and wait until nothing of it is left, whatever happens to the caller meanwhile."""
         self._ended.set()
         self._abandon()
-        was_cancelled = False
         # The SDK bounds every wait of its shutdown. A task that is left alone here would be cancelled in the middle
         # of it when the event loop ends, and its server would stay.
-        while rest := {task for task in (self._task, self._subscription) if task is not None and not task.done()}:
-            try:
-                await asyncio.wait(rest)
-            except asyncio.CancelledError:
-                was_cancelled = True
-        if was_cancelled:
-            raise asyncio.CancelledError
+        await finish(task for task in (self._task, self._subscription) if task is not None)
 
     def gone(self, cause: BaseException | None = None) -> ToolError:
         """The error of a request to a server that is no longer there."""
-        reason = self.failure.message if self.failure is not None else f"{self._server.name} ended before it answered"
-        if self.failure is None and cause is not None:
-            reason += f" ({_message_of(cause)})"
-        return self._unreachable(reason)
+        if self.failure is not None:
+            return self._unreachable(self.failure.message)
+        because = "" if cause is None else f" ({_message_of(cause)})"
+        return self._unreachable(f"{self._server.name} ended before it answered{because}")
 
     async def subscribe(self) -> None:
-        """Asks to be told when the tools change, where the protocol wants to be asked and the server can tell."""
+        """Ask for news of changed tools, where the protocol has such subscriptions and the server supports them."""
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
         client = self.client
         if client is None or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         tools = client.server_capabilities.tools
-        if tools is None or not tools.list_changed:
-            return
-        if self._subscription is not None and not self._subscription.done():
+        is_subscribed = self._subscription is not None and not self._subscription.done()
+        if tools is None or not tools.list_changed or is_subscribed:
             return
         confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._subscription = asyncio.create_task(
-            self._listen(client, confirmed), name=f"mcp changes of {self._server.name}"
-        )
+        self._subscription = asyncio.create_task(self._listen(client, confirmed))
         await asyncio.wait((confirmed,), timeout=SUBSCRIBE_S)
 
     async def _listen(self, client: Client, confirmed: asyncio.Future[bool]) -> None:
@@ -317,24 +311,21 @@ class _Life:
                 confirmed.set_result(True)
                 async for _ in changes:
                     self._on_change()
-        except Exception:  # every way in which a subscription is refused or lost; calls tell what is wrong
+        except Exception:  # every way in which a subscription is refused or lost; calls report what is wrong
             logging.getLogger(__name__).debug("no news from %s", self._server.name, exc_info=True)
         finally:
-            # What happens from here on, nobody tells us. Where the subscription was confirmed, the tools are listed
-            # again before the next call, and the subscription is renewed.
+            # Changes are no longer reported. Where the subscription was confirmed, the tools are listed again before
+            # the next call, and the subscription is renewed.
             if confirmed.done():
                 self._on_change()
             else:
                 confirmed.set_result(False)
 
     def _abandon(self, *, is_late: bool = False) -> None:
-        """Stops a handshake that is under way; but never a shutdown, which would leave the process behind."""
+        """Stop a handshake that is under way; but never a shutdown, which would leave the process running."""
         if not self.opened.is_set() and not self._is_leaving and not self._is_late:
             self._is_late = is_late
             self._task.cancel()
-
-    def _leave(self) -> None:
-        self._is_leaving = True
 
     async def _live(self) -> None:
         loop = asyncio.get_running_loop()
@@ -348,7 +339,9 @@ class _Life:
                     await self._ended.wait()
                 finally:
                     self._ended.set()
-                    await self._unsubscribe()
+                    if self._subscription is not None:
+                        self._subscription.cancel()
+                        await asyncio.gather(self._subscription, return_exceptions=True)
         except Exception as error:  # whatever goes wrong with a server is reported as that server's error
             self.failure = self._unreachable(self._reason(error))
             self.failure.__cause__ = error
@@ -376,7 +369,10 @@ class _Life:
             if isinstance(message, ToolListChangedNotification):
                 self._on_change()
 
-        transport = _watch(await self._transport(stack), self._ended.set, self._leave)
+        def leave() -> None:
+            self._is_leaving = True
+
+        transport = _watch(await self._transport(stack), self._ended.set, leave)
         # A cached list would be what the server once said; pins compare with what it says now.
         client = Client(
             transport,
@@ -393,18 +389,14 @@ class _Life:
             from mcp.client.streamable_http import streamable_http_client
 
             # Reading has no limit of its own: a call may take its time, and every request has a limit here.
-            limits = httpx2.Timeout(server.timeouts.connect_s, read=None)
-            hooks = {"request": [_limit_farewell], "response": [self._note_status]}
-            is_trusted = server.private_hosts is None
             client = httpx2.AsyncClient(
                 headers=dict(server.headers),
-                timeout=limits,
-                event_hooks=hooks,
+                timeout=httpx2.Timeout(server.timeouts.connect_s, read=None),
+                event_hooks={"request": [_limit_farewell], "response": [self._note_status]},
                 transport=None if server.private_hosts is None else _public_transport(server.private_hosts),
-                trust_env=is_trusted,
+                trust_env=server.private_hosts is None,
             )
-            http = await stack.enter_async_context(client)
-            return streamable_http_client(server.url, http_client=http)
+            return streamable_http_client(server.url, http_client=await stack.enter_async_context(client))
         from mcp import StdioServerParameters
         from mcp.client.stdio import stdio_client
 
@@ -418,25 +410,19 @@ class _Life:
         # The SDK says only that there was an error; people want to know whether it was a 401.
         self._status = response.status_code
 
-    async def _unsubscribe(self) -> None:
-        if self._subscription is not None:
-            self._subscription.cancel()
-            await asyncio.gather(self._subscription, return_exceptions=True)
-
     def _reason(self, error: Exception) -> str:
         server = self._server
         place = f"{server.name} ({server.command})" if isinstance(server, StdioServer) else server.name
-        if isinstance(error, TimeoutError) and not self.opened.is_set():
-            reason = f"{place} did not complete the handshake within {server.timeouts.connect_s:g} s"
-        elif self.opened.is_set():
-            reason = f"the connection to {place} failed: {_message_of(error)}"
-        else:
-            status = f" (HTTP {self._status})" if self._status is not None and self._status >= 400 else ""
-            reason = f"{place} cannot be reached: {_message_of(error)}{status}"
-        return reason
+        if self.opened.is_set():
+            return f"the connection to {place} failed: {_message_of(error)}"
+        if isinstance(error, TimeoutError):
+            return f"{place} did not complete the handshake within {server.timeouts.connect_s:g} s"
+        status = f" (HTTP {self._status})" if self._status is not None and self._status >= 400 else ""
+        return f"{place} cannot be reached: {_message_of(error)}{status}"
 
     def _unreachable(self, reason: str) -> ToolError:
-        """The error. What the server complained of is a note for the operator: the message goes to the model."""
+        """The error. What the server wrote to its standard error is a note for the operator: the message goes to the
+        model."""
         error = ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, reason)
         if self.complaints:
             error.add_note(f"it wrote to its standard error:\n{self.complaints}")
@@ -447,8 +433,8 @@ class _Life:
 async def _watch(
     transport: AbstractAsyncContextManager[Any], on_end: Callable[[], None], on_leave: Callable[[], None]
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """The transport, with word when the stream from the server ends, which the SDK tells only those who ask for more,
-    and when the transport begins to shut down."""
+    """The transport, with a callback when the stream from the server ends, which the SDK reports only to those who read
+    on, and one when the transport begins to shut down."""
     async with transport as (reading, writing):
         try:
             yield _Watched(reading, on_end), writing
