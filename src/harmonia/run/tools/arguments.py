@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache, partial
@@ -25,17 +24,17 @@ from harmonia.json_codec import json_path
 from harmonia.messages import Json
 from harmonia.parts import Call
 from harmonia.run.tools.tool import Tool
-from harmonia.schema.work_budget import WorkCancelled, check_cancelled
+from harmonia.schema.work_budget import WorkCancelled, bounded_work, check_cancelled, spend
 
 # Raises a ToolError with TOOL_INVALID_ARGUMENTS where the arguments do not fit, and an InputError where the schema
-# turns out to be none.
+# turns out to be invalid.
 Validate = Callable[[Any], None]
-FindFaults = Callable[[Any], list[Any]]
+_FindFaults = Callable[[Any], list[Any]]
 
 _REMEMBERED_SCHEMAS: Final = 1024
-# What one check of a stranger's schema may take: keywords that are looked at, each with the length of its value.
-_STRANGERS_WORK: Final = 50_000
-# What these say is no schema.
+# What one check of an untrusted schema may take: keywords that are looked at, each with the length of its value.
+_UNTRUSTED_WORK: Final = 50_000
+# Their values are data, not schemas.
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 
 
@@ -48,39 +47,39 @@ def compile_schema(
     is_demanded: bool = False,
 ) -> Validate:
     """What checks the arguments of the tool `name`, or with `is_answers` an answer of the form `name`. Raises an
-    InputError for what is no JSON Schema.
+    InputError for an invalid JSON Schema.
 
     With `untrusted`, checking takes bounded work, and raises an InputError where that is not enough. With
-    `is_demanded`, a model is to be held to the schema, so that each `$ref` in it has to lead somewhere; otherwise one
-    that leads nowhere shows when a value gets there.
+    `is_demanded`, a model is to be held to the schema, so each `$ref` in it has to lead somewhere; otherwise one that
+    leads nowhere is reported when a value gets there.
     """
 
-    def refused(error: _NoSchema) -> InputError:
+    def refused(error: _InvalidSchema) -> InputError:
         if is_answers:
             said = f"the schema of the format {name} is not a valid JSON Schema: {error.reason}"
             return InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path=error.path))
-        return _invalid(name, error.reason, error.path)
+        said = f"the parameters of {name} are not a valid JSON Schema: {error.reason}"
+        at = Position(path=f"$.parameters{error.path.removeprefix('$')}")
+        return InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, at)
 
     try:
-        find_faults = _fault_finder(schema, untrusted=untrusted)
-        if is_demanded:
-            _refuse_lost(schema)
-    except _NoSchema as error:
+        find_faults = _fault_finder(schema, untrusted=untrusted, is_demanded=is_demanded)
+    except _InvalidSchema as error:
         raise refused(error) from error
 
     def validate(arguments: Any) -> None:
         try:
             faults = find_faults(arguments)
             found = misfit(name, faults) if faults else None
-        except _NoSchema as error:
+        except _InvalidSchema as error:
             raise refused(error) from error
         except WorkCancelled:
             raise
         except Exception as error:
-            # Both break in many ways on what is no schema. All that a draft knows was checked, but a `$ref` may lead
+            # Both fail in many ways on an invalid schema. All that a draft knows was checked, but a `$ref` may lead
             # to a place that it does not know.
             reason = f"a $ref in it points to something that is not a schema ({type(error).__name__})"
-            raise refused(_NoSchema(reason, "$")) from error
+            raise refused(_InvalidSchema(reason, "$")) from error
         if found is not None:
             raise found
 
@@ -88,40 +87,42 @@ def compile_schema(
 
 
 def schema_fault(schema: Json | bool) -> tuple[str, str] | None:
-    """Why something is no JSON Schema, and its path; None where it is one, or nobody can tell."""
+    """Why a JSON Schema is invalid, and the path; None where it is valid, or jsonschema is not installed."""
     try:
-        _fault_finder(schema, untrusted=True)
-        _refuse_lost(schema)
-    except _NoSchema as error:
+        _fault_finder(schema, untrusted=True, is_demanded=True)
+    except _InvalidSchema as error:
         return error.reason, error.path
     except InputError:
         return None  # without jsonschema
     return None
 
 
-class _NoSchema(Exception):
+class _InvalidSchema(Exception):
     def __init__(self, reason: str, path: str) -> None:
         super().__init__(reason, path)
         self.reason = reason
         self.path = path
 
 
-def _fault_finder(schema: Json | bool, *, untrusted: bool) -> FindFaults:
+def _fault_finder(schema: Json | bool, *, untrusted: bool, is_demanded: bool) -> _FindFaults:
     try:
         document = json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _NoSchema(f"it is not JSON: {error}", "$") from error
+        raise _InvalidSchema(f"it is not JSON: {error}", "$") from error
     _refuse_remote(schema)
-    return _compile(document, untrusted=untrusted)
+    find_faults = _compile(document, untrusted=untrusted)
+    if is_demanded:
+        _refuse_lost(schema)
+    return find_faults
 
 
 # A server makes the same tools for every request; checking a schema against that of its draft takes milliseconds.
 @lru_cache(maxsize=_REMEMBERED_SCHEMAS)
-def _compile(document: str, *, untrusted: bool) -> FindFaults:
+def _compile(document: str, *, untrusted: bool) -> _FindFaults:
     """What finds the faults of arguments, the most telling first."""
     try:
         from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, validators
-        from jsonschema.exceptions import SchemaError, relevance
+        from jsonschema.exceptions import relevance
         from jsonschema.validators import validator_for
         from referencing import Registry
         from referencing.exceptions import Unresolvable
@@ -134,62 +135,53 @@ def _compile(document: str, *, untrusted: bool) -> FindFaults:
     drafts: list[Any] = [Draft202012Validator, Draft7Validator, Draft4Validator]
     if isinstance(schema, dict) and isinstance(cast("Json", schema).get("$schema"), str):
         drafts = [validator_for(cast("Json", schema), default=Draft202012Validator)]
-    faults: list[SchemaError] = []
+    faults: list[Any] = []
     for draft in drafts:
         try:
-            _check_schema(schema, draft)
-        except SchemaError as fault:
-            faults.append(fault)
+            # Formats are not checked: a pattern in JavaScript's dialect is right, though Python does not read it.
+            fault: Any = next(_schema_validator(draft).iter_errors(schema), None)
         except RecursionError as error:
-            raise _NoSchema("it is nested too deeply", "$") from error
-        else:
+            raise _InvalidSchema("it is nested too deeply", "$") from error
+        if fault is None:
             break
+        faults.append(fault)
     else:
-        raise _NoSchema(faults[0].message, json_path(faults[0].absolute_path))
-    # An empty registry of its own: without one, jsonschema would fetch what a `$ref` names.
-    registry: Registry[Any] = Registry()
-    find_referenced = draft.VALIDATORS["$ref"]
+        raise _InvalidSchema(faults[0].message, json_path(faults[0].absolute_path))
     keywords: dict[str, Any] = {
         **draft.VALIDATORS,
         "multipleOf": _find_no_multiple,
         "uniqueItems": _find_repeated,
-        "$ref": partial(_follow, find_referenced),
+        "$ref": partial(_follow, draft.VALIDATORS["$ref"]),
     }
     if untrusted:
         keywords = {keyword: _within_budget(keyword, find) for keyword, find in keywords.items()}
-    kind: Any = cast("Any", validators).extend(draft, keywords)
-    validator: Any = kind(schema, registry=registry)
+    # An empty registry of its own: without one, jsonschema would fetch what a `$ref` names.
+    registry: Registry[Any] = Registry()
+    validator: Any = cast("Any", validators).extend(draft, keywords)(schema, registry=registry)
 
     def find_faults(arguments: Any) -> list[Any]:
-        _BUDGET.left = _STRANGERS_WORK
         try:
-            found = sorted(validator.iter_errors(arguments), key=relevance, reverse=True)
+            with bounded_work(_UNTRUSTED_WORK):
+                found = sorted(validator.iter_errors(arguments), key=relevance, reverse=True)
         except re.error:
             return []  # such a pattern; the tool itself has to look
         except Unresolvable as error:
-            # Of a place within the schema, the error has what stands behind the `#`.
+            # Of a place within the schema, the error has what follows the `#`.
             reference = f"#{error.ref}" if error.ref.startswith("/") else error.ref
-            raise _NoSchema(f"$ref points to {shorten(reference)}, which does not exist", "$") from error
+            raise _InvalidSchema(f"$ref points to {shorten(reference)}, which does not exist", "$") from error
         except RecursionError as error:
-            raise _NoSchema("it cannot be resolved: it is nested too deeply", "$") from error
+            raise _InvalidSchema("it cannot be resolved: it is nested too deeply", "$") from error
+        except InputError as error:
+            raise _InvalidSchema("checking a value against it takes too much work", "$") from error
         return [nearest_fault(error, relevance) for error in found]
 
     return find_faults
 
 
-def _check_schema(schema: Any, draft: Any) -> None:
-    """Raises jsonschema's error for what is no schema of the draft. Drafts before 2019 know no `$defs`, which are
-    checked all the same: whoever writes them means them."""
-    from jsonschema.exceptions import SchemaError
-
-    # Formats are not checked: a pattern in JavaScript's dialect is right, though Python does not read it.
-    for error in _schema_validator(draft).iter_errors(schema):
-        raise SchemaError.create_from(error)
-
-
 @cache
 def _schema_validator(draft: Any) -> Any:
-    """A validator of schemas: it checks one against the meta-schema of its draft."""
+    """What checks a schema against the meta-schema of its draft. Drafts before 2019 do not know `$defs`, which are
+    checked all the same: whoever writes them means them."""
     from jsonschema import validators
 
     known: Json = draft.META_SCHEMA
@@ -210,17 +202,20 @@ def _schema_validator(draft: Any) -> Any:
 
 
 def _follow(find: Callable[..., Iterable[Any] | None], validator: Any, reference: Any, *others: Any) -> Iterable[Any]:
-    """A `$ref`, which the schema of an old draft admits to be anything."""
+    """A `$ref`, which the meta-schema of an old draft admits to be anything."""
     if not isinstance(reference, str):
-        raise _NoSchema("$ref is not a string", "$")
+        raise _InvalidSchema("$ref is not a string", "$")
     return find(validator, reference, *others) or ()
 
 
 def _find_no_multiple(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterable[Any]:
-    """Multiples as they are written: jsonschema divides floats, to which 19.99 is no multiple of 0.01."""
+    """Multiples as they are written: jsonschema divides floats, to which 19.99 is not a multiple of 0.01."""
     from jsonschema.exceptions import ValidationError
 
-    if validator.is_type(value, "number") and _exact(value) % _exact(divisor):
+    def exact(number: int | float) -> Fraction:
+        return Fraction(number if isinstance(number, int) else repr(number))
+
+    if validator.is_type(value, "number") and exact(value) % exact(divisor):
         yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
 
 
@@ -231,26 +226,21 @@ def _find_repeated(validator: Any, is_unique: Any, value: Any, _schema: Any) -> 
     if not is_unique or not validator.is_type(value, "array"):
         return
     # The set holds strings, because an attacker cannot make their hashes collide.
-    if len({json.dumps(_comparable(item), sort_keys=True) for item in value}) < len(value):
+    if len({json.dumps(with_integers(item), sort_keys=True) for item in value}) < len(value):
         yield ValidationError(f"{value!r} has non-unique elements")
 
 
-def _comparable(value: Any) -> Any:
+def with_integers(value: Any) -> Any:
     """The value in a form in which equal JSON values are written alike: 1.0 as 1."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, list):
-        return [_comparable(each) for each in cast("list[Any]", value)]
+        return [with_integers(each) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key: _comparable(each) for key, each in cast("Json", value).items()}
+        return {key: with_integers(each) for key, each in cast("Json", value).items()}
     return value
 
 
-class _Budget(threading.local):
-    left: int = _STRANGERS_WORK
-
-
-_BUDGET: Final = _Budget()
 # Their own work is that of a regular expression.
 _PATTERNS: Final = ("pattern", "patternProperties", "unevaluatedProperties")
 # Keywords whose expected value is data, which is compared with the value.
@@ -266,14 +256,14 @@ _QUOTE_NAMES: Final = ("required", "dependentRequired", "dependencies")
 
 
 def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterable[Any]]:
-    """The keyword of a stranger's schema, which is paid for each time that it is looked at."""
+    """The keyword of an untrusted schema, which is paid for each time that it is looked at."""
 
     def find_within(validator: Any, expected: Any, value: Any, schema: Any) -> Iterable[Any]:
-        _pay(1 + (_size(expected) if keyword in _COMPARED else _length(expected)))
+        spend(1 + (_size(expected) if keyword in _COMPARED else _length(expected)))
         if keyword in _FOR_EACH:
-            _pay(_length(value))
+            spend(_length(value))
         elif keyword == "uniqueItems":
-            _pay(_size(value))
+            spend(_size(value))
         if keyword in _PATTERNS or (keyword == "additionalProperties" and "patternProperties" in schema):
             return
         quoted: int | None = None
@@ -281,17 +271,10 @@ def _within_budget(keyword: str, find: Callable[..., Iterable[Any] | None]) -> C
             # A fault that has a keyword comes from a subschema, which has paid for it.
             if keyword not in _QUOTE_NAMES and not isinstance(fault.validator, str):
                 quoted = _size(value) if quoted is None else quoted
-                _pay(quoted // _QUOTED_PER_STEP)
+                spend(quoted // _QUOTED_PER_STEP)
             yield fault
 
     return find_within
-
-
-def _pay(steps: int) -> None:
-    check_cancelled()
-    _BUDGET.left -= steps
-    if _BUDGET.left < 0:
-        raise _NoSchema("checking a value against it takes too much work", "$")
 
 
 def _length(value: Any) -> int:
@@ -311,33 +294,23 @@ def _size(value: Any) -> int:
     return count
 
 
-def _exact(number: int | float) -> Fraction:
-    return Fraction(number if isinstance(number, int) else repr(number))
-
-
 def _refuse_remote(schema: Json | bool) -> None:
-    """Refuse what leads out of the schema, and what is no address at all, on which jsonschema would break."""
+    """Refuse references out of the schema, and invalid URIs, on which jsonschema would fail."""
     for fields, steps in _objects_in(schema):
         # An object or a boolean may be the schema of a property of this name; see `_follow`.
         if not isinstance(fields.get("$ref", ""), str | dict | bool):
-            raise _NoSchema("$ref is not a string", json_path((*steps, "$ref")))
+            raise _InvalidSchema("$ref is not a string", json_path((*steps, "$ref")))
         for keyword in ("$schema", "$id", "id"):
-            if not _is_address(fields.get(keyword)):
-                raise _NoSchema(f"{keyword} is not a valid URI", json_path((*steps, keyword)))
+            given = fields.get(keyword)
+            try:
+                urlsplit(given if isinstance(given, str) else "")  # what is not a text is for the meta-schema
+            except ValueError:
+                raise _InvalidSchema(f"{keyword} is not a valid URI", json_path((*steps, keyword))) from None
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             reference = fields.get(keyword)
             if isinstance(reference, str) and ("://" in reference or reference.startswith("//")):
                 said = f"{keyword} points to {reference}, but references are not fetched; put the definition into $defs"
-                raise _NoSchema(said, json_path((*steps, keyword)))
-
-
-def _is_address(given: object) -> bool:
-    """Whether a text can be read as an address. What is no text is for the schema of schemas."""
-    try:
-        urlsplit(given if isinstance(given, str) else "")
-    except ValueError:
-        return False
-    return True
+                raise _InvalidSchema(said, json_path((*steps, keyword)))
 
 
 def _refuse_lost(schema: Json | bool) -> None:
@@ -350,7 +323,7 @@ def _refuse_lost(schema: Json | bool) -> None:
         reference: object = fields.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/") and not _leads_somewhere(reference, schema):
             said = f"$ref points to {shorten(reference)}, which does not exist"
-            raise _NoSchema(said, json_path((*steps, "$ref")))
+            raise _InvalidSchema(said, json_path((*steps, "$ref")))
 
 
 def _leads_somewhere(reference: str, schema: object) -> bool:
@@ -375,14 +348,6 @@ def _objects_in(schema: Json | bool) -> Iterator[tuple[dict[str, Any], tuple[str
             parts += [(each, (*steps, str(key))) for key, each in fields.items() if key not in _DATA]
         elif isinstance(part, list):
             parts += [(each, (*steps, index)) for index, each in enumerate(cast("list[Any]", part))]
-
-
-def _invalid(name: str, reason: str, path: str) -> InputError:
-    return InputError(
-        ErrorCode.TOOL_INVALID_DEFINITION,
-        f"the parameters of {name} are not a valid JSON Schema: {reason}",
-        Position(path=f"$.parameters{path.removeprefix('$')}"),
-    )
 
 
 # The argument that has the text, where it stands in a JSON object.
@@ -428,6 +393,7 @@ def texts_of(tool: Tool, call: Call) -> tuple[str, ...]:
 _SHOWN_FAULTS: Final = 3
 _SHOWN_CHARS: Final = 120
 _SHOWN_NAMES: Final = 20
+_TYPES: Final = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
 
 
 class MisfitError(ToolError):
@@ -459,19 +425,19 @@ def misfit(name: str, faults: list[Any]) -> MisfitError:
     """The error for arguments in which jsonschema found these faults, the most telling first."""
     said = "; ".join(dict.fromkeys(_describe(fault) for fault in faults[:_SHOWN_FAULTS]))
     rest = len(faults) - _SHOWN_FAULTS
-    more = f"; and {rest} more" if rest > 0 else ""
-    path = json_path(faults[0].absolute_path)
-    message = f"the arguments do not fit {name}: {said}{more}"
-    return MisfitError(message, Position(path=path), _reason(faults[0]))
+    message = f"the arguments do not fit {name}: {said}{f'; and {rest} more' if rest > 0 else ''}"
+    return MisfitError(message, Position(path=json_path(faults[0].absolute_path)), _reason(faults[0]))
 
 
 def _reason(fault: Any) -> str | None:
     """Why a value does not fit, in words of the schema alone: what was said of the value may be the model's."""
-    expected: object = fault.validator_value
-    if fault.validator == "required" and isinstance(expected, list):
-        missing = [each for each in cast("list[str]", expected) if each not in fault.instance]
-        return f"it lacks {list_names(missing)}"
+    if fault.validator == "required" and isinstance(fault.validator_value, list):
+        return f"it lacks {_missing(fault)}"
     return f"{fault.validator} is not met" if isinstance(fault.validator, str) else None
+
+
+def _missing(fault: Any) -> str:
+    return list_names([each for each in fault.validator_value if each not in fault.instance])
 
 
 def _describe(fault: Any) -> str:
@@ -480,24 +446,19 @@ def _describe(fault: Any) -> str:
     match fault.validator:
         case "type":
             types = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
-            return f"{path} is {show_value(value)}, which is of type {_type_of(value)}; expected {types}"
+            kind = _TYPES.get(cast("type[Any]", type(value)), "object")
+            return f"{path} is {show_value(value)}, which is of type {kind}; expected {types}"
         case "required" if isinstance(expected, list):  # the third draft has a boolean
-            missing = [each for each in cast("list[str]", expected) if each not in value]
-            given = list_names(list(value)) or "nothing"
-            return f"{path} lacks {list_names(missing)}; it has {given}"
+            return f"{path} lacks {_missing(fault)}; it has {list_names(list(value)) or 'nothing'}"
         case "enum":
             choice = ", ".join(show_value(each) for each in cast("list[Any]", expected)[:_SHOWN_NAMES])
             return f"{path} is {show_value(value)}; expected one of {choice}"
         case "const":
             return f"{path} is {show_value(value)}; expected {show_value(expected)}"
         case "additionalProperties" if expected is False:
-            known = list(cast("dict[str, Any]", schema.get("properties", {})))
-            patterns = list(cast("dict[str, Any]", schema.get("patternProperties", {})))
-            extra = [
-                each
-                for each in cast("dict[str, Any]", value)
-                if each not in known and not any(re.search(pattern, each) for pattern in patterns)
-            ]
+            known: list[str] = list(schema.get("properties", {}))
+            patterns: list[str] = list(schema.get("patternProperties", {}))
+            extra = [each for each in value if each not in known and not any(re.search(p, each) for p in patterns)]
             names = nearest(extra[0], known) if known and extra else []
             names += [f"names that match {pattern}" for pattern in patterns]
             return f"{path} has {list_names(extra)}, which it does not accept; it accepts {list_names(names) or 'none'}"
@@ -507,24 +468,6 @@ def _describe(fault: Any) -> str:
             return f"{path} is {show_value(value)}; nothing is allowed here"
         case keyword:
             return f"{path} is {show_value(value)}; expected {keyword} {show_value(expected)}"
-
-
-def _type_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
 
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────────

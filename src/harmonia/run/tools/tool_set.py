@@ -58,18 +58,27 @@ _NO_ARGUMENTS: Final[Json] = {"type": "object"}
 
 
 class ToolSet:
-    """Tools, declared and callable; see the module."""
+    """Tools, declared and callable; see the module.
+
+    tools               in the order in which they were given
+    namespaces          how they are declared to the model, with legal names; those with `defer_loading` are not
+    system_namespaces   the built-in ones among them, python and browser: a system message declares these
+    developer_namespaces    functions and all others: a developer message declares these
+    declared            what a parser has to know of the tools; it remembers headers, so it is made once
+    """
 
     __slots__ = (
         "_aliases",
         "_allowed",
         "_by_recipient",
-        "_declared",
-        "_namespaces",
         "_recipients",
-        "_told",
-        "_tools",
+        "_schemas",
         "_validators",
+        "declared",
+        "developer_namespaces",
+        "namespaces",
+        "system_namespaces",
+        "tools",
     )
 
     def __init__(self, tools: Iterable[ToolLike] = (), *, descriptions: Mapping[str, str | None] | None = None) -> None:
@@ -77,22 +86,25 @@ class ToolSet:
         if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"tools is {tools!r}; expected a list of tools")
         described: dict[str, str | None] = dict(descriptions or {})
-        self._tools = tuple(each for tool in tools for each in as_tools(tool, described))
-        self._recipients = _recipients_of(self._tools)
+        self.tools = tuple(each for tool in tools for each in as_tools(tool, described))
+        self._recipients = _recipients_of(self.tools)
         self._by_recipient = {recipient: tool for tool, recipient in self._recipients.values()}
         self._aliases = _aliases_of(self._recipients.values())
-        self._namespaces = _declare(self._recipients.values(), described)
+        known = _declare(self._recipients.values(), described)
         told = [pair for pair in self._recipients.values() if not pair[0].defer_loading]
-        self._told = self._namespaces if len(told) == len(self._tools) else _declare(told, described)
-        self._declared = Tools([*self._namespaces, *(f"{FUNCTIONS}.{alias}" for alias in self._aliases)])
+        self.namespaces = known if len(told) == len(self.tools) else _declare(told, described)
+        self.system_namespaces = tuple(each for each in self.namespaces if _is_builtin(each))
+        self.developer_namespaces = tuple(each for each in self.namespaces if not _is_builtin(each))
+        self.declared = Tools([*known, *(f"{FUNCTIONS}.{alias}" for alias in self._aliases)])
+        # As they are declared: that of a built-in tool may be the one that the models know.
+        self._schemas = {f"{space.name}.{tool.name}": tool.parameters for space in known for tool in space.tools}
         self._allowed: frozenset[str] | None = None
-        # Compiled when first needed.
-        self._validators: dict[str, Validate] = {}
+        self._validators: dict[str, Validate] = {}  # compiled when first needed
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools in the order in which they were given."""
-        return self._tools
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):
+            raise AttributeError(f"{name} cannot be set: a ToolSet never changes")
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -103,27 +115,7 @@ class ToolSet:
     def __repr__(self) -> str:
         return f"ToolSet({', '.join(self._by_recipient)})"
 
-    # ── declaring ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def namespaces(self) -> tuple[ToolNamespace, ...]:
-        """How the tools are declared to the model, with legal names. Those with `defer_loading` are not."""
-        return self._told
-
-    @property
-    def declared(self) -> Tools:
-        """What a parser has to know of the tools. It remembers headers, so it is made once."""
-        return self._declared
-
-    @property
-    def system_namespaces(self) -> tuple[ToolNamespace, ...]:
-        """The built-in ones, python and browser: a system message declares them."""
-        return tuple(namespace for namespace in self.namespaces if _is_builtin(namespace))
-
-    @property
-    def developer_namespaces(self) -> tuple[ToolNamespace, ...]:
-        """Functions and all others: a developer message declares them."""
-        return tuple(namespace for namespace in self.namespaces if not _is_builtin(namespace))
+    # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def named(self, name: str, namespace: str | None = FUNCTIONS) -> Tool | None:
         """The tool that its owner calls so, exactly."""
@@ -137,8 +129,6 @@ class ToolSet:
             raise InputError(ErrorCode.TOOL_UNKNOWN, f"{tool.name} is not in this set of tools")
         return found[1]
 
-    # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────
-
     def find(self, recipient: str) -> Tool | None:
         """The tool that the model meant; None where there is none, or more than one could be meant."""
         found = self._by_recipient.get(recipient) or self._by_recipient.get(f"{FUNCTIONS}.{recipient}")
@@ -151,14 +141,19 @@ class ToolSet:
         allowed: set[str] = set()
         for name in names:
             tool = self.find(name)
-            chosen = [tool] if tool else [each for each in self.tools if name in self._names_of_namespace(each)]
+            chosen = {
+                recipient
+                for each, recipient in self._recipients.values()
+                if (each is tool if tool else name in (each.namespace, recipient.partition(".")[0]))
+            }
             if not chosen:
                 raise InputError(ErrorCode.TOOL_UNKNOWN, self._say_unknown(name))
-            allowed.update(self.recipient_of(each) for each in chosen)
+            allowed |= chosen
         copy = object.__new__(type(self))
-        for slot in ToolSet.__slots__:
-            setattr(copy, slot, getattr(self, slot))
         copy._allowed = frozenset(allowed if self._allowed is None else allowed & self._allowed)
+        for slot in ToolSet.__slots__:
+            if slot != "_allowed":
+                setattr(copy, slot, getattr(self, slot))
         return copy
 
     @property
@@ -189,10 +184,10 @@ class ToolSet:
     async def run(
         self, call: Call, *, timeout_s: float | None = None, limit_chars: int | None = DEFAULT_LIMIT_CHARS
     ) -> ToolResult:
-        """Check a call, run it, and give what the model is told. Raises ToolErrors; a tool's own limit goes first.
+        """Check a call, run it, and return what the model is told. Raises ToolErrors; a tool's own limit goes first.
 
-        A function that is not async runs in a thread, so the others go on. When its time is up, nobody waits for it
-        any more, not even at the end of the program; but a thread cannot be stopped, it ends by itself.
+        A function that is not async runs in a thread, so the others go on. When its time is up, it is no longer waited
+        for, not even at the end of the program; but a thread cannot be stopped, it ends by itself.
         """
         tool, arguments = self._checked(call)
         name = self.recipient_of(tool)
@@ -237,12 +232,11 @@ class ToolSet:
                 )
             value = {}
         try:
-            validate = self._validators.get(name)
-            if validate is None:
-                validate = self._validators[name] = compile_schema(
-                    name, self._schema_of(name), untrusted=tool.untrusted
-                )
-            validate(value)
+            if name not in self._validators:
+                schema = self._schemas.get(name)
+                schema = _NO_ARGUMENTS if schema is None else schema
+                self._validators[name] = compile_schema(name, schema, untrusted=tool.untrusted)
+            self._validators[name](value)
         except InputError as error:
             if error.code is not ErrorCode.TOOL_INVALID_DEFINITION:
                 raise
@@ -250,24 +244,12 @@ class ToolSet:
             raise ToolError(error.code, error.message, error.at) from error
         return value
 
-    def _schema_of(self, recipient: str) -> Json | bool:
-        """The schema as it is declared: that of a built-in tool may be the one that the models know."""
-        space, _, name = recipient.rpartition(".")
-        for namespace in self._namespaces:
-            for tool in namespace.tools if namespace.name == space else ():
-                if tool.name == name and tool.parameters is not None:
-                    return tool.parameters
-        return _NO_ARGUMENTS
-
     def _say_unknown(self, name: str) -> str:
         name = shorten(name)
         if not self.tools:
             return f"there is no tool {name}; no tools are declared"
         runnable = (recipient for recipient, tool in self._by_recipient.items() if self.is_allowed(tool))
         return f"there is no tool {name}; the tools are {list_names(nearest(name, runnable))}"
-
-    def _names_of_namespace(self, tool: Tool) -> tuple[str | None, str]:
-        return tool.namespace, self.recipient_of(tool).partition(".")[0]
 
 
 # ── reading what callers give ───────────────────────────────────────────────────────────────────────────────────────
@@ -284,9 +266,14 @@ def as_tools(given: ToolLike, described: dict[str, str | None], path: str = "$")
         case ToolDescription():
             return [Tool(given.name, given.description, given.parameters)]
         case Mapping():
-            if isinstance(given.get("tools"), list) and "name" in given:
-                return _tools_of_namespace(given, described, path)
-            return [Tool.from_definition(given, path)]
+            if not isinstance(given.get("tools"), list) or "name" not in given:
+                return [Tool.from_definition(given, path)]
+            name, description, definitions = read_namespace(given, path)
+            if not definitions:
+                return as_tools(ToolNamespace(name, description), described)
+            described[name] = description
+            made = (Tool.from_definition(each, f"{path}.tools[{index}]") for index, each in enumerate(definitions))
+            return [replace(tool, namespace=name) for tool in made]
         case _ if callable(given):
             return [Tool.from_function(given)]
         case _:
@@ -294,15 +281,6 @@ def as_tools(given: ToolLike, described: dict[str, str | None], path: str = "$")
                 ErrorCode.TOOL_INVALID_DEFINITION,
                 f"{given!r} is not a tool; expected a Tool, a function, a definition or a namespace",
             )
-
-
-def _tools_of_namespace(given: Json, described: dict[str, str | None], path: str) -> list[Tool]:
-    name, description, definitions = read_namespace(given, path)
-    if not definitions:
-        return as_tools(ToolNamespace(name, description), described)
-    described[name] = description
-    tools = (Tool.from_definition(each, f"{path}.tools[{index}]") for index, each in enumerate(definitions))
-    return [replace(tool, namespace=name) for tool in tools]
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -351,26 +329,19 @@ def _aliases_of(recipients: Iterable[tuple[Tool, str]]) -> dict[str, Tool]:
 
 def _aliases_of_tool(tool: Tool, recipient: str) -> set[str]:
     space, _, legal = recipient.rpartition(".")
-    aliases = {tool.name, legal}
-    if space != FUNCTIONS:
-        aliases.add(recipient)
+    if space == FUNCTIONS:
+        parts = [split_name(f"{FUNCTIONS}.{name}") for name in (tool.name, legal)]
+        servers = {server for server, _ in parts if server is not None}
+        names = {name for server, name in parts if server is not None}
+        aliases = {tool.name, legal, *names}
+    else:
         servers = {space, tool.namespace} if space else set[str]()
         names = {tool.name, legal}
-    else:
-        servers, names = set[str | None](), set[str]()
-        for combined in (tool.name, legal):
-            server, name = split_name(f"{FUNCTIONS}.{combined}")
-            if server is not None:
-                servers.add(server)
-                names.add(name)
-        aliases |= names
-    aliases |= {
-        form
-        for server in servers
-        for name in names
-        for form in (f"{server}.{name}", f"{server}___{name}", f"mcp__{server}__{name}")
-    }
-    return aliases
+        aliases = {*names, recipient}
+    forms = (
+        (f"{server}.{name}", f"{server}___{name}", f"mcp__{server}__{name}") for server in servers for name in names
+    )
+    return aliases.union(*forms)
 
 
 # ── declaring ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -448,10 +419,10 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 async def _in_thread(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
-    """What a function gives or raises, in a thread of its own.
+    """What a function returns or raises, in a thread of its own.
 
     Not asyncio.to_thread: asyncio.run waits for the threads of that when it ends, so that a function whose time was up
-    would hold the program all the same. Nobody waits for this thread.
+    would hold the program all the same.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[_Outcome] = loop.create_future()
@@ -462,20 +433,17 @@ async def _in_thread(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
             outcome.set_result(found)
 
     def work() -> None:
-        found = context.run(_attempt, invoke, arguments)
+        # Exceptions are passed on as values: a StopIteration could not be raised in a future, and no other may be lost.
+        found: _Outcome
+        try:
+            found = context.run(invoke, arguments), None
+        except BaseException as error:
+            found = None, error
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(deliver, found)
 
     threading.Thread(target=work, name="harmonia tool", daemon=True).start()
     return await outcome
-
-
-def _attempt(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
-    # Exceptions are handed over as values: a StopIteration could not be raised in a future, and no other may be lost.
-    try:
-        return invoke(arguments), None
-    except BaseException as error:
-        return None, error
 
 
 def _failed(name: str, error: BaseException) -> ToolError:

@@ -18,6 +18,7 @@ import msgspec
 
 from harmonia.json_codec import json_path, split_validation_error
 from harmonia.messages import Json
+from harmonia.run.tools.arguments import with_integers
 
 _DATE_TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
 _CONTAINERS: Final[tuple[Any, ...]] = (list, set, frozenset, dict, tuple)
@@ -70,7 +71,7 @@ def _msgspec_reader(annotation: Any) -> Reader:
         except msgspec.ValidationError as error:
             # JSON has one kind of number: 5.0 is an integer to a schema, and not to msgspec.
             try:
-                return convert(_with_integers(value))
+                return convert(with_integers(value))
             except msgspec.ValidationError:
                 raise Unfit(*split_validation_error(error)) from error
 
@@ -168,18 +169,6 @@ def _declared_values(annotation: Any, seen: dict[int, Any]) -> Iterator[list[Any
 
 
 # ── values and schemas ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _with_integers(value: Any) -> Any:
-    match value:
-        case float() if value.is_integer():
-            return int(value)
-        case list():
-            return [_with_integers(each) for each in cast("list[Any]", value)]
-        case dict():
-            return {name: _with_integers(each) for name, each in cast("dict[str, Any]", value).items()}
-        case _:
-            return value
 
 
 def _fill_defaults(value: Any) -> None:
