@@ -36,8 +36,9 @@ from benchmarks.server.engine import PreparedEngine, Script
 from benchmarks.server.prepared import PreparedApp
 from harmonia.renderer import Renderer
 from harmonia.serve.config.settings import Limits, Settings
+from harmonia.serve.http.ports import bind
 from harmonia.serve.security.keys import Caller
-from harmonia.serve.server import KEEP_ALIVE_S, bind, loop_factory, serve
+from harmonia.serve.server import KEEP_ALIVE_S, loop_factory, serve
 from harmonia.serve.service import Service
 
 Json = dict[str, Any]

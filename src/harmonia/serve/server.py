@@ -17,8 +17,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import signal
 import socket
 import threading
@@ -32,10 +30,11 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 import msgspec
 import uvicorn
 
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.app import HEAD_BYTES, Application, AppService, make_app
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.connections import Budgets, Connection, Connections
+from harmonia.serve.http.ports import address_for_clients, bind
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
 from harmonia.serve.http.running_requests import GRACE_S
 from harmonia.serve.http.telemetry import configure, log_drain, log_loop_fault, withdraw
@@ -45,7 +44,6 @@ from harmonia.serve.wire.error_responses import api_error_of
 KEEP_ALIVE_S: Final = 15
 # How long a refused client may continue to send before the connection is cut.
 _REFUSED_S: Final = 5.0
-_BACKLOG: Final = 1024
 _TICKS_PER_LOOK: Final = 10  # uvicorn ticks ten times a second
 
 
@@ -58,8 +56,7 @@ class Listening(msgspec.Struct, frozen=True):
     @property
     def url(self) -> str:
         """The URL for a client on this machine."""
-        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return address_for_clients(self.host, self.port)
 
 
 async def serve(
@@ -93,36 +90,6 @@ async def serve(
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The fastest installed event loop, for `asyncio.Runner`."""
     return uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()
-
-
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on all addresses of a host, on the same port."""
-    try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise _refuse("host", f"{host!r} is not an address of this machine: {error}") from None
-    sockets: list[socket.socket] = []
-    for family, kind, protocol, _, address in dict.fromkeys(found):
-        bound = socket.socket(family, kind, protocol)
-        try:
-            if os.name == "posix":
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            # If the port is 0, the first socket decides.
-            bound.bind((address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:]))
-            bound.listen(_BACKLOG)
-            bound.setblocking(False)
-        except OSError as error:
-            bound.close()
-            # `localhost` may have an address of a family that this machine does not support.
-            if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                continue
-            for each in sockets:
-                each.close()
-            raise _refuse("port", f"cannot listen on {host} port {port}: {error.strerror}") from None
-        sockets.append(bound)
-    return sockets
 
 
 class _Server(uvicorn.Server):
@@ -387,7 +354,3 @@ def _raise_file_limit(wanted: int) -> int | None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
             soft = raised
     return None if soft == resource.RLIM_INFINITY else soft
-
-
-def _refuse(setting: str, message: str) -> InputError:
-    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path=f"$.{setting}"))

@@ -14,7 +14,8 @@ import pytest
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve import server as server_module
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.server import Listening, bind
+from harmonia.serve.http.ports import bind
+from harmonia.serve.server import Listening
 from tests.support.paths import ROOT
 from tests.support.servers.event_loops import Run
 from tests.support.servers.http_servers import emit, hang_behind, numbered, request_of, running

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from harmonia.serve.store.base import (
     ChatChange,
@@ -44,12 +45,9 @@ _BRANCH: Final = """
 """
 
 
-class _Content(msgspec.Struct, frozen=True, array_like=True):
-    title: str
-    settings: bytes
-
-
-_CONTENT_DECODER: Final = msgspec.msgpack.Decoder(_Content)
+_MOST_CHANGES: Final = 2**63 - 1
+# Title and settings.
+_CONTENT_DECODER: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 
 
 class _Chat(NamedTuple):
@@ -68,10 +66,8 @@ class _Chat(NamedTuple):
 
     def read(self) -> StoredChat:
         cipher = ContentCipher(self.secret, self.owner, self.id)
-        said = _CONTENT_DECODER.decode(cipher.decrypt(self.content, "chat"))
-        return StoredChat(
-            self.id, self.owner, self.created_at, self.updated_at, said.title, said.settings, self.leaf, self.turns
-        )
+        title, settings = _CONTENT_DECODER.decode(cipher.decrypt(self.content, "chat"))
+        return StoredChat(self.id, self.owner, self.created_at, self.updated_at, title, settings, self.leaf, self.turns)
 
 
 def add(
@@ -108,13 +104,14 @@ def place(connection: sqlite3.Connection, owner: str, chat_id: str) -> int | Non
 def list_(
     connection: sqlite3.Connection,
     owner: str,
-    before: int | None,
-    limit: int,
-    matches: Matcher | None,
-    most_bytes: int | None,
+    *,
+    before: int | None = None,
+    limit: int = 20,
+    matches: Matcher | None = None,
+    most_bytes: int | None = None,
 ) -> ChatPage:
-    condition, parameters = ("", (owner,)) if before is None else ("AND c.changed < ?", (owner, before))
-    rows = connection.execute(f"{_CHAT} WHERE c.owner = ? {condition} ORDER BY c.changed DESC", parameters)
+    parameters = (owner, _MOST_CHANGES if before is None else before)
+    rows = connection.execute(f"{_CHAT} WHERE c.owner = ? AND c.changed < ? ORDER BY c.changed DESC", parameters)
     found: list[tuple[StoredChat, Excerpt | None]] = []
     read_bytes = 0
     try:
@@ -149,10 +146,10 @@ def change(
     if change.leaf is not msgspec.UNSET:
         if change.leaf is not None and _turn_key(connection, found, change.leaf) is None:
             return "no_leaf"
-        chat = msgspec.structs.replace(chat, leaf=change.leaf)
+        chat = structs.replace(chat, leaf=change.leaf)
         _show(connection, found, change.leaf)
     if change.title is not None or change.settings is not None:
-        chat = msgspec.structs.replace(
+        chat = structs.replace(
             chat,
             title=chat.title if change.title is None else change.title,
             settings=chat.settings if change.settings is None else change.settings,
@@ -196,14 +193,14 @@ def put_turn(
             return "too_many"
         _add_turn(connection, chat, found.key, turn, parent, last + 1)
         _show(connection, found, turn.id)
-        chat = msgspec.structs.replace(chat, leaf=turn.id, turns=chat.turns + 1)
+        chat = structs.replace(chat, leaf=turn.id, turns=chat.turns + 1)
     elif row[1] != parent:
         return "other_parent"
     else:
-        hidden = _encrypt_turn(connection, chat, row[0], turn)
+        hidden = _encrypt_turn(_renew(connection, row[0]), chat, turn)
         connection.execute("UPDATE chat_turns SET content = ? WHERE key = ?", (hidden, row[0]))
     if title and not chat.title:
-        chat = msgspec.structs.replace(chat, title=title)
+        chat = structs.replace(chat, title=title)
         _write_chat(connection, found.key, chat)
     return _touch(connection, found, chat, now)
 
@@ -222,10 +219,10 @@ def delete_turn(connection: sqlite3.Connection, owner: str, chat_id: str, turn_i
     key, parent = row
     deleted = connection.execute(f"DELETE FROM chat_turns WHERE key IN ({_BRANCH} SELECT key FROM branch)", (key,))
     chat = found.read()
-    chat = msgspec.structs.replace(chat, turns=chat.turns - deleted.rowcount)
+    chat = structs.replace(chat, turns=chat.turns - deleted.rowcount)
     if chat.leaf is not None and _turn_key(connection, found, chat.leaf) is None:
         _show(connection, found, parent)
-        chat = msgspec.structs.replace(chat, leaf=parent)
+        chat = structs.replace(chat, leaf=parent)
     return _touch(connection, found, chat, now)
 
 
@@ -271,18 +268,10 @@ def _add_chat(connection: sqlite3.Connection, chat: StoredChat) -> int:
     secret = new_secret()
     key = allocate_slot(connection, secret)
     connection.execute(
-        "INSERT INTO chats (key, id, owner, changed, created_at, updated_at, leaf, content)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            key,
-            chat.id,
-            chat.owner,
-            _next_change(connection, chat.owner),
-            chat.created_at,
-            chat.updated_at,
-            chat.leaf,
-            _encrypt_chat(secret, chat),
-        ),
+        "INSERT INTO chats (key, id, owner, changed, created_at, updated_at, leaf, content) VALUES (:key, :id, :owner,"
+        " (SELECT coalesce(max(changed), 0) + 1 FROM chats WHERE owner = :owner),"
+        " :created_at, :updated_at, :leaf, :content)",
+        {**structs.asdict(chat), "key": key, "content": _encrypt_chat(secret, chat)},
     )
     return key
 
@@ -297,7 +286,7 @@ def _add_turn(
 ) -> int:
     secret = new_secret()
     key = allocate_slot(connection, secret)
-    hidden = ContentCipher(secret, chat.owner, chat.id).encrypt(turn.body, "turn", turn.id)
+    hidden = _encrypt_turn(secret, chat, turn)
     connection.execute(
         "INSERT INTO chat_turns (key, chat, id, parent, position, content) VALUES (?, ?, ?, ?, ?, ?)",
         (key, chat_key, turn.id, parent, position, hidden),
@@ -311,12 +300,12 @@ def _write_chat(connection: sqlite3.Connection, key: int, chat: StoredChat) -> N
 
 
 def _encrypt_chat(secret: bytes, chat: StoredChat) -> bytes:
-    content = msgspec.msgpack.encode(_Content(chat.title, chat.settings))
+    content = msgspec.msgpack.encode((chat.title, chat.settings))
     return ContentCipher(secret, chat.owner, chat.id).encrypt(content, "chat")
 
 
-def _encrypt_turn(connection: sqlite3.Connection, chat: StoredChat, key: int, turn: StoredChatTurn) -> bytes:
-    return ContentCipher(_renew(connection, key), chat.owner, chat.id).encrypt(turn.body, "turn", turn.id)
+def _encrypt_turn(secret: bytes, chat: StoredChat, turn: StoredChatTurn) -> bytes:
+    return ContentCipher(secret, chat.owner, chat.id).encrypt(turn.body, "turn", turn.id)
 
 
 def _renew(connection: sqlite3.Connection, key: int) -> bytes:
@@ -335,9 +324,4 @@ def _touch(connection: sqlite3.Connection, found: _Chat, chat: StoredChat, now: 
     newest = connection.execute("SELECT max(changed) FROM chats WHERE owner = ?", (found.owner,)).fetchone()[0]
     changed = found.changed if newest == found.changed else newest + 1
     connection.execute("UPDATE chats SET changed = ?, updated_at = ? WHERE key = ?", (changed, now, found.key))
-    return msgspec.structs.replace(chat, updated_at=now)
-
-
-def _next_change(connection: sqlite3.Connection, owner: str) -> int:
-    (newest,) = connection.execute("SELECT max(changed) FROM chats WHERE owner = ?", (owner,)).fetchone()
-    return (newest or 0) + 1
+    return structs.replace(chat, updated_at=now)

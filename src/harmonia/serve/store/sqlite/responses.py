@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from harmonia.errors import ErrorCode, StoreError
 from harmonia.serve.store.base import Decision, Order, Page, StoredItem, StoredResponse, StoredTurn
@@ -27,10 +28,8 @@ IN_PROGRESS: Final = "in_progress"
 FAILED: Final = "failed"
 STOPPED: Final = {"code": "server_error", "message": "the server stopped before the response ended"}
 
-_RESPONSE: Final = """
-    SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, r.body
-    FROM responses AS r JOIN secrets AS s ON s.slot = r.key
-"""
+_COLUMNS: Final = "r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret"
+_RESPONSE: Final = f"SELECT {_COLUMNS}, r.body FROM responses AS r JOIN secrets AS s ON s.slot = r.key"
 # UNION drops duplicates, so that a cycle ends. CROSS JOIN makes SQLite read the tables in that order.
 _CHAIN: Final = """
     WITH RECURSIVE chain (key, previous_id) AS (
@@ -42,7 +41,7 @@ _CHAIN: Final = """
 """
 _CHAIN_RESPONSES: Final = f"""
     {_CHAIN}
-    SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, r.body
+    SELECT {_COLUMNS}, r.body
     FROM chain CROSS JOIN responses AS r ON r.key = chain.key JOIN secrets AS s ON s.slot = r.key
 """
 _CHAIN_ITEMS: Final = f"""
@@ -54,8 +53,8 @@ _ADD_ITEM: Final = """
     ON CONFLICT (response, side, position) DO UPDATE SET name = excluded.name, content = excluded.content
 """
 _ADD_OUTPUT: Final = "INSERT OR REPLACE INTO outputs (id, response, position) VALUES (?, ?, ?)"
-_OUTPUTS: Final = """
-    SELECT r.key, r.id, r.owner, r.previous_id, r.model, r.status, r.created_at, s.secret, x'', i.position, i.content
+_OUTPUTS: Final = f"""
+    SELECT {_COLUMNS}, x'', i.position, i.content
     FROM json_each(?) AS wanted
     CROSS JOIN outputs AS o ON o.id = wanted.value
     JOIN responses AS r ON r.key = o.response AND r.owner = ?
@@ -64,13 +63,11 @@ _OUTPUTS: Final = """
 """
 
 
-class _Item(msgspec.Struct, frozen=True, array_like=True):
-    id: str
-    wire: bytes
-    sampled: bytes | None
+# Id, wire and sampled.
+_ITEM_DECODER: Final = msgspec.msgpack.Decoder(tuple[str, bytes, bytes | None])
 
 
-_ITEM_DECODER: Final = msgspec.msgpack.Decoder(_Item)
+_DECISION: Final = "SELECT 1 FROM decisions WHERE owner = ? AND request = ?"
 
 
 class _Response(NamedTuple):
@@ -105,18 +102,8 @@ def begin(
     key = allocate_slot(connection, secret)
     connection.execute(
         "INSERT INTO responses (key, id, owner, previous_id, server, model, status, created_at, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            key,
-            response.id,
-            response.owner,
-            response.previous_id,
-            server_id,
-            response.model,
-            response.status,
-            response.created_at,
-            cipher.encrypt(response.body, "body"),
-        ),
+        " VALUES (:key, :id, :owner, :previous_id, :server, :model, :status, :created_at, :hidden)",
+        {**structs.asdict(response), "key": key, "server": server_id, "hidden": cipher.encrypt(response.body, "body")},
     )
     rows = (_write_item(key, cipher, "input", position, item) for position, item in enumerate(inputs))
     connection.executemany(_ADD_ITEM, rows)
@@ -164,7 +151,8 @@ def chain(connection: sqlite3.Connection, owner: str, response_id: str) -> tuple
 
 def items(connection: sqlite3.Connection, owner: str, ids: Sequence[str]) -> dict[str, StoredItem]:
     found: dict[str, StoredItem] = {}
-    for *response, position, content in connection.execute(_OUTPUTS, (msgspec.json.encode(ids).decode(), owner)):
+    wanted = msgspec.json.encode([id_ for id_ in ids if is_unicode(id_)]).decode()
+    for *response, position, content in connection.execute(_OUTPUTS, (wanted, owner)):
         read = _Response(*response)
         item = _read_item(read.cipher(), _ItemRow(read.key, "output", position, content))
         found[item.id] = item
@@ -172,7 +160,13 @@ def items(connection: sqlite3.Connection, owner: str, ids: Sequence[str]) -> dic
 
 
 def input_items(
-    connection: sqlite3.Connection, owner: str, response_id: str, after: str | None, limit: int, order: Order
+    connection: sqlite3.Connection,
+    owner: str,
+    response_id: str,
+    *,
+    after: str | None = None,
+    limit: int = 20,
+    order: Order = "desc",
 ) -> Page | None:
     found = _find(connection, "WHERE r.id = ? AND r.owner = ?", response_id, owner)
     if found is None:
@@ -212,12 +206,10 @@ def purge(connection: sqlite3.Connection, older_than: int, limit: int) -> int:
     return deleted.rowcount
 
 
-def decide(connection: sqlite3.Connection, *, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
+def decide(connection: sqlite3.Connection, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
     """See `Store.decide`. The writer holds the lock of the database, so that no other decision comes in between."""
     for each in decisions:
-        known = connection.execute(
-            "SELECT 1 FROM decisions WHERE owner = ? AND request = ?", (owner, each.request_id)
-        ).fetchone()
+        known = connection.execute(_DECISION, (owner, each.request_id)).fetchone()
         if each.runs and known is not None:
             return each.request_id
     connection.executemany(
@@ -229,24 +221,25 @@ def decide(connection: sqlite3.Connection, *, owner: str, decisions: Sequence[De
 
 
 def recover(connection: sqlite3.Connection, dead_among: Callable[[set[str]], set[str]]) -> tuple[str, ...]:
-    servers = {
-        server
-        for (server,) in connection.execute(f"SELECT DISTINCT server FROM responses WHERE status = '{IN_PROGRESS}'")
-    }
-    recovered: list[str] = []
-    for server in sorted(dead_among(servers)):
+    running = connection.execute(f"SELECT DISTINCT server FROM responses WHERE status = '{IN_PROGRESS}'")
+    found: list[_Response] = []
+    for server in sorted(dead_among({server for (server,) in running})):
         rows = connection.execute(
             f"{_RESPONSE} WHERE r.status = '{IN_PROGRESS}' AND r.server = ? ORDER BY r.created_at, r.key", (server,)
-        ).fetchall()
-        for row in rows:
-            found = _Response(*row)
-            _end(connection, found, FAILED, _failed_body(found))
-            recovered.append(found.id)
-    return tuple(recovered)
+        )
+        found += [_Response(*row) for row in rows]
+    for response in found:
+        _end(connection, response, FAILED, _failed_body(response))
+    return tuple(response.id for response in found)
 
 
 def check(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE checks SET written = written + 1")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be an id: half of a surrogate pair cannot be encoded."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def allocate_slot(connection: sqlite3.Connection, secret: bytes) -> int:
@@ -272,13 +265,12 @@ def _end(connection: sqlite3.Connection, response: _Response, status: str, body:
 
 
 def _write_item(key: int, cipher: ContentCipher, side: Side, position: int, item: StoredItem) -> tuple[object, ...]:
-    content = msgspec.msgpack.encode(_Item(item.id, item.wire, item.sampled))
+    content = msgspec.msgpack.encode((item.id, item.wire, item.sampled))
     return (key, side, position, cipher.name(item.id), cipher.encrypt(content, side, position))
 
 
 def _read_item(cipher: ContentCipher, row: _ItemRow) -> StoredItem:
-    item = _ITEM_DECODER.decode(cipher.decrypt(row.content, row.side, row.position))
-    return StoredItem(item.id, item.wire, item.sampled)
+    return StoredItem(*_ITEM_DECODER.decode(cipher.decrypt(row.content, row.side, row.position)))
 
 
 def _turn(response: _Response, rows: list[_ItemRow]) -> StoredTurn:
@@ -286,29 +278,16 @@ def _turn(response: _Response, rows: list[_ItemRow]) -> StoredTurn:
     rows.sort(key=lambda row: row.position)
     inputs = tuple(_read_item(cipher, row) for row in rows if row.side == "input")
     outputs = tuple(_read_item(cipher, row) for row in rows if row.side == "output")
-    stored = StoredResponse(
-        response.id,
-        response.owner,
-        response.model,
-        response.status,
-        response.created_at,
-        cipher.decrypt(response.body, "body"),
-        response.previous_id,
-    )
-    return StoredTurn(stored, inputs, outputs)
+    body = cipher.decrypt(response.body, "body")
+    _, id_, owner, previous_id, model, status, created_at, *_ = response
+    return StoredTurn(StoredResponse(id_, owner, model, status, created_at, body, previous_id), inputs, outputs)
 
 
 def _failed_body(response: _Response) -> bytes:
     """The stored resource, marked as failed. An unreadable one is replaced: it must not keep a server from starting."""
-    known: dict[str, Any] = {
-        "id": response.id,
-        "object": "response",
-        "created_at": response.created_at,
-        "model": response.model,
-        "output": [],
-    }
     try:
         body = msgspec.json.decode(response.cipher().decrypt(response.body, "body"), type=dict[str, Any])
     except (StoreError, msgspec.DecodeError):
-        body = known
+        body = dict[str, Any](id=response.id, object="response", created_at=response.created_at)
+        body |= {"model": response.model, "output": []}
     return msgspec.json.encode({**body, "status": FAILED, "error": STOPPED})

@@ -20,39 +20,34 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+from types import CoroutineType
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
-from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store.base import (
-    ChatChange,
-    ChatLimits,
-    ChatPage,
-    Decision,
-    Matcher,
-    Order,
-    Page,
-    StoredChat,
-    StoredChatTurn,
-    StoredItem,
-    StoredResponse,
-    StoredTurn,
-    TurnRefusal,
-)
+import msgspec
+
+from harmonia.errors import ErrorCode, HarmonyError, StoreError
+from harmonia.serve.store.base import StoredItem, StoredResponse
 from harmonia.serve.store.encryption import load_cipher
-from harmonia.serve.store.sqlite import chats as chat_statements
-from harmonia.serve.store.sqlite import responses as statements
+from harmonia.serve.store.sqlite import chats, responses
 from harmonia.serve.store.sqlite.connection import MEMORY, READERS, Database
-from harmonia.serve.store.sqlite.errors import store_error
 
 MAX_TOGETHER: Final = 64
 _RETRY_S: Final = 0.005
 _ATTEMPT_MS: Final = 50
+_STILL_IN_LOG: Final = (
+    "it was deleted, but traces of it are still in the store's log, because another program holds the file open to "
+    "read or write; they go with the next write or deletion that finds the file free"
+)
+_BUSY_TIMEOUT_S: Final = 10.0
+_PURGED_TOGETHER: Final = 256  # other writes may come in between
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Work = Callable[[sqlite3.Connection], T]
+_Statement = Callable[Concatenate[sqlite3.Connection, P], T]
+_Method = Callable[Concatenate["SqliteStore", P], "CoroutineType[Any, Any, T]"]
 
 
 class _Job(NamedTuple):
@@ -66,8 +61,8 @@ class _Failed(NamedTuple):
 
 
 class Writer:
-    """`submit` may be called from any thread; the work runs inside a transaction and may be run again after a failure
-    of others, so it has no effects but those in the database. Work that deletes returns whether it did."""
+    """`submit` may be called from any thread. The work runs in a transaction, and again after a failure of other work,
+    so its only effects are those in the database. Work that deletes returns whether it did."""
 
     def __init__(
         self, connection: sqlite3.Connection, busy_timeout_ms: int, check_file: Callable[[], None] = lambda: None
@@ -77,7 +72,7 @@ class Writer:
         self._busy_timeout_ms = busy_timeout_ms
         self._waiting: deque[_Job] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="harmonia-store-writer")
-        # What a server that was killed had deleted may still be in the log.
+        # The log may still contain what a killed server had deleted.
         self._log_is_clean = self._empty_log(0)
         self._waited_in_vain = False
 
@@ -92,7 +87,7 @@ class Writer:
         return future
 
     def close(self) -> None:
-        """Ends when everything that was asked for is written."""
+        """Wait until everything that was requested is written."""
         self._thread.shutdown(wait=True)
 
     def _run(self) -> None:
@@ -109,17 +104,19 @@ class Writer:
             if not job.deletes:
                 _settle(job, outcome)
         if not self._log_is_clean or any(outcome for _, outcome in deletions):
-            # Where a deletion waited in vain, later ones do not, for all writes wait with them.
+            # If a deletion waited in vain, later ones do not wait: all writes would wait with them.
             patient = bool(deletions) and not self._waited_in_vain
             self._log_is_clean = self._empty_log(self._busy_timeout_ms / 1000 if patient else 0)
             self._waited_in_vain = not self._log_is_clean and (patient or self._waited_in_vain)
         for job, outcome in deletions:
-            _settle(job, outcome if self._log_is_clean or isinstance(outcome, _Failed) else _Failed(_still_read()))
+            if not self._log_is_clean and not isinstance(outcome, _Failed):
+                outcome = _Failed(StoreError(ErrorCode.STORE_UNAVAILABLE, _STILL_IN_LOG))
+            _settle(job, outcome)
 
     def _commit(self, jobs: Sequence[_Job]) -> list[Any]:
         connection = self._connection
         try:
-            # What is not in the file is not kept, whatever SQLite says.
+            # SQLite would go on with its memory after the file was removed.
             self._check_file()
             connection.execute("BEGIN IMMEDIATE")
         except (sqlite3.Error, OSError, StoreError) as error:
@@ -138,11 +135,11 @@ class Writer:
         return results
 
     def _empty_log(self, wait_s: float) -> bool:
-        """Whether all of the log went into the database, and its file is empty. Needs a moment without old readers."""
+        """Move all of the log into the database; whether that worked. It needs a moment without old readers."""
         connection = self._connection
         give_up_at = time.monotonic() + wait_s
-        # SQLite waits for readers, holding up the writers of all processes, and not at all for another process that
-        # empties the log. So it is asked for short attempts, and we wait.
+        # SQLite would wait for readers while the writers of all processes wait for it, and not at all for another
+        # process that empties the log. So it makes short attempts, and we wait in between.
         connection.execute(f"PRAGMA busy_timeout = {min(_ATTEMPT_MS, round(wait_s * 1000))}")
         try:
             while True:
@@ -159,14 +156,6 @@ class Writer:
             connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
 
 
-def _still_read() -> StoreError:
-    return StoreError(
-        ErrorCode.STORE_UNAVAILABLE,
-        "it was deleted, but traces of it are still in the store's log, because another program holds the file open to "
-        "read or write; they go with the next write or deletion that finds the file free",
-    )
-
-
 def _settle(job: _Job, outcome: Any) -> None:
     if isinstance(outcome, _Failed):
         job.future.set_exception(store_error(outcome.error))
@@ -174,8 +163,36 @@ def _settle(job: _Job, outcome: Any) -> None:
         job.future.set_result(outcome)
 
 
-_BUSY_TIMEOUT_S: Final = 10.0
-_PURGED_TOGETHER: Final = 256  # other writes may come in between
+# ── the store ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reads(statement: _Statement[P, T]) -> _Method[P, T]:
+    """A method that runs a statement on a connection that reads."""
+
+    async def method(store: SqliteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await store.read(_bind(statement, *args, **kwargs))
+
+    return method
+
+
+def _writes(statement: _Statement[P, T], *, deletes: bool = False) -> _Method[P, T]:
+    """A method that runs a statement on the connection that writes."""
+
+    async def method(store: SqliteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await store.write(_bind(statement, *args, **kwargs), deletes=deletes)
+
+    return method
+
+
+def _bind(statement: _Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> Work[T]:
+    safe = [_encodable(each) for each in args]
+    named = {name: _encodable(each) for name, each in kwargs.items()}
+    return lambda connection: statement(connection, *safe, **named)  # type: ignore[arg-type] -- same types as before
+
+
+def _encodable(value: object) -> object:
+    """The value; for an id that contains half of a surrogate pair, one that nothing has."""
+    return "" if isinstance(value, str) and not responses.is_unicode(value) else value
 
 
 class SqliteStore:
@@ -219,144 +236,52 @@ class SqliteStore:
             opening.add_done_callback(close_unwanted)
             raise
 
+    add_output = _writes(responses.add_output)
+    finish = _writes(responses.finish)
+    load = _reads(responses.load)
+    chain = _reads(responses.chain)
+    items = _reads(responses.items)
+    input_items = _reads(responses.input_items)
+    delete = _writes(responses.delete, deletes=True)
+    decide = _writes(responses.decide)
+    check = _writes(responses.check)
+
+    add_chats = _writes(chats.add)
+    load_chat = _reads(chats.load)
+    chat_place = _reads(chats.place)
+    list_chats = _reads(chats.list_)
+    change_chat = _writes(chats.change)
+    put_turn = _writes(chats.put_turn)
+    delete_turn = _writes(chats.delete_turn, deletes=True)
+    delete_chat = _writes(chats.delete, deletes=True)
+
     async def begin(self, response: StoredResponse, inputs: Sequence[StoredItem]) -> None:
-        await self._write(
-            partial(statements.begin, server_id=self._database.server_id, response=response, inputs=tuple(inputs))
-        )
-
-    async def add_output(self, response_id: str, index: int, item: StoredItem) -> None:
-        await self._write(partial(statements.add_output, response_id=response_id, index=index, item=item))
-
-    async def finish(self, response_id: str, status: str, body: bytes) -> None:
-        await self._write(partial(statements.finish, response_id=response_id, status=status, body=body))
-
-    async def load(self, owner: str, response_id: str) -> StoredTurn | None:
-        if not _is_unicode(owner, response_id):
-            return None
-        return await self._read(partial(statements.load, owner=owner, response_id=response_id))
-
-    async def chain(self, owner: str, response_id: str) -> tuple[StoredTurn, ...] | None:
-        if not _is_unicode(owner, response_id):
-            return None
-        return await self._read(partial(statements.chain, owner=owner, response_id=response_id))
-
-    async def items(self, owner: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        wanted = [id_ for id_ in ids if _is_unicode(id_)]
-        if not wanted or not _is_unicode(owner):
-            return {}
-        return await self._read(partial(statements.items, owner=owner, ids=wanted))
-
-    async def input_items(
-        self, owner: str, response_id: str, *, after: str | None = None, limit: int = 20, order: Order = "desc"
-    ) -> Page | None:
-        if not _is_unicode(owner, response_id):
-            return None
-        return await self._read(
-            partial(statements.input_items, owner=owner, response_id=response_id, after=after, limit=limit, order=order)
-        )
-
-    async def delete(self, owner: str, response_id: str) -> bool:
-        if not _is_unicode(owner, response_id):
-            return False
-        return await self._write(partial(statements.delete, owner=owner, response_id=response_id), deletes=True)
+        server_id = self._database.server_id
+        await self.write(lambda connection: responses.begin(connection, server_id, response, inputs))
 
     async def purge(self, older_than: int) -> int:
         count = 0
         while True:
-            work = partial(statements.purge, older_than=older_than, limit=_PURGED_TOGETHER)
-            deleted = await self._write(work, deletes=True)
+            deleted = await self.write(
+                lambda connection: responses.purge(connection, older_than, _PURGED_TOGETHER), deletes=True
+            )
             count += deleted
             if deleted < _PURGED_TOGETHER:
                 return count
 
-    async def decide(self, owner: str, decisions: Sequence[Decision], now: int) -> str | None:
-        return await self._write(partial(statements.decide, owner=owner, decisions=tuple(decisions), now=now))
-
     async def recover(self) -> tuple[str, ...]:
-        return await self._write(partial(statements.recover, dead_among=self._database.dead_among))
-
-    async def check(self) -> None:
-        # A real write: a full disk or a file that became read-only shows only then.
-        await self._write(statements.check)
-
-    # ── chats ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def add_chats(self, chats: Sequence[tuple[StoredChat, Sequence[StoredChatTurn]]], most: int) -> bool:
-        return await self._write(partial(chat_statements.add, chats=tuple(chats), most=most))
-
-    async def load_chat(self, owner: str, chat_id: str) -> tuple[StoredChat, tuple[StoredChatTurn, ...]] | None:
-        if not _is_unicode(owner, chat_id):
-            return None
-        return await self._read(partial(chat_statements.load, owner=owner, chat_id=chat_id))
-
-    async def chat_place(self, owner: str, chat_id: str) -> int | None:
-        if not _is_unicode(owner, chat_id):
-            return None
-        return await self._read(partial(chat_statements.place, owner=owner, chat_id=chat_id))
-
-    async def list_chats(
-        self,
-        owner: str,
-        *,
-        before: int | None = None,
-        limit: int = 20,
-        matches: Matcher | None = None,
-        most_bytes: int | None = None,
-    ) -> ChatPage:
-        if not _is_unicode(owner):
-            return ChatPage(())
-        return await self._read(
-            partial(
-                chat_statements.list_, owner=owner, before=before, limit=limit, matches=matches, most_bytes=most_bytes
-            )
-        )
-
-    async def change_chat(
-        self, owner: str, chat_id: str, change: ChatChange, now: int
-    ) -> StoredChat | Literal["no_leaf"] | None:
-        if not _is_unicode(owner, chat_id):
-            return None
-        return await self._write(partial(chat_statements.change, owner=owner, chat_id=chat_id, change=change, now=now))
-
-    async def put_turn(
-        self, owner: str, chat_id: str, turn: StoredChatTurn, title: str, now: int, limits: ChatLimits
-    ) -> StoredChat | TurnRefusal | None:
-        if not _is_unicode(owner, chat_id):
-            return None
-        return await self._write(
-            partial(
-                chat_statements.put_turn,
-                owner=owner,
-                chat_id=chat_id,
-                turn=turn,
-                title=title,
-                now=now,
-                limits=limits,
-            )
-        )
-
-    async def delete_turn(self, owner: str, chat_id: str, turn_id: str, now: int) -> StoredChat | None:
-        if not _is_unicode(owner, chat_id, turn_id):
-            return None
-        return await self._write(
-            partial(chat_statements.delete_turn, owner=owner, chat_id=chat_id, turn_id=turn_id, now=now), deletes=True
-        )
-
-    async def delete_chat(self, owner: str, chat_id: str) -> bool:
-        if not _is_unicode(owner, chat_id):
-            return False
-        return await self._write(partial(chat_statements.delete, owner=owner, chat_id=chat_id), deletes=True)
+        return await self.write(lambda connection: responses.recover(connection, self._database.dead_among))
 
     async def close(self) -> None:
         """Wait for pending work, then close. Closing twice is allowed."""
         await asyncio.to_thread(self._close)
 
-    async def _write(self, work: Work[T], *, deletes: bool = False) -> T:
+    async def write(self, work: Work[T], *, deletes: bool = False) -> T:
         return await asyncio.wrap_future(self._writer.submit(work, deletes=deletes))
 
-    async def _read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T]) -> T:
         if not self._database.readers:
-            return await self._write(work)
+            return await self.write(work)
         try:
             reading = self._reading.submit(self._run_read, work)
         except RuntimeError:  # the pool was shut down
@@ -386,6 +311,41 @@ class SqliteStore:
         self._database.close()
 
 
-def _is_unicode(*texts: str) -> bool:
-    """Whether the texts can be ids: a lone surrogate cannot be encoded."""
-    return all(text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text) for text in texts)
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# SQLITE_ERROR: a statement does not match the tables, because another program changed them.
+_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
+# Only a bug of ours causes these: an id that exists, a text that is not Unicode, a value that is too large.
+_BUGS: Final = {
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_MISUSE,
+    sqlite3.SQLITE_RANGE,
+    sqlite3.SQLITE_TOOBIG,
+}
+_PRIMARY_CODE: Final = 0xFF  # the other bits distinguish kinds of one code
+
+
+def store_error(error: Exception) -> HarmonyError:
+    """An error of SQLite or the disk as a HarmonyError, whose message never contains stored data."""
+    if isinstance(error, HarmonyError):
+        return error
+    found = StoreError(*_describe(error))
+    if not isinstance(error, UnicodeError):  # it contains the whole text
+        found.__cause__ = error
+    return found
+
+
+def _describe(error: Exception) -> tuple[ErrorCode, str]:
+    if isinstance(error, OSError):
+        return ErrorCode.STORE_UNAVAILABLE, f"the store cannot be used: {error.strerror or type(error).__name__}"
+    if isinstance(error, msgspec.MsgspecError):
+        return ErrorCode.STORE_DAMAGED, "a stored item cannot be decoded"
+    # Errors of the Python module itself, such as use of a closed connection, have no code.
+    name: str = getattr(error, "sqlite_errorname", type(error).__name__)
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY_CODE
+    if code in _DAMAGED:
+        return ErrorCode.STORE_DAMAGED, f"the store's file is damaged, or is not a store ({name})"
+    if code in _BUGS:
+        return ErrorCode.SERVE_BUG, f"the store was given an invalid value ({name})"
+    return ErrorCode.STORE_UNAVAILABLE, f"the store is unavailable ({name})"
