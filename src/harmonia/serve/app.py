@@ -71,21 +71,16 @@ class AppService(ServerState, Protocol):
     def keys(self) -> ApiKeys | None: ...
 
 
-def make_app(service: AppService, settings: Settings) -> Application:
-    """The application of an open service."""
-    return Application(service, settings)
-
-
 class Application:
-    """`drain` accepts no more work; `stop` also ends the running work. `stop` is called when the lifespan ends, or
-    earlier by a server that waits for its connections."""
+    """The application of an open service. `drain` accepts no more work; `stop` also ends the running work. `stop` is
+    called when the lifespan ends, or earlier by a server that waits for its connections."""
 
     def __init__(self, service: AppService, settings: Settings) -> None:
         self.metrics = Metrics()
         self._settings = settings
         self._running = RunningRequests(settings.limits)
         self._access = AccessPolicy(settings, service.keys)
-        self._routes: Sequence[Route] = (
+        self.routes: Sequence[Route] = (
             *response_routes(service.responses, settings, self._running, self.metrics),
             *chat_completion_routes(service.chat_completions, settings, self._running, self.metrics),
             *saved_chat_routes(service.saved_chats, settings.limits, self._running),
@@ -94,10 +89,6 @@ class Application:
             *document_routes(settings, service.model_names),
             *page_routes(settings),
         )
-
-    @property
-    def routes(self) -> Sequence[Route]:
-        return self._routes
 
     @property
     def running(self) -> int:
@@ -162,7 +153,7 @@ class Application:
         found: Route | None = None
         child: Scope = {}
         methods: set[str] = set()
-        for route in self._routes:
+        for route in self.routes:
             match, matched = route.matches(scope)
             # Of two matching paths, such as `input_tokens` and `{id}`, the first counts.
             if match is Match.NONE or route.path != (exchange.route or route.path):

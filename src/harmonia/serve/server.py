@@ -31,7 +31,7 @@ import msgspec
 import uvicorn
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.serve.app import HEAD_BYTES, Application, AppService, make_app
+from harmonia.serve.app import HEAD_BYTES, Application, AppService
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.connections import Budgets, Connection, Connections
 from harmonia.serve.http.ports import address_for_clients, bind
@@ -70,7 +70,7 @@ async def serve(
 ) -> None:
     """Serve until a signal arrives or `stop` is set. Raises an InputError if the address cannot be bound. The log goes
     to stderr. `app` and `log_stream` are for tests."""
-    app = app or make_app(service, settings)
+    app = app or Application(service, settings)
     sockets = bind(settings.host, settings.port)
     handler = configure(settings, log_stream)
     loop = asyncio.get_running_loop()

@@ -27,7 +27,8 @@ from harmonia.serve.responses.service import Responses
 from harmonia.serve.saved_chats.service import SavedChats
 from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.security.sealed_content import Seals
-from harmonia.serve.store import Store, open_store
+from harmonia.serve.store.base import Store
+from harmonia.serve.store.store_urls import open_store
 
 if TYPE_CHECKING:
     from harmonia.run.tools.mcp import McpTools

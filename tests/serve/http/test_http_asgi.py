@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from harmonia.serve.app import make_app
+from harmonia.serve.app import Application
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.wire.event_stream import StreamEvent
 from tests.support.servers.http_servers import FakeService, Generated, hang_behind, numbered
@@ -54,7 +54,7 @@ def test_a_stream_that_never_waits_does_not_keep_others_from_running() -> None:
         service = FakeService()
         service.responses.script = flood
         connection = Connection(body={"stream": True})
-        app = make_app(service, Settings())
+        app = Application(service, Settings())
         task = asyncio.create_task(app(connection.scope, connection.receive, connection.send))
         generated = await service.responses.started.get()
         connection.left.set()
@@ -70,7 +70,7 @@ def test_a_server_that_raises_for_a_client_that_left_cancels_the_generation() ->
         service.responses.script = hang_behind(numbered(3))
         connection = Connection(body={"stream": True})
         connection.refuses = BrokenPipeError()
-        app = make_app(service, Settings())
+        app = Application(service, Settings())
         await app(connection.scope, connection.receive, connection.send)
         generated = await service.responses.started.get()
         assert generated.closed.is_set() and not generated.is_finished
@@ -93,7 +93,9 @@ def test_a_generator_that_swallows_its_cancellation_is_closed_nevertheless() -> 
         service = FakeService()
         service.responses.script = swallow
         connection = Connection(body={"stream": True})
-        task = asyncio.create_task(make_app(service, Settings())(connection.scope, connection.receive, connection.send))
+        task = asyncio.create_task(
+            Application(service, Settings())(connection.scope, connection.receive, connection.send)
+        )
         generated = await service.responses.started.get()
         connection.left.set()
         async with asyncio.timeout(30):
@@ -108,7 +110,7 @@ def test_a_task_that_the_server_cancels_ends_as_cancelled_and_the_generator_is_c
         service = FakeService()
         service.responses.script = hang_behind(numbered(1))
         connection = Connection(body={"stream": True})
-        app = make_app(service, Settings())
+        app = Application(service, Settings())
         task = asyncio.create_task(app(connection.scope, connection.receive, connection.send))
         generated = await service.responses.started.get()
         task.cancel()
@@ -123,7 +125,7 @@ def test_the_end_of_the_lifespan_ends_the_streams() -> None:
     async def play() -> None:
         service = FakeService()
         service.responses.script = hang_behind(numbered(1))
-        app = make_app(service, Settings())
+        app = Application(service, Settings())
         messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
         sent: list[str] = []
         connection = Connection(body={"stream": True})
@@ -150,7 +152,7 @@ def test_the_end_of_the_lifespan_ends_the_streams() -> None:
 def test_places_are_given_back_however_a_request_ends() -> None:
     async def play() -> None:
         service = FakeService()
-        app = make_app(service, Settings(limits=Limits(concurrent=1)))
+        app = Application(service, Settings(limits=Limits(concurrent=1)))
         for refuses in (ValueError(), None):
             service.responses.refuses = refuses
             for body in ({"stream": True}, {}):
@@ -207,7 +209,7 @@ def test_an_event_waits_for_the_comment_before_it_and_the_end_is_no_leaving() ->
 
         service = FakeService()
         service.responses.script = script
-        app = make_app(service, Settings(limits=Limits(keep_alive_s=0.01)))
+        app = Application(service, Settings(limits=Limits(keep_alive_s=0.01)))
         await app(connection.scope, connection.receive, connection.send)
         bodies = [message["body"] for message in connection.sent[1:]]
         assert bodies[-1] == b""
@@ -232,7 +234,7 @@ def test_a_web_socket_is_closed() -> None:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        await make_app(FakeService(), Settings())({"type": "websocket"}, receive, send)
+        await Application(FakeService(), Settings())({"type": "websocket"}, receive, send)
         assert [message["type"] for message in sent] == ["websocket.close"]
 
     asyncio.run(play())

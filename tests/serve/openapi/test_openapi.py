@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.serve.app import make_app
+from harmonia.serve.app import Application
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.http.ports import address_for_clients
 from harmonia.serve.openapi import STYLE, build_openapi, write_page
@@ -91,7 +91,7 @@ def test_every_schema_is_one(name: str) -> None:
 
 
 def test_every_route_is_in_it_and_nothing_else() -> None:
-    app = make_app(FakeService(), Settings(port=0))
+    app = Application(FakeService(), Settings(port=0))
     served_here = {
         (re.sub(r":\w+}", "}", route.path), method.lower())
         for route in app.routes

@@ -18,7 +18,7 @@ from harmonia.run.tools import Tool
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
-from harmonia.serve.store import Decision
+from harmonia.serve.store.base import Decision
 from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.wire.error_responses import api_error_of
 from tests.support.engines.scripted import ScriptedEngine, calls, final

@@ -17,7 +17,7 @@ from harmonia.serve.models.server_tools import Approval, ServerTool
 from harmonia.serve.security.keys import Caller
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.service import Service
-from harmonia.serve.store import open_store
+from harmonia.serve.store.store_urls import open_store
 from tests.support.engines.scripted import ScriptedEngine, calls, final, think
 from tests.support.servers.served import NOW, WEATHER, create, fold, served, stream, text_of
 

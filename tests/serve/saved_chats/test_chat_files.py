@@ -24,7 +24,7 @@ from harmonia.serve.saved_chats.exports import branch_of, request_for, sendable_
 from harmonia.serve.saved_chats.imports import ImportedFile, read_file
 from harmonia.serve.saved_chats.request import MOST_IMPORTED, MOST_IMPORTED_TURNS
 from harmonia.serve.security.keys import Caller, new_api_key
-from harmonia.serve.store import StoredChatTurn
+from harmonia.serve.store.base import StoredChatTurn
 from harmonia.serve.wire.validation import MOST_VALUES
 from harmonia.vocabulary import RETURN, START
 from tests.support.engines.scripted import ScriptedEngine, final, think

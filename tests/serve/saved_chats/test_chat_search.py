@@ -10,7 +10,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.saved_chats.search import look_for, visible_texts, words_of
-from harmonia.serve.store import Excerpt, StoredChatTurn
+from harmonia.serve.store.base import Excerpt, StoredChatTurn
 from tests.support.strategies.stored_chats import a_chat, a_turn, answered, said
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ import pytest
 from harmonia.serve.saved_chats import request as limits
 from harmonia.serve.saved_chats import service as chats_service
 from harmonia.serve.security.keys import new_api_key, new_id
-from harmonia.serve.store import ChatLimits
+from harmonia.serve.store.base import ChatLimits
 from tests.support.engines.scripted import ScriptedEngine, final, think
 from tests.support.servers.http_servers import Answer
 from tests.support.servers.real_servers import RealServer, real_server

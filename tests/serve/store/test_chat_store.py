@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store import ChatChange, ChatLimits, Excerpt, StoredChatTurn
+from harmonia.serve.store.base import ChatChange, ChatLimits, Excerpt, StoredChatTurn
 from harmonia.serve.store.sqlite import SqliteStore
 from tests.support.paths import ROOT
 from tests.support.strategies.stored_chats import LIMITS, a_chat, a_stored_turn, secrets_of_chats

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, InputError, Position, StoreError
-from harmonia.serve.store import Order, Page, StoredItem, StoredTurn, open_store
+from harmonia.serve.store.base import Order, Page, StoredItem, StoredTurn
 from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite import responses as statements
 from harmonia.serve.store.sqlite.backend import read_address
+from harmonia.serve.store.store_urls import open_store
 from tests.support.strategies.stored_responses import a_response, an_item, some_items, with_store
 from tests.support.watchdog import WATCHDOG_S
 

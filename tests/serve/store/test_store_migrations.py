@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.errors import ErrorCode, StoreError
-from harmonia.serve.store import StoredTurn
+from harmonia.serve.store.base import StoredTurn
 from harmonia.serve.store.sqlite import SqliteStore
 from harmonia.serve.store.sqlite.migrations import MIGRATIONS, check_version, migrate
 from tests.support.paths import ROOT

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from harmonia.serve.store import Order, Page, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.base import Order, Page, StoredItem, StoredResponse, StoredTurn
 from harmonia.serve.store.sqlite import SqliteStore
 
 OWNERS = st.sampled_from(["ann", "bob"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harmonia.serve.store import StoredTurn
+from harmonia.serve.store.base import StoredTurn
 from harmonia.serve.store.sqlite import SqliteStore
 from tests.support.strategies.stored_responses import a_response, an_item, with_store
 from tests.support.watchdog import WATCHDOG_S

@@ -12,7 +12,7 @@ from typing import Any
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.serve.app import Application, make_app
+from harmonia.serve.app import Application
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.inspector.turn_trace import RenderedTurn
 from harmonia.serve.security.keys import Caller
@@ -291,7 +291,7 @@ async def running(
     made = Settings(port=0, log_format="json", limits=limits or Limits(keep_alive_s=600.0), **settings)
     service = service or FakeService()
     service.settings = made
-    app = make_app(service, made)
+    app = Application(service, made)
     listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     log = io.StringIO()

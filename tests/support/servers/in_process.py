@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from harmonia.run.sampling import Model
-from harmonia.serve.app import Application, AppService, make_app
+from harmonia.serve.app import Application, AppService
 from harmonia.serve.service import Service
 from tests.support.servers.http_servers import Answer
 from tests.support.servers.served import served
@@ -75,7 +75,7 @@ async def ask(
 async def application(engine: Model, folder: Path, **options: Any) -> AsyncGenerator[tuple[Application, Service]]:
     """The application in front of a service in front of this engine."""
     async with served(engine, folder, **options) as service:
-        yield make_app(cast(AppService, service), service.settings), service
+        yield Application(cast(AppService, service), service.settings), service
 
 
 def events_of(answered: Answer) -> list[dict[str, Any]]:

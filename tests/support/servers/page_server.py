@@ -18,7 +18,7 @@ from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service
-from harmonia.serve.store import open_store
+from harmonia.serve.store.store_urls import open_store
 from tests.support.servers.quick_uvicorn import quicken
 from tests.support.watchdog import WATCHDOG_S
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harmonia.run.sampling import Model
-from harmonia.serve.app import Application, AppService, make_app
+from harmonia.serve.app import Application, AppService
 from harmonia.serve.security.keys import ApiKeys
 from harmonia.serve.server import Listening, serve
 from harmonia.serve.service import Service
@@ -79,7 +79,7 @@ async def real_server(
         if key_file is not None:
             service.keys = ApiKeys(key_file)
         made = cast(AppService, service)
-        app = make_app(made, service.settings)
+        app = Application(made, service.settings)
         listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         log = io.StringIO()

@@ -14,7 +14,7 @@ from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.keys import Caller
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.service import Service
-from harmonia.serve.store import open_store
+from harmonia.serve.store.store_urls import open_store
 from harmonia.serve.wire.event_stream import StreamEvent
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from harmonia.serve.security.keys import new_id
-from harmonia.serve.store import ChatLimits, StoredChat, StoredChatTurn
+from harmonia.serve.store.base import ChatLimits, StoredChat, StoredChatTurn
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from harmonia.serve.security.keys import new_id
-from harmonia.serve.store import StoredItem, StoredResponse
+from harmonia.serve.store.base import StoredItem, StoredResponse
 from harmonia.serve.store.sqlite import SqliteStore
 from tests.support.watchdog import WATCHDOG_S
 

@@ -117,7 +117,7 @@ def _check_host(host: str) -> str:
 
 
 def _check_store(store: str) -> str:
-    from harmonia.serve.store import normalize_address  # loaded only if a store is configured
+    from harmonia.serve.store.store_urls import normalize_address  # loaded only if a store is configured
 
     return normalize_address(store)
 

@@ -20,7 +20,7 @@ from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded
 from harmonia.serve.doctor.findings import Finding, failure
 from harmonia.serve.security.keys import read_api_keys, read_seal_keys
-from harmonia.serve.store import check_store
+from harmonia.serve.store.store_urls import check_store
 
 _OTHERS: Final = 0o077
 _SQLITE: Final = b"SQLite format 3\x00"

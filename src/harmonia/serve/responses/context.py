@@ -45,7 +45,7 @@ from harmonia.serve.responses.tools import named_servers, read_choice, read_tool
 from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.security.trusted_messages import read_messages, write_messages
-from harmonia.serve.store import Store, StoredItem
+from harmonia.serve.store.base import Store, StoredItem
 from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, tools_of_server
 from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
 

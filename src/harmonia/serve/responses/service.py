@@ -36,7 +36,7 @@ from harmonia.serve.responses.request import LOGPROBS, SEALED_ITEMS, new_resourc
 from harmonia.serve.responses.writer import OutputItem, ResponseWriter, WriterOptions
 from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.trusted_messages import write_messages
-from harmonia.serve.store import Decision, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.base import Decision, StoredItem, StoredResponse, StoredTurn
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.request_tools import locate
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P

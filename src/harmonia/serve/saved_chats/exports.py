@@ -36,7 +36,7 @@ from harmonia.serve.responses.items.base import (
 from harmonia.serve.responses.items.table import item_type
 from harmonia.serve.saved_chats.request import FORMAT, VERSION, ExportFormat
 from harmonia.serve.saved_chats.titles import write_title
-from harmonia.serve.store import StoredChat, StoredChatTurn
+from harmonia.serve.store.base import StoredChat, StoredChatTurn
 from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.validation import MOST_VALUES
 from harmonia.serve.wire.work_limits import too_large

@@ -43,7 +43,7 @@ from harmonia.serve.saved_chats.request import (
 )
 from harmonia.serve.saved_chats.titles import clean_title, made_title, split_title
 from harmonia.serve.security.keys import new_id
-from harmonia.serve.store import StoredChatTurn
+from harmonia.serve.store.base import StoredChatTurn
 from harmonia.serve.wire.validation import invalid, read_json, read_struct
 from harmonia.serve.wire.work_limits import MOST_CHARACTERS, MOST_SPECIALS, count_specials, too_large
 from harmonia.vocabulary import FIRST_SPECIAL

@@ -21,7 +21,7 @@ import msgspec
 
 from harmonia.messages import Json
 from harmonia.serve.responses.items.base import is_reasoning
-from harmonia.serve.store import Excerpt, Matcher, StoredChat, StoredChatTurn
+from harmonia.serve.store.base import Excerpt, Matcher, StoredChat, StoredChatTurn
 from harmonia.serve.wire.validation import invalid
 
 MOST_QUERY_CHARACTERS: Final = 200

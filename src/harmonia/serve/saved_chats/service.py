@@ -52,7 +52,7 @@ from harmonia.serve.saved_chats.request import (
 from harmonia.serve.saved_chats.search import look_for, words_of
 from harmonia.serve.saved_chats.titles import clean_title, disposition, made_title
 from harmonia.serve.security.keys import Caller, new_id
-from harmonia.serve.store import (
+from harmonia.serve.store.base import (
     ChatChange,
     ChatLimits,
     ChatPage,
