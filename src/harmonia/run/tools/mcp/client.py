@@ -28,7 +28,7 @@ from harmonia.run.tools.mcp.connection import Connection, SessionExpired, finish
 from harmonia.run.tools.mcp.pins import POLICIES, Change, Consent, Definition, Pins, Policy
 from harmonia.run.tools.mcp.results import readable, readable_line, readable_schema, text_of
 from harmonia.run.tools.tool import Tool
-from harmonia.tool_definitions.definition import SERVER_SEPARATOR
+from harmonia.tool_definitions import SERVER_SEPARATOR
 
 if TYPE_CHECKING:
     from mcp import Tool as ListedTool

@@ -19,7 +19,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import json_path, split_validation_error
-from harmonia.tool_definitions.definition import SERVER_SEPARATOR
+from harmonia.tool_definitions import SERVER_SEPARATOR
 
 T = TypeVar("T")
 
