@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import os
 import sys
 from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
@@ -18,10 +17,18 @@ from harmonia.cli.chats.commands import Commands, Leave
 from harmonia.cli.chats.saved import SavedChats, with_files
 from harmonia.cli.chats.session import Approval, McpPolicy, Options, Session, open_session
 from harmonia.cli.display import readable, shorten, show
-from harmonia.cli.streams import echo_json_line
-from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.cli.options import (
+    api_key_option,
+    color_option,
+    decode,
+    echo_json,
+    effort_option,
+    is_coloured,
+    profiles_option,
+)
+from harmonia.errors import HarmonyError
 from harmonia.inspection.report import describe_diagnostic
-from harmonia.messages import Message, ReasoningEffort, Role
+from harmonia.messages import Message, Role
 from harmonia.parts import Guessed, call_of, is_visible
 from harmonia.run.default_paths import questions_file
 from harmonia.run.engines.base import Sampling
@@ -30,7 +37,6 @@ from harmonia.run.events import RunEnded
 from harmonia.run.options import RunLimits, RunOptions
 
 _INTERRUPTED: Final = 130
-_COLOURS: Final = {"always": True, "never": False}
 _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
 _EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, opens in names().items())
 
@@ -52,17 +58,10 @@ _EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, o
     help="How a model that is not a gpt-oss writes: a profile, or auto to choose one by the model's name. Its calls "
     "are read from text, so you are asked before they run, unless you pass --approve all.",
 )
-@click.option(
-    "--profiles",
-    "profiles_file",
-    metavar="FILE",
-    help="Your own profiles, in TOML. Default: ~/.config/harmonia/profiles.toml.",
-)
-@click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's key.")
+@profiles_option
+@api_key_option
 @click.option("-s", "--system", "instructions", metavar="TEXT", help="Instructions for the model.")
-@click.option(
-    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="The reasoning effort."
-)
+@effort_option
 @click.option(
     "-o",
     "--option",
@@ -133,13 +132,7 @@ _EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, o
 @click.option(
     "--time-limit", "time_s", type=click.FloatRange(min=0, min_open=True), help="Stop after this many seconds."
 )
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="auto: in a terminal, unless NO_COLOR is set.",
-)
+@color_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -154,8 +147,7 @@ def command(
     The answer goes to stdout; reasoning, calls and costs go to stderr. Ctrl-C stops an answer and keeps what arrived.
     Exit codes: 0 answered, 1 an error or an empty answer, 4 no engine found, 130 stopped.
     """
-    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    context.color = _COLOURS.get(color, False if is_plain else None)  # None leaves it to click: in a terminal
+    context.color = is_coloured(color)
     if lists:
         _list_chats(as_json=options["as_json"])
         return
@@ -202,24 +194,15 @@ async def _ask_once(session: Session, options: Options, question: str) -> int:
         if options.as_json:
             # What came before is part of it; the command says on stderr what happened.
             failed = {"error": {"code": error.code.value, "message": error.message}}
-            _echo_json(session, _describe(session, options) | failed)
+            echo_json(_describe(session, options) | failed, session.screen.out)
         raise
     if options.as_json:
-        _echo_json(session, _describe(session, options, ended))
+        echo_json(_describe(session, options, ended), session.screen.out)
     elif options.usage:
         session.screen.say_costs(session.usage)
-    match ended.reason:
-        case "stopped":
-            return _INTERRUPTED
-        case "limit":
-            return 1
-        case _:
-            return 0 if _answer(session) else 1
-
-
-def _echo_json(session: Session, value: dict[str, Any]) -> None:
-    with redirect_stdout(session.screen.out):
-        echo_json_line(value)
+    if ended.reason == "stopped":
+        return _INTERRUPTED
+    return 0 if ended.reason != "limit" and _answer(session) else 1
 
 
 def _describe(session: Session, options: Options, ended: RunEnded | None = None) -> dict[str, Any]:
@@ -311,27 +294,15 @@ async def _converse(session: Session, options: Options, asker: Asker) -> int:
 
 def _question(words: tuple[str, ...], files: tuple[Path, ...]) -> str | None:
     """The question: standard input, then the command line; None for a conversation."""
-    asked = "" if words == ("-",) else " ".join(words).strip()
-    question = "\n\n".join(part for part in (_read_piped(), asked) if part)
-    if question:
-        return question
-    if not has_terminal():
+    asked, piped = "" if words == ("-",) else " ".join(words).strip(), ""
+    stdin = sys.stdin
+    if stdin is not None and not stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] -- None: it is closed
+        piped = decode(stdin.buffer.read(), "standard input").removeprefix("\ufeff").strip("\r\n")
+    question = "\n\n".join(part for part in (piped, asked) if part.strip())
+    if not question and not has_terminal():
         about = f" about {', '.join(path.name for path in files)}" if files else ""
         raise click.UsageError(f"no question: give one on the command line{about}, or on standard input")
-    return None
-
-
-def _read_piped() -> str:
-    stdin = sys.stdin
-    if stdin is None or stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] -- so Python says that it is closed
-        return ""
-    try:
-        text = stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_INVALID_UTF8, f"standard input is not UTF-8 text: invalid at byte {error.start}"
-        ) from error
-    return text.strip("\r\n") if text.strip() else ""
+    return question or None
 
 
 def _read_settings(settings: tuple[tuple[str, str], ...]) -> tuple[Sampling, dict[str, Any]]:
@@ -362,6 +333,6 @@ def _list_chats(*, as_json: bool) -> None:
         click.echo("no saved chats", err=True)
     for chat in chats:
         if as_json:
-            echo_json_line(msgspec.to_builtins(chat))
+            echo_json(chat)
         else:
             click.echo(f"{chat.id}  {chat.messages:>4}  {shorten(chat.model, 20)}  {shorten(chat.question, 80)}")

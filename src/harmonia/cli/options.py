@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+import os
+from typing import Any, BinaryIO, TextIO
 
 import click
-import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import encode_any
+from harmonia.messages import ReasoningEffort
 from harmonia.vocabulary import Vocabulary
 
 file_argument = click.argument("file", type=click.File("rb"), default="-", metavar="[FILE|-]")
+
+
+api_key_option = click.option(
+    "--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The API key of the engine or provider."
+)
+effort_option = click.option(
+    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
+)
+profiles_option = click.option(
+    "--profiles",
+    "profiles_file",
+    metavar="FILE",
+    help="Your own profiles, in TOML. Default: ~/.config/harmonia/profiles.toml.",
+)
+color_option = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="auto: in a terminal, unless NO_COLOR is set.",
+)
 
 
 def _load_vocabulary(_context: click.Context, _option: click.Parameter, path: str | None) -> Vocabulary:
@@ -29,24 +52,35 @@ vocabulary_option = click.option(
 
 def read_text(file: BinaryIO, given: str | None = None, option: str = "") -> str:
     """The text of the input file, or `given`, where an option gave the text itself."""
-    if given is not None:
-        if getattr(file, "name", "<stdin>") not in ("<stdin>", "-"):
-            raise click.UsageError(f"give a file or {option}, not both")
-        return given
-    data = file.read()
+    if given is None:
+        return decode(file.read())
+    if getattr(file, "name", "<stdin>") not in ("<stdin>", "-"):
+        raise click.UsageError(f"give a file or {option}, not both")
+    return given
+
+
+def decode(data: bytes, source: str = "the input") -> str:
+    """Data of an input as text."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(
             ErrorCode.VOCABULARY_INVALID_UTF8,
-            f"the input is not UTF-8 at byte {error.start}: {error.reason}",
+            f"{source} is not UTF-8 at byte {error.start}: {error.reason}",
             Position(character=len(data[: error.start].decode())),
         ) from error
 
 
-def echo_json(value: Any) -> None:
-    """A value as JSON, on one line."""
-    click.echo(msgspec.json.encode(value).decode())
+def echo_json(value: Any, file: TextIO | None = None) -> None:
+    """A value as JSON on one line, including numbers of any size and lone surrogates."""
+    click.echo(encode_any(value), file=file)
+
+
+def is_coloured(color: str) -> bool | None:
+    """What --color asks for; None leaves it to click: in a terminal."""
+    if color != "auto":
+        return color == "always"
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 class GroupedOption(click.Option):

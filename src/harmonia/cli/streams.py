@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast, get_args
 
 import click
 import msgspec
 
-from harmonia.cli.options import file_argument, vocabulary_option
+from harmonia.cli.options import file_argument, profiles_option, vocabulary_option
 from harmonia.errors import InputError
-from harmonia.inspection import As, Input, parse_input, read_declared, recognise
+from harmonia.inspection import As, Input, is_completion, parse_input, read_declared, recognise
 from harmonia.inspection.pasted_text import AsPasted, Pasted, recognise_pasted
 from harmonia.inspection.saved_streams import looks_like_a_dump
-from harmonia.json_codec import encode_any
 from harmonia.messages import Role, ToolDescription
 from harmonia.parser import Mode, Parsed, Tools
 from harmonia.parser.headers import UNDECLARED, DeclaredTool
-from harmonia.vocabulary import CHANNEL, SPELLING_BY_ID, Vocabulary, find_spellings
+from harmonia.vocabulary import Vocabulary, find_spellings
 
+# Profiles and families are loaded where a model is named: most of what is parsed is Harmony.
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
 
@@ -34,48 +35,54 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OTHER_FAMILIES: Final = re.compile(
     r"<think>|</think>|<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|?tool_call\|?>|<start_function_call>|```tool_code"
 )
-_DECLARED: Final = f"{__name__}.declared_tools"
+_FOREIGN_IDS: Final = "the stream has token ids of the model's own vocabulary"
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """How to read the input, as the options say."""
-
-    as_: As
-    role: str | None
-    tools: Tools | None
-    stop_swallowed: bool
-    quiet: bool
-    vocabulary: Vocabulary
-
-
-class PastedReading(msgspec.Struct, frozen=True):
-    """The same for a file that may also hold conversations; `document` chooses one."""
+    """How to read the input, as the options say. `document` is which conversation, where conversations are read."""
 
     as_: AsPasted
-    document: int
     role: str | None
-    tools: Tools | None
+    tools: Sequence[DeclaredTool] | None
     stop_swallowed: bool
     quiet: bool
     vocabulary: Vocabulary
+    document: int | None = None
+    profile: ModelProfile | None = None
+
+    @property
+    def declared(self) -> Tools | None:
+        return None if self.tools is None else Tools(self.tools)
 
 
 def reading_options(command: Command) -> Command:
-    """The file and the options that become a Reading."""
+    """The file and the options that become a Reading, which the command gets as `reading`."""
     return _with_options(command, get_args(As), "")
 
 
 def pasting_options(command: Command) -> Command:
     """The same, for a file that may also be a conversation."""
-    return _with_options(
-        command,
-        get_args(AsPasted),
-        " harmony-json, chat, responses and markdown are conversations, which are rendered; JSON lines may hold "
-        "several.",
+    about = " harmony-json, chat, responses and markdown are conversations, which are rendered; JSON lines are several."
+    document = click.option(
+        "--document",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Which conversation to show, if the file has several; the first is 0.",
     )
+    return _with_options(command, get_args(AsPasted), about, document)
 
 
-def _with_options(command: Command, kinds: tuple[str, ...], more: str) -> Command:
+def _with_options(command: Command, kinds: tuple[str, ...], more: str, *others: Callable[..., Any]) -> Command:
+    @wraps(command)
+    def wrapped(
+        file: BinaryIO, model: str | None, profiles_file: str | None, thought_opened: bool | None, **options: Any
+    ) -> Any:
+        read = {name: options.pop(name) for name in Reading.__struct_fields__ if name in options}
+        reading = Reading(**read)
+        profile = _other_profile(model, profiles_file, thought_opened, reading)
+        return command(file=file, reading=msgspec.structs.replace(reading, profile=profile), **options)
+
     for option in reversed(
         [
             file_argument,
@@ -107,133 +114,90 @@ def _with_options(command: Command, kinds: tuple[str, ...], more: str) -> Comman
             ),
             click.option("-q", "--quiet", is_flag=True, help="Do not report on stderr what the input was detected as."),
             vocabulary_option,
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def read_input(file: BinaryIO, reading: Reading) -> Input:
-    """Read the input, detect its kind, and report that."""
-    taken = recognise(file.read(), reading.as_)
-    _report_detection(taken, reading)
-    return taken
-
-
-def read_pasted(file: BinaryIO, reading: PastedReading) -> Pasted:
-    """The same for an input that may be a conversation; what could not be read is reported, too."""
-    pasted = recognise_pasted(file.read(), reading.as_, reading.document)
-    _report_detection(pasted.input, reading)
-    if not reading.quiet:
-        if pasted.count > 1:
-            click.echo(
-                f"note: showing document {pasted.at} of 0 to {pasted.count - 1}; choose another with --document N",
-                err=True,
-            )
-        for loss in pasted.losses:
-            click.echo(f"note: {loss}", err=True)
-    return pasted
-
-
-def _report_detection(taken: Input, reading: Reading | PastedReading) -> None:
-    if reading.quiet:
-        return
-    if reading.as_ == "auto":
-        click.echo(f"detected input: {taken.description}", err=True)
-    for note in taken.notes:
-        click.echo(f"note: {note}", err=True)
-    if reading.role is None and _begins_in_a_header(taken):
-        click.echo("hint: the input begins inside a header; read it as a completion with --role assistant", err=True)
-    if _is_of_another_family(taken):
-        click.echo("hint: this looks like the output of another model; read it with --model NAME", err=True)
-
-
-def run_parser(taken: Input, reading: Reading | PastedReading, mode: Mode = "tolerant") -> Parsed:
-    """Feed the parser in the chunks of the input. A StreamError carries all events before it."""
-    return parse_input(
-        taken,
-        reading.role,
-        mode,
-        reading.tools,
-        stop_swallowed=reading.stop_swallowed,
-        vocabulary=reading.vocabulary,
-    )
-
-
-def echo_json_line(value: Any) -> None:
-    """A value as JSON on one line, including numbers of any size and lone surrogates."""
-    click.echo(encode_any(value))
-
-
-def _begins_in_a_header(taken: Input) -> bool:
-    tokens = taken.tokens
-    if tokens is not None:
-        return tokens[:1] == [CHANNEL]
-    return taken.text[:1000].lstrip().startswith(SPELLING_BY_ID[CHANNEL])
-
-
-def _is_of_another_family(taken: Input) -> bool:
-    return taken.kind == "text" and _OTHER_FAMILIES.search(taken.text) is not None and not find_spellings(taken.text)
-
-
-# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def declared_tools() -> Sequence[DeclaredTool]:
-    """The tools that `--tools` declared."""
-    return click.get_current_context().meta.get(_DECLARED, ())
-
-
-def _load_tools(context: click.Context, _option: click.Parameter, given: str | None) -> Tools | None:
-    if given is None:
-        return None
-    path = Path(given)
-    if given.endswith(".json") or path.is_file():
-        try:
-            context.meta[_DECLARED] = declared = read_declared(json.loads(path.read_bytes()))
-            return Tools(declared)
-        except OSError as error:
-            raise click.BadParameter(f"{given}: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise click.BadParameter(f"{given} is not JSON: {error}") from error
-    return Tools([name.strip() for name in given.split(",") if name.strip()])
-
-
-# Profiles and families are loaded where a model is named: most of what is parsed is Harmony.
-
-_READABLE: Final = ("auto", "text", "sse")
-_FOREIGN_IDS: Final = "the stream has token ids of the model's own vocabulary"
-
-
-def model_options(command: Command) -> Command:
-    """The options that name a model."""
-    for option in reversed(
-        [
             click.option(
                 "--model",
                 metavar="NAME",
                 help="The model that wrote the input, if it is not a gpt-oss; its profile decides how it is read.",
             ),
-            click.option(
-                "--profiles",
-                "profiles_file",
-                metavar="FILE",
-                help="Your own profiles, in TOML. Default: ~/.config/harmonia/profiles.toml.",
-            ),
+            profiles_option,
             click.option(
                 "--thought-opened/--no-thought-opened",
                 default=None,
                 help="With --model: whether the prompt ended with the mark that opens reasoning. Default: from the "
                 "profile.",
             ),
+            *others,
         ]
     ):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)
 
 
-def other_profile(
-    model: str | None, profiles_file: str | None, thought_opened: bool | None, reading: Reading | PastedReading
+def _load_tools(_context: click.Context, _option: click.Parameter, given: str | None) -> Sequence[DeclaredTool] | None:
+    if given is None:
+        return None
+    path = Path(given)
+    if not given.endswith(".json") and not path.is_file():
+        return [name.strip() for name in given.split(",") if name.strip()]
+    try:
+        return read_declared(json.loads(path.read_bytes()))
+    except OSError as error:
+        raise click.BadParameter(f"{given}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{given} is not JSON: {error}") from error
+
+
+def read_input(file: BinaryIO, reading: Reading) -> Pasted:
+    """Read the input, detect its kind, and report that and what could not be read."""
+    data, how = file.read(), ""
+    if reading.profile is not None:
+        how = f" in the format {reading.profile.format}, profile {reading.profile.name}"
+        pasted = Pasted(_recognise_answer(data, cast("As", reading.as_)))
+    elif reading.document is not None:
+        pasted = recognise_pasted(data, reading.as_, reading.document)
+    else:
+        pasted = Pasted(recognise(data, cast("As", reading.as_)))
+    if reading.quiet:
+        return pasted
+    taken = pasted.input
+    if reading.as_ == "auto" or how:
+        click.echo(f"detected input: {taken.description}{how}", err=True)
+    notes = [*taken.notes]
+    if pasted.count > 1:
+        notes.append(f"showing document {pasted.at} of 0 to {pasted.count - 1}; choose another with --document N")
+    for note in (*notes, *pasted.losses):
+        click.echo(f"note: {note}", err=True)
+    if how:
+        return pasted
+    if reading.role is None and is_completion(taken):
+        click.echo("hint: the input begins inside a header; read it as a completion with --role assistant", err=True)
+    if taken.kind == "text" and _OTHER_FAMILIES.search(taken.text) and not find_spellings(taken.text):
+        click.echo("hint: this looks like the output of another model; read it with --model NAME", err=True)
+    return pasted
+
+
+def run_parser(taken: Input, reading: Reading, mode: Mode = "tolerant") -> Parsed:
+    """Feed the parser in the chunks of the input. A StreamError carries all events before it."""
+    profile, stop_swallowed, vocabulary = reading.profile, reading.stop_swallowed, reading.vocabulary
+    if profile is None:
+        tools = reading.declared
+        return parse_input(taken, reading.role, mode, tools, stop_swallowed=stop_swallowed, vocabulary=vocabulary)
+    from harmonia.families.profiles import reading_options
+    from harmonia.families.reader import read_answer
+    from harmonia.families.registry import family_of
+
+    described = [tool for tool in reading.tools or () if isinstance(tool, ToolDescription)]
+    options = reading_options(profile, tools=reading.declared or UNDECLARED, descriptions=described)
+    are_texts = bool(taken.chunks) and isinstance(taken.chunks[0], str)
+    texts = cast("list[str]", taken.chunks) if are_texts else [taken.characters]
+    return read_answer(family_of(profile.format), texts, options, mode)
+
+
+# ── other families ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _other_profile(
+    model: str | None, profiles_file: str | None, thought_opened: bool | None, reading: Reading
 ) -> ModelProfile | None:
     """The profile of a model that does not speak Harmony; None where Harmony is read."""
     if model is None:
@@ -255,7 +219,7 @@ def other_profile(
     if not (profile.pattern or profile.name == model or reading.quiet):
         click.echo(f"note: no profile matches {model}; using the profile {profile.name}", err=True)
     what = f"the output of {model} ({profile.format}, profile {profile.name})"
-    if reading.as_ not in _READABLE:
+    if reading.as_ not in ("auto", "text", "sse"):
         raise click.UsageError(f"--as {reading.as_} is for Harmony; {what} is text")
     if reading.role not in (None, "assistant"):
         raise click.UsageError(f"--role {reading.role} is for Harmony; {what} is an assistant's answer")
@@ -267,55 +231,23 @@ def other_profile(
     return profile
 
 
-def take_answer(data: bytes, profile: ModelProfile, reading: Reading | PastedReading) -> Input:
-    """The text, which may be inside a saved stream; reports what was detected."""
-    taken = _recognise(data, cast("Any", reading.as_))
-    if not reading.quiet:
-        how = f"in the format {profile.format}, profile {profile.name}"
-        click.echo(f"detected input: {taken.description} {how}", err=True)
-        for note in taken.notes:
-            click.echo(f"note: {note}", err=True)
-    return taken
-
-
-def read_taken(
-    taken: Input, profile: ModelProfile, reading: Reading | PastedReading, mode: Mode = "tolerant"
-) -> Parsed:
-    """Read the answer as it was chunked. A StreamError has all the events before it."""
-    from harmonia.families.profiles import reading_options as options_of
-    from harmonia.families.reader import read_answer
-    from harmonia.families.registry import family_of
-
-    described = [tool for tool in declared_tools() if isinstance(tool, ToolDescription)]
-    options = options_of(profile, tools=reading.tools or UNDECLARED, descriptions=described)
-    return read_answer(family_of(profile.format), _texts(taken), options, mode)
-
-
-def _recognise(data: bytes, as_: Any) -> Input:
-    if as_ == "auto":
-        # Numbers and JSON objects may be what the model wrote. Only a stream that a server sent is told from it.
-        text = recognise(data, "text")
-        if not looks_like_a_dump(text.characters):
-            return text
-        try:
-            taken = recognise(data)
-        except InputError as error:
-            return _with_note(text, error.message)
+def _recognise_answer(data: bytes, as_: As) -> Input:
+    """The text, which may be inside a saved stream."""
+    if as_ != "auto":
+        taken = recognise(data, as_)
         if taken.tokens is not None:
-            return _with_note(text, _FOREIGN_IDS)
-        return taken if taken.kind == "sse" else text
-    taken = recognise(data, as_)
-    if taken.tokens is not None:
-        raise click.UsageError(f"{_FOREIGN_IDS}; pass the text instead")
-    return taken
-
-
-def _with_note(text: Input, why: str) -> Input:
+            raise click.UsageError(f"{_FOREIGN_IDS}; pass the text instead")
+        return taken
+    # Numbers and JSON objects may be what the model wrote. Only a stream that a server sent is told from it.
+    text = recognise(data, "text")
+    if not looks_like_a_dump(text.characters):
+        return text
+    why = _FOREIGN_IDS
+    try:
+        taken = recognise(data)
+        if taken.tokens is None:
+            return taken if taken.kind == "sse" else text
+    except InputError as error:
+        why = error.message
     note = f"this looks like a saved stream but is read as text: {why}"
     return msgspec.structs.replace(text, notes=[*text.notes, note])
-
-
-def _texts(taken: Input) -> Iterable[str]:
-    if taken.chunks and isinstance(taken.chunks[0], str):
-        return cast("list[str]", taken.chunks)
-    return [taken.characters]

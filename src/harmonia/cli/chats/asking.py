@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -91,7 +91,8 @@ class Approvals:
             return Approve()
         say = self._asker.say
         say(f"the model wants to call {show(call.recipient)}", bold=True)
-        say("  " + "\n  ".join(map(show, _pretty(call.value, call.text).split("\n"))))
+        shown = call.text if call.value is None else json.dumps(call.value, ensure_ascii=False, indent=2)
+        say("  " + "\n  ".join(map(show, shown.split("\n"))))
         if call.status != "certain":
             say(f"  careful: it is not certain that the model meant this as a call ({call.status})")
         try:
@@ -130,16 +131,16 @@ class Approvals:
                     pass
 
 
-def _pretty(value: Any, text: str) -> str:
-    return text if value is None else json.dumps(value, ensure_ascii=False, indent=2)
-
-
 def _read_plainly(prompt: str, console: Console) -> str:
     """A line without an editor. It blocks the event loop: a read in a thread could not be interrupted."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         click.echo(prompt, nl=False, file=console.screen)
-        _wait_for_line(console.keys)
+        # A Ctrl-C just before a blocking read is noticed only when the read ends, so wait until a line was typed. Not
+        # for a pipe, whose data may already be in a buffer.
+        is_terminal = sys.platform != "win32" and console.keys.isatty()
+        while is_terminal and not select.select([console.keys], [], [], _LOOK_UP_S)[0]:
+            pass
         if console.keys is sys.stdin:
             return input()
         line = console.keys.readline()
@@ -148,13 +149,6 @@ def _read_plainly(prompt: str, console: Console) -> str:
         return line.rstrip("\n")
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _wait_for_line(keys: TextIO) -> None:
-    """Wait until a line was typed. A Ctrl-C just before a blocking read is noticed only when the read ends, so this
-    polls. It does not poll a pipe, whose data may already be in a buffer."""
-    while sys.platform != "win32" and keys.isatty() and not select.select([keys], [], [], _LOOK_UP_S)[0]:
-        pass
 
 
 def _new_session(console: Console, history: Path | None) -> PromptSession[str] | None:

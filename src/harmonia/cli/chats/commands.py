@@ -14,7 +14,7 @@ from harmonia.cli.display import show
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history import DOCUMENTED, measure, prepare
 from harmonia.inspection.saved_streams import count
-from harmonia.interchange import FORMATS, format_named
+from harmonia.interchange import format_named
 from harmonia.messages import ReasoningEffort, Role
 from harmonia.run.events import RunEnded
 
@@ -67,15 +67,21 @@ class Commands:
             case "/help":
                 click.echo(HELP, err=True)
             case "/effort":
+                if rest and rest not in tuple(ReasoningEffort):
+                    raise _refuse(f"unknown effort {rest!r}: use low, medium or high")
                 if rest:
-                    session.change(effort=_effort(rest))
+                    session.change(effort=rest)
                 now = session.options.effort or "the default; change it with /effort low|medium|high"
                 click.echo(f"effort: {now}", err=True)
             case "/reasoning":
                 session.screen.reasoning = not session.screen.reasoning
                 click.echo(f"reasoning is {'shown' if session.screen.reasoning else 'hidden'}", err=True)
             case "/file" if rest:
-                self.add_files([Path(word).expanduser() for word in _words(rest)])
+                try:
+                    words = shlex.split(rest)  # as in a shell, so that a name may have spaces
+                except ValueError as error:
+                    raise _refuse(f"cannot read {rest!r}: {error}") from error
+                self.add_files([Path(word).expanduser() for word in words])
             case "/tools":
                 for tool in session.tools:
                     said = (tool.description or "").partition("\n")[0]
@@ -108,21 +114,8 @@ class Commands:
         return None
 
 
-def _words(written: str) -> list[str]:
-    """Words as in a shell, so that a name may have spaces."""
-    try:
-        return shlex.split(written)
-    except ValueError as error:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot read {written!r}: {error}") from error
-
-
-def _effort(written: str) -> str:
-    try:
-        return ReasoningEffort(written).value
-    except ValueError as error:
-        raise InputError(
-            ErrorCode.RUN_INVALID_OPTION, f"unknown effort {written!r}: use low, medium or high"
-        ) from error
+def _refuse(message: str) -> InputError:
+    return InputError(ErrorCode.RUN_INVALID_OPTION, message)
 
 
 def _show_budget(session: Session) -> None:
@@ -144,12 +137,11 @@ def _export(session: Session, path: Path) -> None:
             ErrorCode.INTERCHANGE_UNKNOWN_FORMAT,
             f"{path.suffix or 'no suffix'} is not a known file format; use one of {', '.join(_BY_SUFFIX)}",
         )
-    assert name in FORMATS
     exported = format_named(name).write(session.conversation)
     try:
         path.write_text(exported.text, encoding="utf-8")
     except OSError as error:
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot write {path}: {error.strerror}") from error
+        raise _refuse(f"cannot write {path}: {error.strerror}") from error
     for loss in exported.losses:
         click.echo(f"note: {loss}", err=True)
     questions = sum(message.role is Role.USER for message in session.conversation)

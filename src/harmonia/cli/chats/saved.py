@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parser import parse
 from harmonia.provenance import Origin, Sampled, Trust
@@ -63,9 +64,7 @@ class SavedChats:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(chat_id)
         file = _File(_VERSION, chat_id, model, [_to_dict(message) for message in conversation], engine)
-        # JSON of the standard library, because a provider's text may have half of a surrogate pair.
-        data = json.dumps(msgspec.to_builtins(file)).encode()
-        write_private(path, data)
+        write_private(path, encode_bytes(file))
         return path
 
     def load(self, chat_id: str | None = None) -> tuple[str, Conversation]:

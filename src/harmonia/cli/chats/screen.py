@@ -30,7 +30,6 @@ from harmonia.events import (
     TextDelta,
 )
 from harmonia.inspection.saved_streams import count
-from harmonia.messages import Message
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.parts import Call
 from harmonia.run.engines.base import Usage
@@ -106,7 +105,10 @@ class Screen:
                 self._speaks_since = None
                 self._unreported = []
                 self._samplings += 1
-                self._show_waiting()
+                if self._shows_waiting:
+                    self._end_line()
+                    click.secho(_WAITING, nl=False, dim=True, err=True)
+                    self._is_waiting = True
             case HeaderCompleted():
                 self._speaks_since = self._speaks_since or time.monotonic()
                 self._first = self._first or self._speaks_since
@@ -114,7 +116,8 @@ class Screen:
                 self._end_line()
             case SamplingEnded():
                 self.finish()
-                if event.reason == "stop" or _has_its_end(event.messages):
+                origin = event.messages[-1].origin if event.messages else None
+                if event.reason == "stop" or (origin is not None and origin.stop is not None):
                     self._report_faults()
                 self._context_used = event.usage.prompt_tokens + event.usage.completion_tokens
                 self._sampling_s += time.monotonic() - (self._speaks_since or time.monotonic())
@@ -123,7 +126,10 @@ class Screen:
                     self.say(f"note: {note}")
                 for message in event.left_out:
                     # What it says may be hidden, so only what it is.
-                    self.say(f"note: left out of the conversation: {_describe(message)}")
+                    recipient = "" if message.recipient is None else f" to {show(message.recipient)}"
+                    channel = "no channel" if message.channel is None else show(message.channel)
+                    what = f"a message of {message.role.value}{recipient} on {channel}"
+                    self.say(f"note: left out of the conversation: {what}")
             case SamplingGivenUp():
                 self._sampled += event.usage.completion_tokens
                 self.say(f"note: {event.unmet.message}; asking again")
@@ -144,8 +150,10 @@ class Screen:
                     # It was not run: the time is that of the person who was asked.
                     self._say_call(event.call, event.call.value if event.call.is_json else event.call.text)
                     self.say(f"{mark} {shown}")
-                    if event.call.status == "unverified":
-                        self._give_approval_hint()
+                    # Once per question: the model may repeat such calls.
+                    if event.call.status == "unverified" and self.approval_hint and not self._gave_approval_hint:
+                        self._gave_approval_hint = True
+                        self._warn(self.approval_hint)
             case RunEnded():
                 self.finish()
                 self._explain(event)
@@ -178,7 +186,8 @@ class Screen:
             self.say(f"note: {what} at {fault.at}")
 
     def _say_call(self, call: Call, arguments: object) -> None:
-        self.say(f"→ {show(call.recipient)} {shorten(_brief(arguments), _RESULT_WIDTH)}")
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+        self.say(f"→ {show(call.recipient)} {shorten(text, _RESULT_WIDTH)}")
 
     def finish(self) -> None:
         """End the line, if one was begun: nothing more follows in this sampling."""
@@ -192,17 +201,14 @@ class Screen:
             click.secho(readable(line), dim=True, err=True)
 
     def _text(self, header: Header, text: str) -> None:
-        channel = header.channel or ""
-        if header.is_visible and channel == "final":
-            if not self._silent:
-                self._print("final", text)
-        elif header.is_visible:
-            if not self._quiet:
-                self._print("commentary", text, err=True)
+        if header.is_visible:
+            channel = "final" if header.channel == "final" else "commentary"
+            if self._silent if channel == "final" else self._quiet:
+                return
         elif self.reasoning and not header.is_call:
-            self._print("analysis", text, err=True, dim=True)
-
-    def _print(self, channel: str, text: str, *, err: bool = False, dim: bool = False) -> None:
+            channel = "analysis"
+        else:
+            return
         self._stop_waiting()
         if self._printing not in (None, channel):
             self._end_line()
@@ -210,20 +216,14 @@ class Screen:
             click.echo("", file=self.out)  # between two answers
         self._printing = channel
         self._spoke = self._spoke or channel == "final"
-        stream = sys.stderr if err else self.out
-        click.secho(readable(text, stream), nl=False, file=stream, dim=dim or None)
+        stream = self.out if channel == "final" else sys.stderr
+        click.secho(readable(text, stream), nl=False, file=stream, dim=channel == "analysis" or None)
         stream.flush()
 
     def _end_line(self) -> None:
         if self._printing is not None:
             click.echo("", file=self.out if self._printing == "final" else sys.stderr)
             self._printing = None
-
-    def _show_waiting(self) -> None:
-        if self._shows_waiting:
-            self._end_line()
-            click.secho(_WAITING, nl=False, dim=True, err=True)
-            self._is_waiting = True
 
     def _stop_waiting(self) -> None:
         if self._is_waiting:
@@ -234,8 +234,6 @@ class Screen:
 
     def _explain(self, ended: RunEnded) -> None:
         match ended.reason:
-            case "answered" | "calls":
-                pass
             case "unmet":
                 self._warn("" if ended.unmet is None else ended.unmet.message)
             case "silent":
@@ -251,13 +249,8 @@ class Screen:
                 self._warn(f"stopped: reached the limit of {ended.limit}")
             case "stopped":
                 self._warn("stopped; the text so far is kept")
-
-    def _give_approval_hint(self) -> None:
-        """Once per question: the model may repeat such calls."""
-        if self.approval_hint is not None and not self._gave_approval_hint:
-            self._gave_approval_hint = True
-            self.finish()
-            self._warn(self.approval_hint)
+            case "answered" | "calls":
+                pass
 
     def _warn(self, line: str) -> None:
         click.secho(readable(line), fg="yellow", err=True)
@@ -293,25 +286,7 @@ class Screen:
             parts.append(f"{costs['tokens_per_second']:,.0f} tokens/s")
         if self._context_tokens:
             used, context = self._context_used, self._context_tokens
-            parts.append(f"context {used:,} of {context:,} ({_percent(used, context)})")
+            percent = 100 * used / context
+            shown = f"{percent:.0f} %" if percent >= 1 or not used else "< 1 %"
+            parts.append(f"context {used:,} of {context:,} ({shown})")
         self.say(" · ".join(parts))
-
-
-def _brief(arguments: object) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-
-
-def _has_its_end(messages: tuple[Message, ...]) -> bool:
-    origin = messages[-1].origin if messages else None
-    return origin is not None and origin.stop is not None
-
-
-def _percent(part: int, whole: int) -> str:
-    percent = 100 * part / whole
-    return f"{percent:.0f} %" if percent >= 1 or not part else "< 1 %"
-
-
-def _describe(message: Message) -> str:
-    recipient = "" if message.recipient is None else f" to {show(message.recipient)}"
-    channel = "no channel" if message.channel is None else show(message.channel)
-    return f"a message of {message.role.value}{recipient} on {channel}"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TextIO, Unpack
 
 import click
 import msgspec
@@ -19,7 +19,7 @@ from harmonia.cli.chats.screen import Screen
 from harmonia.cli.display import readable, show
 from harmonia.cli.tools import import_functions
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.messages import Conversation, DeveloperContent, Message, Role, SystemContent
+from harmonia.messages import Conversation, Message, Role
 from harmonia.run.default_paths import pins_file
 from harmonia.run.engines.base import Usage
 from harmonia.run.engines.recording import RecordingEngine
@@ -27,12 +27,47 @@ from harmonia.run.engines.registry import discover, find_kind, is_gpt_oss, open_
 from harmonia.run.events import RunEnded
 from harmonia.run.loop import Run
 from harmonia.run.options import RunChanges, RunOptions, with_changes
-from harmonia.run.sampling import Model, engine_of
+from harmonia.run.sampling import Model, declared_namespaces, engine_of
 from harmonia.run.tools import ToolLike, ToolSet
 
 if TYPE_CHECKING:
     from harmonia.families.profiles import ModelProfile
     from harmonia.run.tools.mcp import McpTools
+
+
+# ask      every call is asked about
+# certain  what was certainly called runs; nothing else does
+# all      what was read from text runs, too
+Approval = Literal["ask", "certain", "all"]
+# What becomes of a tool of an MCP server that is new; a changed one is always asked about.
+McpPolicy = Literal["ask", "trust_first", "refuse"]
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of the command line."""
+
+    engine: str | None
+    model: str | None
+    profile: str | None
+    profiles_file: str | None
+    api_key: str | None
+    instructions: str | None
+    run: RunOptions
+    engine_options: dict[str, Any]
+    functions: tuple[str, ...]
+    mcp: Path | None
+    mcp_policy: McpPolicy
+    approval: Approval | None
+    files: tuple[Path, ...]
+    chat_id: str | None
+    continues: bool
+    forks: bool
+    saves: bool
+    reasoning: bool
+    usage: bool
+    quiet: bool
+    as_json: bool
+    record: Path | None
 
 
 @dataclass(slots=True)
@@ -74,11 +109,10 @@ class Session:
         self.chat_id = SavedChats.new_id()
         return self.chat_id
 
-    def save(self) -> Path | None:
-        if self.saved is None or not any(message.role is Role.USER for message in self.conversation):
-            return None
-        self.chat_id = self.chat_id or SavedChats.new_id()
-        return self.saved.save(self.chat_id, self.conversation, self.model.model, self.engine)
+    def save(self) -> None:
+        if self.saved is not None and any(message.role is Role.USER for message in self.conversation):
+            self.chat_id = self.chat_id or SavedChats.new_id()
+            self.saved.save(self.chat_id, self.conversation, self.model.model, self.engine)
 
     def change(self, **changes: Unpack[RunChanges]) -> None:
         """Change options of the runs to come."""
@@ -141,44 +175,7 @@ def _on_interrupt(stop: Callable[[], None]) -> Generator[None]:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-# ask      every call is asked about
-# certain  what was certainly called runs; nothing else does
-# all      what was read from text runs, too
-Approval = Literal["ask", "certain", "all"]
-# What becomes of a tool of an MCP server that is new; a changed one is always asked about.
-McpPolicy = Literal["ask", "trust_first", "refuse"]
-
-
-_APPROVAL_HINT: Final = (
-    "a call read from text needs approval: --approve all runs such calls, --approve ask asks in a terminal"
-)
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The options of the command line."""
-
-    engine: str | None
-    model: str | None
-    profile: str | None
-    profiles_file: str | None
-    api_key: str | None
-    instructions: str | None
-    run: RunOptions
-    engine_options: dict[str, Any]
-    functions: tuple[str, ...]
-    mcp: Path | None
-    mcp_policy: McpPolicy
-    approval: Approval | None
-    files: tuple[Path, ...]
-    chat_id: str | None
-    continues: bool
-    forks: bool
-    saves: bool
-    reasoning: bool
-    usage: bool
-    quiet: bool
-    as_json: bool
-    record: Path | None
+# ── how it begins ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def open_session(options: Options, console: Console | None, stack: AsyncExitStack, out: TextIO) -> Session:
@@ -193,7 +190,10 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
     if options.continues or options.chat_id or options.forks:
         chat_id, conversation = saved.load(options.chat_id)
     if options.instructions is not None:
-        conversation = _with_instructions(conversation, options.instructions)
+        if any(message.role is Role.DEVELOPER for message in conversation):
+            raise click.UsageError("the chat has instructions already; leave --system out, or begin another chat")
+        head = [message for message in conversation if message.role is Role.SYSTEM]
+        conversation = Conversation([*head, Message.developer(options.instructions), *conversation[len(head) :]])
     functions = [tool for written in options.functions for tool in import_functions(written, option="--tool")]
     engine, model_name = options.engine, options.model
     if engine is None and chat_id is not None:
@@ -203,28 +203,38 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
     if options.record is not None:
         model = await _record(model, options.record)
     stack.push_async_callback(model.close)
+    context = model.traits.context_tokens
     screen = Screen(
-        reasoning=options.reasoning,
-        quiet=options.quiet,
-        silent=options.as_json,
-        context_tokens=model.traits.context_tokens,
-        out=out,
+        reasoning=options.reasoning, quiet=options.quiet, silent=options.as_json, context_tokens=context, out=out
     )
-    screen.approval_hint = _APPROVAL_HINT if approval == "certain" else None
-    screen.silence_hint = _silence_hint(model, options)
+    if approval == "certain":
+        screen.approval_hint = (
+            "a call read from text needs approval: --approve all runs such calls, --approve ask asks in a terminal"
+        )
+    kind = find_kind(model.name)
+    if options.profile is None and kind is not None and kind.is_server and not is_gpt_oss(model.model):
+        screen.silence_hint = (
+            f"{model.model} does not look like a gpt-oss, and other models do not speak Harmony; add --profile auto to "
+            "run it in its own format"
+        )
     tools, refresh = ToolSet(functions), None
     if options.mcp is not None:
         mcp = await _connect(options.mcp, options.mcp_policy, console, stack)
         tools, refresh = _with_mcp(functions, mcp, screen)
-    missing = sorted(name for name in _declared(conversation) if tools.find(name) is None)
-    if missing:
+    used = {f"{space.name}.{tool.name}" for space in declared_namespaces(conversation) for tool in space.tools}
+    if missing := sorted(name for name in used if tools.find(name) is None):
         screen.say(f"note: this chat used tools that are not loaded ({', '.join(missing)}); add them with -T or --mcp")
+    profile: ModelProfile | str | None = options.profile
+    if options.profiles_file is not None:  # a run finds a profile by its name, but not in a file
+        from harmonia.run.family_models import choose_profile
+
+        profile = choose_profile(options.profile, model, options.profiles_file)
     session = Session(
         model,
         screen,
         tools,
         conversation,
-        msgspec.structs.replace(options.run, allow_unverified=approval == "all", profile=_profile_of(model, options)),
+        msgspec.structs.replace(options.run, allow_unverified=approval == "all", profile=profile),
         chat_id=None if options.forks else chat_id,
         engine=name_to_keep(engine),
         saved=saved if options.saves else None,
@@ -233,26 +243,6 @@ async def open_session(options: Options, console: Console | None, stack: AsyncEx
     if approval == "ask" and console is not None:
         session.change(approve=Approvals(Asker(console), session.stop))
     return session
-
-
-def _silence_hint(model: Model, options: Options) -> str | None:
-    kind = find_kind(model.name)
-    is_server = kind is not None and kind.is_server
-    if options.profile is not None or not is_server or is_gpt_oss(model.model):
-        return None
-    return (
-        f"{model.model} does not look like a gpt-oss, and other models do not speak Harmony; add --profile auto to "
-        "run it in its own format"
-    )
-
-
-def _profile_of(model: Model, options: Options) -> ModelProfile | str | None:
-    """What a run takes: it finds a profile by its name itself, but not in a file that was named."""
-    if options.profiles_file is None:
-        return options.profile
-    from harmonia.run.family_models import choose_profile
-
-    return choose_profile(options.profile, model, options.profiles_file)
 
 
 # ── the model ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,8 +315,8 @@ async def _connect(path: Path, policy: McpPolicy, console: Console | None, stack
             return False
         return answer.strip().lower() in ("y", "yes")
 
-    pins = pins_file()
-    return await stack.enter_async_context(connect(read_servers(path), pins=pins, policy=policy, consent=consent))
+    servers, pins = read_servers(path), pins_file()
+    return await stack.enter_async_context(connect(servers, pins=pins, policy=policy, consent=consent))
 
 
 def _with_mcp(
@@ -364,25 +354,3 @@ def _say_errors(mcp: McpTools, screen: Screen, said: dict[str, str]) -> None:
             screen.say(f"note: {show(status.name)}: {status.error}")
             for note in getattr(status.error, "__notes__", ()):
                 screen.say(note)
-
-
-# ── the conversation ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _declared(conversation: Conversation) -> set[str]:
-    """The whole names of the tools that a saved chat tells the model about."""
-    return {
-        f"{namespace.name}.{tool.name}"
-        for message in conversation
-        for content in message.contents
-        if isinstance(content, SystemContent | DeveloperContent)
-        for namespace in (content.tools or {}).values()
-        for tool in namespace.tools
-    }
-
-
-def _with_instructions(conversation: Conversation, instructions: str) -> Conversation:
-    if any(message.role is Role.DEVELOPER for message in conversation):
-        raise click.UsageError("the chat has instructions already; leave --system out, or begin another chat")
-    head = [message for message in conversation if message.role is Role.SYSTEM]
-    return Conversation([*head, Message.developer(instructions), *conversation[len(head) :]])
