@@ -68,7 +68,7 @@ BOUNDED = {
 # Handed on, and then only matched.
 MATCHED = (
     *((f"harmonia.families.{module}", "WITH_JSON") for module in ("call_bodies", "llama")),
-    *(("harmonia.schema.declaration_reader", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
+    *(("harmonia.schema.declarations", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
 )
 
 

@@ -152,7 +152,7 @@ def _stream_channels(chunks: list[Any], vocabulary: Any) -> tuple[list[Any], lis
 def _time_grammar(case: Case, inputs: list[Any]) -> list[tuple[float, Any]]:
     from benchmarks.grammars import completion_of, counted, demand_of, kind_of, walk
     from benchmarks.timing import timed, without_garbage_collection
-    from harmonia.grammar.writer import grammar_for
+    from harmonia.grammar.completion import grammar_for
 
     results: list[tuple[float, Any]] = []
     with without_garbage_collection():

@@ -29,7 +29,7 @@ class LlamaCpp:
     def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]:
         from benchmarks.grammars import demand_of
         from benchmarks.timing import timed, without_garbage_collection
-        from harmonia.grammar.writer import grammar_for
+        from harmonia.grammar.completion import grammar_for
 
         library = self._load()
         results: list[tuple[float, Any]] = []

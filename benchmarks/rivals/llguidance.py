@@ -23,7 +23,7 @@ class Llguidance:
     def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]:
         from benchmarks.grammars import completion_of, counted, demand_of, walk
         from benchmarks.timing import timed, without_garbage_collection
-        from harmonia.grammar.writer import grammar_for
+        from harmonia.grammar.completion import grammar_for
         from harmonia.run.engines import grammar_mask as masking
 
         llguidance: Any = __import__("llguidance")

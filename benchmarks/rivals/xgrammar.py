@@ -26,7 +26,7 @@ class Xgrammar:
     def run(self, case: Case, round_: int, *, quick: bool) -> list[tuple[float, Any]]:
         from benchmarks.grammars import demand_of
         from benchmarks.timing import timed
-        from harmonia.grammar.writer import grammar_for
+        from harmonia.grammar.completion import grammar_for
         from harmonia.vocabulary import RETURN, VOCABULARY_SIZE, default_vocabulary
 
         if self._compiler is None:

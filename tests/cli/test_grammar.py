@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from harmonia import Conversation, DeveloperContent, Message
 from harmonia.cli import main
 from harmonia.grammar import GRAMMAR_KINDS, WrittenGrammar
-from harmonia.grammar.writer import grammar_for
+from harmonia.grammar.completion import grammar_for
 from harmonia.messages import ResponseFormat
 from harmonia.run.engines.grammar_mask import Matcher
 from tests.grammar.damages import DEMAND, FUNCTIONS, sampled

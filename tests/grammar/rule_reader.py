@@ -8,8 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from harmonia.grammar.characters import ranges_of
-from harmonia.grammar.rules import Chars, Choice, Literal, Name, Node, Repeat, Sequence, Special
+from harmonia.grammar.rules import Chars, Choice, Literal, Name, Node, Repeat, Sequence, Special, ranges_of
 
 # Behind so many repetitions and nestings a generated text comes to its end.
 MOST = 4

@@ -9,9 +9,9 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import TextForm
-from harmonia.grammar.lark_rules import form_fault
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar, Text
+from harmonia.grammar.text_forms import form_fault
 from harmonia.run.constraints import text_validation
 from harmonia.run.constraints.text_validation import find_fault
 from harmonia.run.engines import grammar_mask as masking

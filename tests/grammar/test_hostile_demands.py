@@ -11,8 +11,8 @@ import pytest
 from harmonia import parse
 from harmonia.errors import ErrorCode, HarmonyError, InputError
 from harmonia.grammar import GRAMMAR_KINDS, Demand, GrammarKind, TextForm, declared_tools
-from harmonia.grammar.lark_rules import text_rules
-from harmonia.grammar.writer import grammar_for
+from harmonia.grammar.completion import grammar_for
+from harmonia.grammar.text_forms import text_rules
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.run.engines.grammar_mask import Matcher
 from tests.grammar.damages import sampled

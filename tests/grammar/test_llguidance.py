@@ -14,7 +14,7 @@ import pytest
 from harmonia import Parser, StreamError, call_of, parse, render
 from harmonia.errors import ErrorCode
 from harmonia.grammar import Demand, TextForm, declared_tools
-from harmonia.grammar.completion_rules import Begun, completion_grammar
+from harmonia.grammar.completion import Begun, completion_grammar
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
 from harmonia.parser import FAULTS

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from harmonia.grammar import Demand, Loss, declared_tools
+from harmonia.grammar.completion import grammar_for
 from harmonia.grammar.json_schema.json_rules import json_rules
-from harmonia.grammar.writer import grammar_for
 from harmonia.grammar.xgrammar_writer import MAX_LENGTH
 from harmonia.messages import ToolDescription, ToolNamespace
 from harmonia.run.engines.grammar_mask import Matcher

@@ -6,7 +6,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import Demand, TextForm, declared_tools
-from harmonia.grammar.completion_rules import completion_grammar
+from harmonia.grammar.completion import completion_grammar
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES, MAX_REPETITIONS, checked_form
 from harmonia.messages import ToolDescription, ToolNamespace

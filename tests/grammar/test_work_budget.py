@@ -11,8 +11,8 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import Demand, GrammarKind, grammar_for
+from harmonia.grammar.json_schema.conditions import Part
 from harmonia.grammar.json_schema.json_rules import json_rules
-from harmonia.grammar.json_schema.parts import Part
 from harmonia.messages import Json, ResponseFormat
 from harmonia.schema.work_budget import CANCELLED, WorkCancelled
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harmonia.schema.document import path_text, place_of, steps_to
+from harmonia.schema.document import Json, path_text, place_of, steps_to
 from harmonia.schema.literals import (
     NotJsonError,
     comment,
@@ -21,7 +21,6 @@ from harmonia.schema.literals import (
     string_literal,
     trailing_comment,
 )
-from harmonia.schema.values import Json
 from tests.support.strategies.schemas import HOSTILE_TEXTS, texts, values
 
 LINE_BREAKS = "\n\r\u2028\u2029"

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.schema import to_typescript
+from harmonia.schema.document import DEFAULT_LIMITS
 from harmonia.schema.literals import Names
-from harmonia.schema.plain_printer import plain_type
-from harmonia.schema.printer import Printer
+from harmonia.schema.printer import Printer, plain_type
 from harmonia.schema.reference_printer import exact_type
-from harmonia.schema.values import DEFAULT_LIMITS
 from tests.support.oracle_cases import compared
 from tests.support.repeated import repeated
 from tests.support.strategies.schemas import any_schemas, lossless_schemas

@@ -1,9 +1,7 @@
 """Well-formed Harmony as a grammar, from tools, a tool choice and a response format, written for real engines."""
 
-from harmonia.grammar.completion_rules import Begun
-from harmonia.grammar.demand import CallableTool, Demand, callable_tools, declared_tools
+from harmonia.grammar.completion import Begun, CallableTool, Demand, callable_tools, declared_tools, grammar_for
 from harmonia.grammar.rules import GRAMMAR_KINDS, GrammarKind, Loss, WrittenGrammar
-from harmonia.grammar.writer import grammar_for
 from harmonia.tool_definitions import TextForm
 
 __all__ = [

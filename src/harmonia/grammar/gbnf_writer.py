@@ -3,7 +3,7 @@
 What llama.cpp does, and what follows from it:
 
 1. Special tokens stand by their numbers, `<[200005]>`; but wherever a character is admitted, a special token counts as
-   the characters that spell it. So the text is kept from spelling one: see spelling_exclusion.py.
+   the characters that spell it. So the text is kept from spelling one: see plain_grammar.py.
 2. Tokens that end the generation are never matched: one is sampled after the end of the grammar, whichever the
    model likes. So the rules end where `<|call|>` or `<|return|>` would stand, and the run puts the right one there.
 3. A repetition is written out as so many rules. One of 2,000 or more is refused, and one whose upper bound is beyond
@@ -22,9 +22,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar.characters import common, ranges_of
-from harmonia.grammar.expansion import expanded
+from harmonia.grammar.plain_grammar import expanded, without_control_spellings
 from harmonia.grammar.rules import (
     Chars,
     Choice,
@@ -36,9 +34,11 @@ from harmonia.grammar.rules import (
     Sequence,
     Special,
     WrittenGrammar,
+    common,
+    ranges_of,
+    rebuilt,
 )
 from harmonia.grammar.simplification import NOTHING, without_empty_repetitions
-from harmonia.grammar.spelling_exclusion import without_control_spellings
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 _ROOT: Final = "root"
@@ -54,25 +54,13 @@ _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\"
 def write_gbnf(grammar: Grammar) -> WrittenGrammar:
     """The grammar for llama.cpp, without the token that ends a completion."""
     rules = {name: _without_ends(node) for name, node in grammar.rules.items()}
-    plain, losses = expanded(Grammar(_without_ends(grammar.start), rules), is_closed=True)
+    plain, losses = expanded(Grammar(_without_ends(grammar.start), rules))
     safe = without_control_spellings(without_empty_repetitions(plain))
-    if safe is None:
-        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "every text that the grammar admits spells a control token")
     return WrittenGrammar("gbnf", _Writer(safe).write(), losses, ends_by_engine=True)
 
 
 def _without_ends(node: Node) -> Node:
-    match node:
-        case Special(token):
-            return NOTHING if token in _ENDING else node
-        case Sequence(nodes):
-            return Sequence(tuple(_without_ends(each) for each in nodes))
-        case Choice(nodes):
-            return Choice(tuple(_without_ends(each) for each in nodes))
-        case Repeat(inner, least, most):
-            return Repeat(_without_ends(inner), least, most)
-        case _:
-            return node
+    return NOTHING if isinstance(node, Special) and node.token in _ENDING else rebuilt(node, _without_ends)
 
 
 class _Writer:

@@ -20,11 +20,10 @@ from collections.abc import Sequence as SequenceOf
 from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.characters import HALF_PAIR
-from harmonia.grammar.json_schema.emptiness import fits_nothing
-from harmonia.grammar.lark_rules import form_fault
+from harmonia.grammar.json_schema.unsatisfiable import fits_nothing
 from harmonia.grammar.llguidance_schemas import held_schema
 from harmonia.grammar.rules import (
+    HALF_PAIR,
     Chars,
     Choice,
     Grammar,
@@ -39,7 +38,7 @@ from harmonia.grammar.rules import (
     Text,
     WrittenGrammar,
 )
-from harmonia.grammar.text_forms import checked_form
+from harmonia.grammar.text_forms import checked_form, form_fault
 from harmonia.tool_definitions import TextForm
 
 _EVIDENT: Final = re.compile(r"[A-Za-z0-9_ =.-]+")

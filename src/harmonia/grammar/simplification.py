@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Final
 
-from harmonia.grammar.characters import ranges_of
 from harmonia.grammar.rules import (
     Chars,
     Choice,
@@ -26,6 +25,8 @@ from harmonia.grammar.rules import (
     Special,
     Text,
     choice,
+    ranges_of,
+    rebuilt,
 )
 
 NEVER: Final = Choice(())
@@ -189,17 +190,9 @@ class _Filling:
         self.rules: dict[str, Node] = {}
 
     def mended(self, node: Node) -> Node:
-        match node:
-            case Sequence(nodes):
-                return Sequence(tuple(self.mended(each) for each in nodes))
-            case Choice(nodes):
-                return Choice(tuple(self.mended(each) for each in nodes))
-            case Repeat(inner, least, most):
-                if self._empty(inner):
-                    return Repeat(self._filled(inner), 0, most)
-                return Repeat(self.mended(inner), least, most)
-            case _:
-                return node
+        if isinstance(node, Repeat) and self._empty(node.node):
+            return Repeat(self._filled(node.node), 0, node.most)
+        return rebuilt(node, self.mended)
 
     def _filled(self, node: Node) -> Node:
         """The node without the empty text."""

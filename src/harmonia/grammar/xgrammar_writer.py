@@ -3,7 +3,7 @@
 What xgrammar does, and what follows from it:
 
 1. Special tokens are `Token(200005)`; but wherever a character is admitted, a special token counts as the characters
-   that spell it. So the text is kept from spelling one: see spelling_exclusion.py.
+   that spell it. So the text is kept from spelling one: see plain_grammar.py.
 2. A token that the engine stops at is refused inside a grammar, and admitted, whichever it is, after the end. So the
    rules end where `<|call|>` or `<|return|>` would stand, and the run puts the right one there.
 3. A negated set of characters has halves of surrogate pairs, which are no text. All sets are written as what they have.
@@ -28,10 +28,7 @@ from typing import Final
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar.characters import ranges_of
-from harmonia.grammar.completion_rules import PLAIN_TEXT
-from harmonia.grammar.expansion import expanded
+from harmonia.grammar.plain_grammar import PLAIN_TEXT, expanded, without_control_spellings
 from harmonia.grammar.rules import (
     Chars,
     Choice,
@@ -44,8 +41,8 @@ from harmonia.grammar.rules import (
     Special,
     WrittenGrammar,
     choice,
+    ranges_of,
 )
-from harmonia.grammar.spelling_exclusion import without_control_spellings
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 # Of strings; each character more is a rule more, and a tenth of a second of compiling.
@@ -64,10 +61,8 @@ def write_xgrammar(grammar: Grammar) -> WrittenGrammar:
     """The grammar for xgrammar, from 0.1.32 on, without the token that ends a completion."""
     # The text that spells no control token is any text here: that is what is taken out of all of them.
     rules = {name: _ANY_TEXT if node == PLAIN_TEXT else node for name, node in grammar.rules.items()}
-    plain, losses = expanded(Grammar(grammar.start, rules), max_length=MAX_LENGTH, is_closed=True)
+    plain, losses = expanded(Grammar(grammar.start, rules), max_length=MAX_LENGTH)
     safe = without_control_spellings(plain)
-    if safe is None:
-        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "every text that the grammar admits spells a control token")
     flat = _Flattening(safe)
     lines = [f"{_ROOT} ::= {_written(flat.node(safe.start))}"]
     lines += (f"{_rule(name)} ::= {_written(flat.node(node))}" for name, node in safe.rules.items())

@@ -44,7 +44,7 @@ from harmonia.provenance import Trust
 from harmonia.renderer import render
 from harmonia.renderer.segments import developer_said, system_said
 from harmonia.schema import Loss
-from harmonia.schema.declaration_reader import read_namespaces
+from harmonia.schema.declarations import read_namespaces
 from harmonia.vocabulary import CHANNEL, MESSAGE, SPELLING_BY_ID
 
 _Content = str | SystemContent | DeveloperContent

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, get_args
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.json_schema.emptiness import fits_nothing
+from harmonia.grammar.json_schema.unsatisfiable import fits_nothing
 from harmonia.history import DOCUMENTED, Policy
 from harmonia.messages import Json, Message, ReasoningEffort, ResponseFormat
 from harmonia.parts import Guessed

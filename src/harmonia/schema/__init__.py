@@ -1,7 +1,7 @@
 """JSON Schema to the TypeScript in which Harmony declares tools."""
 
 from harmonia.schema.declarations import declare_namespace, declare_tool, to_typescript
-from harmonia.schema.values import (
+from harmonia.schema.document import (
     DEFAULT_LIMITS,
     Declaration,
     DescribedTool,

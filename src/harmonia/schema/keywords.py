@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harmonia.schema.values import Json
+from harmonia.schema.document import Json
 
 # A schema with only these needs none of the other tables. Most tools have nothing else, and the reference reads
 # nothing else.

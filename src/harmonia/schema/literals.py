@@ -17,7 +17,7 @@ from json.encoder import encode_basestring
 from math import isfinite
 from typing import Final
 
-from harmonia.schema.values import Json
+from harmonia.schema.document import Json
 
 # What ends a line, and with it a `//` comment, in JavaScript (ECMA-262, LineTerminator). Python's
 # str.splitlines knows seven more, which are ordinary characters here.

@@ -12,9 +12,9 @@ exceeded limits and numbers that are not JSON raise.
 from __future__ import annotations
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.schema.document import Json, SchemaLimits
 from harmonia.schema.keywords import PRIMITIVES
 from harmonia.schema.literals import NotJsonError, reference_json_text
-from harmonia.schema.values import Json, SchemaLimits
 
 
 def exact_type(schema: Json, limits: SchemaLimits, root_path: str = "$") -> str:

@@ -12,7 +12,7 @@ import pytest
 from harmonia import EngineError, encode
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import WrittenGrammar
-from harmonia.grammar.completion_rules import completion_grammar
+from harmonia.grammar.completion import completion_grammar
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.run.engines import grammar_mask as masking
 from harmonia.run.engines.grammar_mask import MASK_BYTES, Matcher, is_installed

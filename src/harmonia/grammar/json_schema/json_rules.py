@@ -12,9 +12,8 @@ from collections.abc import Sequence as Several
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.characters import ALL, of, without
 from harmonia.grammar.json_schema import json_syntax
-from harmonia.grammar.json_schema.conditions import Conditions, fits_beside, key_of, says_nothing
+from harmonia.grammar.json_schema.conditions import Conditions, Part, Taker, Together, fits_beside, key_of, says_nothing
 from harmonia.grammar.json_schema.json_syntax import (
     ARRAY,
     BOOLEAN,
@@ -27,9 +26,22 @@ from harmonia.grammar.json_schema.json_syntax import (
     integer_node,
     number_node,
 )
-from harmonia.grammar.json_schema.parts import Part, Taker, Together
 from harmonia.grammar.regex_rules import Alternative, UnreadableRegexError, regex_alternatives
-from harmonia.grammar.rules import Chars, Grammar, Literal, Loss, Name, Node, Repeat, choice, optional, sequence
+from harmonia.grammar.rules import (
+    ALL,
+    Chars,
+    Grammar,
+    Literal,
+    Loss,
+    Name,
+    Node,
+    Repeat,
+    choice,
+    of,
+    optional,
+    sequence,
+    without,
+)
 from harmonia.grammar.simplification import NEVER, NOTHING, can_be_met
 from harmonia.schema.document import as_json, path_text, place_of
 from harmonia.schema.work_budget import spend
@@ -71,7 +83,7 @@ def json_rules(
     schema: object, about: str, prefix: str = "json", *, max_length: int = MAX_COUNT, is_closed: bool = False
 ) -> tuple[Node, dict[str, Node], tuple[Loss, ...]]:
     """The node of the JSON texts that fit the schema, the rules that it may need, and what is not enforced. What cannot
-    be met is still in the rules: see pruning.py.
+    be met is still in the rules: see simplification.py.
 
     The rules of two schemas may be put together if their prefixes differ: those of JSON itself are the same for all.
     `max_length` is for engines that cannot count far: bounds of strings beyond it are not enforced. Where `is_closed`,

@@ -20,9 +20,26 @@ from typing import Final
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar.characters import ALL, HALF_PAIR, Ranges, common, of, ranges_of, without
 from harmonia.grammar.regex_rules import Alternative, regex_alternatives
-from harmonia.grammar.rules import Chars, Choice, Literal, Name, Node, Repeat, Sequence, choice, optional, sequence
+from harmonia.grammar.rules import (
+    ALL,
+    HALF_PAIR,
+    Chars,
+    Choice,
+    Literal,
+    Name,
+    Node,
+    Ranges,
+    Repeat,
+    choice,
+    common,
+    of,
+    optional,
+    ranges_of,
+    rebuilt,
+    sequence,
+    without,
+)
 from harmonia.grammar.simplification import NEVER
 
 # One blank, or a line end and its indentation.
@@ -146,14 +163,8 @@ def spelled(node: Node) -> Node:
             return sequence(*(_spelled_text(part) for part in _ALIKE.findall(text))) if text else node
         case Chars():
             return spelled_characters(ranges_of(node))
-        case Sequence(nodes):
-            return Sequence(tuple(spelled(each) for each in nodes))
-        case Choice(nodes):
-            return Choice(tuple(spelled(each) for each in nodes))
-        case Repeat(inner, least, most):
-            return Repeat(spelled(inner), least, most)
         case _:
-            raise AssertionError(node)  # no expression has others
+            return rebuilt(node, spelled)
 
 
 def _spelled_text(text: str) -> Node:

@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.json_schema.emptiness import fits_nothing
+from harmonia.grammar.json_schema.unsatisfiable import fits_nothing
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json, ResponseFormat
 from harmonia.run.cancellation import in_worker
@@ -31,7 +31,7 @@ from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import schema_fault
 from harmonia.run.tools.tool_set import legal_names
 from harmonia.schema import to_typescript
-from harmonia.schema.values import DEFAULT_LIMITS
+from harmonia.schema.document import DEFAULT_LIMITS
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.wire.validation import invalid, read_struct, refuse, too_large
 from harmonia.tool_definitions import (

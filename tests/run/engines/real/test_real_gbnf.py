@@ -18,7 +18,7 @@ import pytest
 
 import harmonia
 from harmonia.grammar import Demand, TextForm, declared_tools
-from harmonia.grammar.completion_rules import completion_grammar
+from harmonia.grammar.completion import completion_grammar
 from harmonia.grammar.gbnf_writer import write_gbnf
 from harmonia.grammar.rules import Chars, Grammar, Literal, Node, Repeat, sequence
 from harmonia.messages import ResponseFormat, ToolDescription, ToolNamespace

@@ -15,7 +15,7 @@ import harmonia
 from harmonia import call_of, parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.grammar import Demand, GrammarKind, declared_tools
-from harmonia.grammar.writer import grammar_for
+from harmonia.grammar.completion import grammar_for
 from harmonia.messages import Json, Message, ResponseFormat, ToolDescription, ToolNamespace
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, Sampling
 from harmonia.run.events import CallEnded, SamplingEnded, TurnEvent

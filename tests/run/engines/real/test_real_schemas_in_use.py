@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harmonia.grammar.writer import grammar_for
+from harmonia.grammar.completion import grammar_for
 from harmonia.vocabulary import CALL, RETURN
 from tests.grammar.damages import sampled
 from tests.grammar.schemas_in_use import SCHEMAS_IN_USE, InUse

@@ -13,7 +13,7 @@ import pytest
 
 from harmonia import call_of, encode, parse
 from harmonia.grammar import Demand, Loss, TextForm, declared_tools
-from harmonia.grammar.completion_rules import completion_grammar
+from harmonia.grammar.completion import completion_grammar
 from harmonia.grammar.xgrammar_writer import MAX_LENGTH, write_xgrammar
 from harmonia.messages import Json, ResponseFormat, ToolDescription, ToolNamespace
 from harmonia.vocabulary import CALL, CHANNEL, END, FIRST_SPECIAL, RETURN, VOCABULARY_SIZE, default_vocabulary

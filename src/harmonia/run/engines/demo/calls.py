@@ -38,8 +38,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError
 from harmonia.grammar import CallableTool
-from harmonia.grammar.regex_rules import UnreadableRegexError, regex_alternatives
-from harmonia.grammar.regex_search import is_found
+from harmonia.grammar.regex_rules import UnreadableRegexError, is_found, regex_alternatives
 from harmonia.grammar.rules import Chars, Choice, Literal, Node, Repeat, Sequence
 from harmonia.run.engines.base import Request
 from harmonia.run.tools.arguments import compile_schema

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harmonia.grammar.json_schema.emptiness import fits_nothing
+from harmonia.grammar.json_schema.unsatisfiable import fits_nothing
 
 STRING: dict[str, Any] = {"type": "string"}
 NOTHING: list[Any] = [

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.grammar.lark_rules import text_rules
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_alternatives, regex_node
-from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES
+from harmonia.grammar.text_forms import MAX_FORM_CHARS, MAX_FORM_RULES, text_rules
 from harmonia.tool_definitions import TextForm
 from tests.grammar.apply_patch import APPLY_PATCH
 from tests.grammar.rule_reader import Generator, admits

@@ -1,8 +1,9 @@
-"""Removes from a grammar all texts that spell a control token: no lower-case letter follows `<|`.
+"""Prepares a grammar for engines that know only rules: writes out JSON values and text forms, excludes control tokens.
 
-An engine that matches special tokens by their spelling would admit one wherever the grammar admits its characters. So a
-grammar for such an engine must not admit them in any text: neither in one literal, nor in adjacent characters of
-several rules. This is exact: the grammar is crossed with the three states of an automaton that recognises the spelling.
+An engine that matches special tokens by their spelling would admit one wherever the grammar admits its characters. So
+no text of such a grammar may spell a control token: no lower-case letter follows `<|`, neither in one literal, nor in
+adjacent characters of several rules. This is exact: the grammar is crossed with the three states of an automaton that
+recognises the spelling.
 
     0  nothing has begun      1  `<`      2  `<|`
 
@@ -17,21 +18,76 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from harmonia.grammar.characters import Ranges, common, joined, of, ranges_of, without
+from harmonia.errors import ErrorCode, InputError
+from harmonia.grammar.json_schema.json_rules import MAX_COUNT, json_rules
 from harmonia.grammar.rules import (
     Chars,
     Choice,
     Grammar,
+    JsonValue,
     Literal,
+    Loss,
     Name,
     Node,
+    Ranges,
     Repeat,
     Sequence,
     Special,
+    Text,
     choice,
+    common,
+    joined,
+    of,
+    optional,
+    ranges_of,
+    rebuilt,
     sequence,
+    without,
 )
 from harmonia.grammar.simplification import NEVER, NOTHING, names_in, pruned
+from harmonia.grammar.text_forms import text_rules
+
+# Text that spells no control token, for engines that need no such preparation.
+_LESS_SIGNS: Final = Repeat(Literal("<"), 1)
+# `<`, as many as come, and `<|<`: all that may have begun a spelling and has not become one yet.
+_OPENED: Final = sequence(_LESS_SIGNS, Repeat(sequence("|", _LESS_SIGNS)))
+_CLOSED: Final = choice(
+    Chars(of("<|"), is_negated=True),
+    sequence("|", Chars((*of("<"), (ord("a"), ord("z"))), is_negated=True)),
+)
+PLAIN_TEXT: Final = sequence(
+    Repeat(choice(Chars(of("<"), is_negated=True), sequence(_OPENED, _CLOSED))),
+    optional(sequence(_OPENED, optional("|"))),
+)
+
+
+def expanded(grammar: Grammar, *, max_length: int = MAX_COUNT) -> tuple[Grammar, tuple[Loss, ...]]:
+    """The same grammar without JsonValue and Text, and what its rules do not enforce; see `json_rules`."""
+    made: dict[tuple[str, int], Node] = {}
+    rules: dict[str, Node] = {}
+    losses: dict[Loss, None] = {}
+
+    def expand(node: Node) -> Node:
+        if not isinstance(node, JsonValue | Text):
+            return rebuilt(node, expand)
+        key = (node.about, id(node.schema if isinstance(node, JsonValue) else node.form))
+        if key not in made:
+            prefix = f"value-{len(made) + 1}"
+            while any(name.startswith(f"{prefix}-") for name in grammar.rules):
+                prefix += "x"
+            if isinstance(node, JsonValue):
+                found = json_rules(node.schema, node.about, prefix, max_length=max_length, is_closed=True)
+            else:
+                found = text_rules(node.form, node.about, prefix)
+            made[key] = found[0]
+            rules.update(found[1])
+            losses.update(dict.fromkeys(found[2]))
+        return made[key]
+
+    start = expand(grammar.start)
+    given = {name: expand(node) for name, node in grammar.rules.items()}
+    return Grammar(start, {**given, **rules}), tuple(losses)
+
 
 # A bounded repetition is written out, once for each state; longer ones do without `<` at all.
 MAX_COUNTED: Final = 100
@@ -52,12 +108,15 @@ _NOWHERE: Final[States] = frozenset()
 _ONLY: Final[tuple[States, ...]] = tuple(frozenset((state,)) for state in range(3))
 
 
-def without_control_spellings(grammar: Grammar) -> Grammar | None:
-    """The grammar without spelled control tokens; None where every text of it has one."""
+def without_control_spellings(grammar: Grammar) -> Grammar:
+    """The grammar without texts that spell control tokens. Raises an InputError if no text is left."""
     crossing = _Crossing(grammar)
     start = crossing.node(grammar.start, 0, _STATES)
     crossing.finish()
-    return pruned(Grammar(start, crossing.rules))
+    made = pruned(Grammar(start, crossing.rules))
+    if made is None:
+        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, "every text that the grammar admits spells a control token")
+    return made
 
 
 class _Crossing:

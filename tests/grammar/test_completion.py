@@ -9,7 +9,7 @@ import pytest
 
 from harmonia import BROWSER, PYTHON, ErrorCode, InputError, ToolDescription, ToolNamespace
 from harmonia.grammar import Demand, TextForm, callable_tools, declared_tools
-from harmonia.grammar.completion_rules import PLAIN_TEXT, Begun, completion_grammar
+from harmonia.grammar.completion import PLAIN_TEXT, Begun, completion_grammar
 from harmonia.grammar.rules import Chars, Choice, JsonValue, Literal, Name, Node, Repeat, Sequence, Special, Text
 from harmonia.messages import ResponseFormat
 from harmonia.vocabulary import SPELLING_BY_ID
