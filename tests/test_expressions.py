@@ -21,7 +21,7 @@ import pytest
 
 import harmonia
 from harmonia.grammar.json_schema.json_rules import json_rules
-from harmonia.grammar.regex_search import is_found
+from harmonia.grammar.regex_rules import is_found
 from harmonia.messages import Json
 from tests.support.regex_steps import Counter, TooManySteps, adversarial
 
