@@ -13,8 +13,7 @@ import pytest
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Limits, Settings
-from harmonia.serve.responses.remote_servers import connect_servers
-from harmonia.serve.responses.tools import RemoteServer
+from harmonia.serve.responses.tools import connect_servers
 from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from harmonia.serve.wire.error_responses import api_error_of
@@ -147,7 +146,7 @@ def test_a_server_that_a_client_names_is_used_where_the_operator_allows_it(tmp_p
             assert echo["annotations"] == {"readOnlyHint": True}
             assert call["output"] == "5"
             async with AsyncExitStack() as stack:
-                offered = await connect_servers([RemoteServer("sums", url)], service.settings, stack)
+                offered = await connect_servers([tool], service.settings, stack)
                 assert offered
                 # A pattern in a stranger's schema is never matched here.
                 assert not any(each.tool.checks_arguments for each in offered)

@@ -130,6 +130,25 @@ def is_empty(message: Message) -> bool:
     return all(part == "" for part in message.contents)
 
 
+def join_head(messages: list[Message]) -> list[Message]:
+    """The developer messages at the head as one, as long as they have the same name, or none."""
+    joined: list[Message] = []
+    for at, message in enumerate(messages):
+        if message.role is not Role.DEVELOPER:
+            return [*joined, *messages[at:]]
+        if joined and joined[-1].name == message.name:
+            text = "\n\n".join(filter(None, map(_instructions, (joined[-1], message))))
+            joined[-1] = joined[-1].replace(content=DeveloperContent(text))
+        else:
+            joined.append(message)
+    return joined
+
+
+def _instructions(message: Message) -> str:
+    content = message.content
+    return (content.instructions or "") if isinstance(content, DeveloperContent) else message.text
+
+
 def _has_odd_recipient(message: Message) -> bool:
     # Addressed to a role or to everybody on a visible channel: only the recipient is odd, the text is visible.
     recipient = message.recipient

@@ -14,7 +14,8 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import read_chat
-from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
+from harmonia.interchange.message_defaults import join_head
+from harmonia.messages import Conversation, Json, Message, Role
 from harmonia.run.sampling import with_head
 from harmonia.run.tools import ToolSet
 from harmonia.serve.chat_completions.request import (
@@ -62,7 +63,7 @@ def read_conversation(
     if instruction is not None:
         at = next((at for at, message in enumerate(said) if message.role is not Role.DEVELOPER), len(said))
         said.insert(at, Message.developer(instruction))
-    joined = _join_head(reader.write_calls(said))
+    joined = join_head(reader.write_calls(said))
     return with_head(joined, date=date, has_declarations=has_declarations)
 
 
@@ -143,22 +144,3 @@ def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
     if not isinstance(text, str):
         invalid("expected a string", f"{path}.{kind}")
     return text
-
-
-def _join_head(messages: list[Message]) -> list[Message]:
-    """The developer messages at the head as one, as long as they have the same name, or none."""
-    joined: list[Message] = []
-    for at, message in enumerate(messages):
-        if message.role is not Role.DEVELOPER:
-            return [*joined, *messages[at:]]
-        if joined and joined[-1].name == message.name:
-            text = "\n\n".join(text for text in (_instructions(joined[-1]), _instructions(message)) if text)
-            joined[-1] = joined[-1].replace(content=DeveloperContent(text))
-        else:
-            joined.append(message)
-    return joined
-
-
-def _instructions(message: Message) -> str:
-    content = message.content
-    return (content.instructions or "") if isinstance(content, DeveloperContent) else message.text

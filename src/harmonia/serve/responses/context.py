@@ -17,20 +17,19 @@ from typing import Final
 
 import msgspec
 
-from harmonia.errors import EngineError, ErrorCode, InputError, Position
+from harmonia.errors import EngineError, ErrorCode
 from harmonia.history import DOCUMENTED, fit
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message
 from harmonia.run.cancellation import SHARE, in_worker
 from harmonia.run.sampling import VERBOSITY, build, compose, with_head
-from harmonia.run.tools import ToolResult, ToolSet
+from harmonia.run.tools import ToolResult
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.responses.conversation import (
     CallerSeals,
     ConversationReader,
-    DecidedCall,
     Entry,
     Source,
     additional_tools,
@@ -39,15 +38,14 @@ from harmonia.serve.responses.conversation import (
 from harmonia.serve.responses.items.base import CallItem, Item, ItemReference, MessageItem, texts_of
 from harmonia.serve.responses.items.mcp import McpCall, McpListTools
 from harmonia.serve.responses.items.table import read_item
-from harmonia.serve.responses.remote_servers import connect_servers
 from harmonia.serve.responses.request import CreateResponse
-from harmonia.serve.responses.tools import named_servers, read_choice, read_tools, remote_servers
+from harmonia.serve.responses.tools import connect_servers, read_choice, read_tools
 from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.sealed_content import Seals
 from harmonia.serve.security.trusted_messages import read_messages, write_messages
 from harmonia.serve.store.base import Store, StoredItem
 from harmonia.serve.wire.request_tools import SchemaBudget, check_text_forms, tools_of_server
-from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
+from harmonia.serve.wire.validation import RequestWarnings, invalid, refuse, too_large, unsupported
 
 _PREVIOUS: Final = "$.previous_response_id"
 
@@ -84,104 +82,97 @@ class PreparedRequest:
     """A request that was read. `conversation` is what the run starts with; `inputs` is what the store keeps; `warnings`
     report what was left out."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        request: CreateResponse,
-        caller: Caller,
-        past: list[Entry],
-        fresh: list[Entry],
-        tools: ToolSet,
-        hosted: Sequence[ServerTool],
-        servers: Sequence[str],
-        warnings: RequestWarnings,
-    ) -> None:
+    def __init__(self, request: CreateResponse, caller: Caller, backend: Backend) -> None:
         self.request = request
         self.caller = caller
         self.model = backend.served.find(request.model)
-        self.tools = tools
-        self.hosted = hosted
-        self.tool_choice, self.allowed_tools, _ = read_choice(request.tool_choice, tools)
-        self.decided: list[DecidedCall] = []
-        self.written: Mapping[int, Message] = {}  # by identity, the messages that the client wrote itself
-        self.inputs: list[StoredItem] = []
-        self.conversation = Conversation()
+        self.warnings: list[str] = []
         self.prefix: Message | None = None  # the message at the end that the model is to continue
         self.prefix_tokens = 0  # of it, after `<|start|>assistant`
-        self._servers = servers  # the MCP servers that the request names, by their labels
+        self._backend = backend
         self._served = backend.served
-        self._today = datetime.fromtimestamp(backend.clock(), UTC).date().isoformat()
         self._seals = backend.seals_of(caller)
-        self._instructions = _instructions(request, warnings)
-        self._entries = [*past, *fresh]
-        reader = self.converse({})
-        self.warnings = [*warnings.texts, *reader.warnings.texts]
-        # Seals expire, so items are kept opened.
-        self.fresh = [
-            (item, msgspec.structs.replace(source, messages=reader.unsealed.get(source.path, source.messages)))
-            for item, source in fresh
-        ]
-        self._entries = [*past, *self.fresh]
+        self._today = datetime.fromtimestamp(backend.clock(), UTC).date().isoformat()
 
     @classmethod
     async def read(
         cls, request: CreateResponse, caller: Caller, backend: Backend, stack: AsyncExitStack
     ) -> PreparedRequest:
         """Raise whatever is wrong with the request by itself. The stack closes what was opened."""
-        served, limits = backend.served, backend.settings.limits
-        served.find(request.model)
-        schemas = SchemaBudget(limits)
-        SHARE.set(caller.owner)
+        prepared = cls(request, caller, backend)
+        await prepared._read_all(stack)
+        return prepared
+
+    async def _read_all(self, stack: AsyncExitStack) -> None:
+        request, store, traits = self.request, self._backend.store, self._served.traits
+        schemas = SchemaBudget(self._backend.settings.limits)
+        SHARE.set(self.caller.owner)
         if request.response_format is not None:
-            form, path = request.response_format, "$.text.format.schema"
-            is_demanded = request.demands_form
-            await in_worker(partial(schemas.admit, form.schema, path, is_demanded=is_demanded, is_answer=True))
-        if request.harmonia_continue and (served.traits.takes_messages or not served.traits.speaks_harmony):
-            unsupported(
-                "harmonia_continue needs an engine with a gpt-oss model: no other model can continue a message",
-                "$.harmonia_continue",
-            )
-        given = request.input if request.input is not None else []
-        if len(given) > limits.items and not isinstance(given, str):
-            raise InputError(
-                ErrorCode.SERVE_TOO_LARGE, f"input has more than {limits.items} items", Position(path="$.input")
-            )
+            schema, is_demanded = request.response_format.schema, request.demands_form
+            admit = partial(schemas.admit, schema, "$.text.format.schema", is_demanded=is_demanded, is_answer=True)
+            await in_worker(admit)
+        if request.harmonia_continue and (traits.takes_messages or not traits.speaks_harmony):
+            message = "harmonia_continue needs an engine with a gpt-oss model: no other model can continue a message"
+            unsupported(message, "$.harmonia_continue")
+        given = [] if request.input is None else request.input
         if isinstance(given, str):
             given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
+        most = self._backend.settings.limits.items
+        if len(given) > most:
+            too_large(f"input has more than {most} items", "$.input")
         warnings = RequestWarnings()
-        fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, caller, backend.store)
-        past = await _chain(request.previous_response_id, caller, backend.store)
-        definitions = request.tools or []
-        named = remote_servers(definitions)
-        remote = await connect_servers(named, backend.settings, stack) if named else ()
+        fresh, given = await _resolve(read_entries(given, "$.input", warnings), given, self.caller, store)
+        past = await _chain(request.previous_response_id, self.caller, store)
+        await self._read_tools(past, fresh, schemas, stack)
+        self._instructions = _instructions(request, warnings)
+        self._entries = [*past, *fresh]
+        reader = self.converse({})
+        self.warnings += [*warnings.texts, *reader.warnings.texts]
+        # Seals expire, so items are kept opened.
+        fresh = [
+            (item, msgspec.structs.replace(source, messages=reader.unsealed.get(source.path, source.messages)))
+            for item, source in fresh
+        ]
+        self._entries = [*past, *fresh]
+        self.inputs = _stored_inputs(given, fresh)
+        if self.prefix is not None:
+            build_prefix = partial(build, Conversation(), self.prefix, DOCUMENTED, self._served.renderer)
+            self.prefix_tokens = len((await asyncio.to_thread(build_prefix)).given)  # it may be long
+            context = traits.context_tokens
+            if context is not None and self.prefix_tokens >= context:
+                # The engine would report it, too, but only after it had read all of it again.
+                sizes = f"the message to continue has {self.prefix_tokens} tokens; the context has {context}"
+                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
+
+    async def _read_tools(
+        self, past: list[Entry], fresh: list[Entry], schemas: SchemaBudget, stack: AsyncExitStack
+    ) -> None:
+        definitions, settings = self.request.tools or [], self._backend.settings
+        remote = await connect_servers(definitions, settings, stack)
         for each in remote:
             await in_worker(partial(schemas.admit, each.tool.parameters, "$.tools"))
-        hosted = (*backend.tools, *remote)
+        self.hosted = (*self._backend.tools, *remote)
         lists = [*additional_tools(past), ("$.tools", definitions), *additional_tools(fresh)]
-        left_out: list[str] = []
-        read = partial(read_tools, lists, hosted, limits, schemas, left_out)
-        tools = await in_worker(read) if any(given for _, given in lists) else read()
-        await check_text_forms(tools)
-        servers = named_servers(lists)
-        prepared = cls(backend, request, caller, past, fresh, tools, hosted, servers, warnings)
-        prepared.warnings[:0] = left_out
-        prepared.inputs = _stored_inputs(given, prepared.fresh)
-        if prepared.prefix is not None:
-            prepared.prefix_tokens = await asyncio.to_thread(prepared._count_prefix, prepared.prefix)  # it may be long
-            context = served.traits.context_tokens
-            if context is not None and prepared.prefix_tokens >= context:
-                # The engine would report it, too, but only after it had read all of it again.
-                sizes = f"the message to continue has {prepared.prefix_tokens} tokens; the context has {context}"
-                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
-        return prepared
+        read = partial(read_tools, lists, self.hosted, settings.limits, schemas, self.warnings)
+        self.tools = await in_worker(read) if any(tools for _, tools in lists) else read()
+        await check_text_forms(self.tools)
+        labels = (str(tool.get("server_label")) for _, tools in lists for tool in tools if tool.get("type") == "mcp")
+        self._servers = tuple(dict.fromkeys(labels))  # the MCP servers that the request names
+        self.tool_choice, self.allowed_tools, _ = read_choice(self.request.tool_choice, self.tools)
 
     def converse(self, approved: Mapping[str, ToolResult]) -> ConversationReader:
         """Make the conversation, with the results of calls that were approved and have run."""
-        reader = self._read(self._entries, approved)
+        reader = ConversationReader(self._entries, self.tools, self._seals, approved)
         self.decided = reader.decided
-        self.written = reader.written
+        self.written: Mapping[int, Message] = reader.written  # by identity, the messages that the client wrote itself
         if self.request.harmonia_continue:
-            self.prefix = self._prefix_of(reader)
+            item, source = self._entries[-1] if self._entries else (None, None)
+            # A stored response can be continued only if it was cut off. A call that was cut off is not there.
+            is_whole = item is not None and source is not None and source.is_past and item.status != "incomplete"
+            if reader.unfinished is None or is_whole:
+                last = "an unfinished text or reasoning of the assistant as the last item of input"
+                invalid(f"harmonia_continue needs {last}", "$.input" if source is None else source.path)
+            self.prefix = reader.unfinished
         self._compose(reader.finish(self._instructions))
         return reader
 
@@ -208,8 +199,8 @@ class PreparedRequest:
         while given < len(output) and _precedes_sampling(output[given][0]):
             given += 1
         entries = [*self._entries, *output]
-        before = self._read(entries[: len(self._entries) + given], {})
-        after = self._read(entries, {})
+        before = ConversationReader(entries[: len(self._entries) + given], self.tools, self._seals)
+        after = ConversationReader(entries, self.tools, self._seals)
         prompt, whole = before.finish(self._instructions), after.finish(self._instructions)
         self._compose(prompt)
         # What continues the prefix has replaced it.
@@ -218,23 +209,6 @@ class PreparedRequest:
         places = {source.path: at for at, (_, source) in enumerate(output)}
         items = {id(each): places[path] for each in said if (path := after.paths.get(id(each))) in places}
         return ReplayedTurn(self.fitted(), self.prefix, said, delivered, items)
-
-    def _prefix_of(self, reader: ConversationReader) -> Message:
-        item, source = self._entries[-1] if self._entries else (None, None)
-        # A stored response can be continued only if it was cut off. A call that was cut off is not there.
-        is_whole = item is not None and source is not None and source.is_past and item.status != "incomplete"
-        if reader.unfinished is None or is_whole:
-            path = "$.input" if source is None else source.path
-            invalid(
-                "harmonia_continue needs an unfinished text or reasoning of the assistant as the last item of input",
-                path,
-            )
-        return reader.unfinished
-
-    def _read(self, entries: Sequence[Entry], approved: Mapping[str, ToolResult]) -> ConversationReader:
-        reader = ConversationReader(self.tools, self._seals, approved)
-        reader.read(entries)
-        return reader
 
     def _compose(self, conversation: Conversation) -> None:
         """Set the conversation as the run gets it: with its head, and without the message to continue."""
@@ -252,9 +226,6 @@ class PreparedRequest:
         """The tokens of the prompt that a run will start with."""
         return len(build(self.fitted(), self.prefix, DOCUMENTED, self._served.renderer).tokens)
 
-    def _count_prefix(self, prefix: Message) -> int:
-        return len(build(Conversation(), prefix, DOCUMENTED, self._served.renderer).given)
-
     def fitted(self) -> Conversation:
         """The conversation for the run; with truncation, without the oldest turns if it does not fit."""
         context = self._served.traits.context_tokens
@@ -262,10 +233,7 @@ class PreparedRequest:
             return self.conversation
         room = context - (self.request.max_output_tokens or min(context // 4, 4096)) - self.prefix_tokens
         if room < 1:
-            invalid(
-                f"this leaves no room for the prompt in a context of {context} tokens",
-                "$.max_output_tokens",
-            )
+            invalid(f"this leaves no room for the prompt in a context of {context} tokens", "$.max_output_tokens")
         return fit(self.conversation, room, render=self._served.renderer.render).conversation
 
 
@@ -282,23 +250,15 @@ async def _chain(previous: str | None, caller: Caller, store: Store) -> list[Ent
         return []
     turns = await store.chain(caller.owner, previous)
     if not turns:
-        raise InputError(
-            ErrorCode.SERVE_PREVIOUS_NOT_FOUND,
-            f"the response {previous[:100]!r}, or one before it, is not stored or was deleted; send its items as input",
-            Position(path=_PREVIOUS),
-        )
+        lost = f"the response {previous[:100]!r}, or one before it, is not stored or was deleted"
+        refuse(ErrorCode.SERVE_PREVIOUS_NOT_FOUND, f"{lost}; send its items as input", _PREVIOUS)
     if turns[-1].response.status == "in_progress":
-        raise InputError(
-            ErrorCode.SERVE_IN_PROGRESS,
-            f"{previous} is still in progress; wait until it has ended, or cancel it",
-            Position(path=_PREVIOUS),
-        )
-    entries = (
-        _entry_of(item, is_ours=is_ours)
-        for turn in turns
-        for items, is_ours in ((turn.inputs, False), (turn.outputs, True))
-        for item in items
-    )
+        message = f"{previous} is still in progress; wait until it has ended, or cancel it"
+        refuse(ErrorCode.SERVE_IN_PROGRESS, message, _PREVIOUS)
+    entries: list[Entry | None] = []
+    for turn in turns:
+        entries += [_entry_of(item, is_ours=False) for item in turn.inputs]
+        entries += [_entry_of(item, is_ours=True) for item in turn.outputs]
     return [entry for entry in entries if entry is not None]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
 from harmonia.interchange import message_defaults
 from harmonia.interchange.message_defaults import ImportedMessages
-from harmonia.messages import Conversation, DeveloperContent, Json, Message, Role
+from harmonia.messages import Conversation, Json, Message, Role
 from harmonia.parts import call_of, is_visible
 from harmonia.run.events import AsSampled
 from harmonia.run.tools import ToolResult, ToolSet
@@ -43,7 +44,7 @@ from harmonia.serve.responses.items.table import read_item
 from harmonia.serve.security.sealed_content import UNBOUND, Seals, expires_at, is_unbound
 from harmonia.serve.security.trusted_messages import call_as_sampled
 from harmonia.serve.wire.request_tools import recipient_for
-from harmonia.serve.wire.validation import RequestWarnings, invalid
+from harmonia.serve.wire.validation import RequestWarnings, invalid, refuse
 
 # How many items may continue one another. Each is appended to all before it, so more would be quadratic work.
 _MOST_JOINED: Final = 32
@@ -55,30 +56,18 @@ class CallerSeals:
     """Seals and opens items for one caller and one model."""
 
     def __init__(self, seals: Seals, owner: str, model: str) -> None:
-        self._seals = seals
-        self._owner = owner
-        self._model = model
-
-    def seal(self, messages: Sequence[Message], bound_to: bytes) -> str:
-        return self._seals.seal_messages(messages, owner=self._owner, model=self._model, bound_to=bound_to)
-
-    def seal_sampled(self, sampled: AsSampled) -> str:
-        return self._seals.seal_sampled(sampled, owner=self._owner, model=self._model)
+        self.seal = partial(seals.seal_messages, owner=owner, model=model)
+        self.seal_sampled = partial(seals.seal_sampled, owner=owner, model=model)
+        self._open = partial(seals.open_messages, owner=owner, model=model)
+        self._open_sampled = partial(seals.open_sampled, owner=owner, model=model)
 
     def open(self, seal: str, bound_to: bytes, path: str, *, accepts_unbound: bool = False) -> tuple[Message, ...]:
         """The messages in the seal; `path` is for the error. Seals of version hs1 open only with `accepts_unbound`."""
-        opened = self._seals.open_messages(
-            seal,
-            owner=self._owner,
-            model=self._model,
-            bound_to=bound_to,
-            unbound=UNBOUND if accepts_unbound else None,
-            at=Position(path=path),
-        )
-        return tuple(opened)
+        unbound = UNBOUND if accepts_unbound else None
+        return tuple(self._open(seal, bound_to=bound_to, unbound=unbound, at=Position(path=path)))
 
     def open_sampled(self, seal: str, path: str) -> AsSampled:
-        return self._seals.open_sampled(seal, owner=self._owner, model=self._model, at=Position(path=path))
+        return self._open_sampled(seal, at=Position(path=path))
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -115,12 +104,10 @@ class DecidedCall(msgspec.Struct, frozen=True):
         return self.approves and self.by_hand is None
 
 
-def read_entries(values: Sequence[object] | str, path: str, warnings: RequestWarnings | None = None) -> list[Entry]:
-    """The items of an input; a string is a message of the user. Unknown keys go to `warnings`."""
-    if isinstance(values, str):
-        return [(MessageItem(role="user", content=values), Source(path))]
-    paths = (f"{path}[{at}]" for at in range(len(values)))
-    return [(read_item(value, where, warnings), Source(where)) for where, value in zip(paths, values, strict=True)]
+def read_entries(values: Sequence[object], path: str, warnings: RequestWarnings | None = None) -> list[Entry]:
+    """The items of an input. Unknown keys go to `warnings`."""
+    placed = ((value, f"{path}[{at}]") for at, value in enumerate(values))
+    return [(read_item(value, where, warnings), Source(where)) for value, where in placed]
 
 
 def additional_tools(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Json]]]:
@@ -139,7 +126,13 @@ class ConversationReader:
     `warnings`      unknown keys of contents that came with this request
     """
 
-    def __init__(self, tools: ToolSet, seals: CallerSeals, approved: Mapping[str, ToolResult] | None = None) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        tools: ToolSet,
+        seals: CallerSeals,
+        approved: Mapping[str, ToolResult] | None = None,
+    ) -> None:
         self.decided: list[DecidedCall] = []
         self.unsealed: dict[str, tuple[Message, ...]] = {}
         self.delivered: dict[int, Message] = {}
@@ -158,8 +151,6 @@ class ConversationReader:
         self._answered: set[str] = set()
         self._arguments: dict[str, str] = {}  # of requests whose arguments a person changed
         self._decided_ids: set[str] = set()
-
-    def read(self, entries: Sequence[Entry]) -> None:
         for item, _ in entries:
             if isinstance(item, McpApprovalResponse) and item.harmonia_arguments is not None:
                 self._arguments[item.approval_request_id] = item.harmonia_arguments
@@ -182,16 +173,8 @@ class ConversationReader:
 
     def finish(self, instructions: Sequence[str] = ()) -> Conversation:
         """The conversation, with the instructions and all developer messages at its head as one message."""
-        messages = self._read.finish()
-        texts = list(instructions)
-        body = 0
-        while body < len(messages) and messages[body].role is Role.DEVELOPER:
-            content = messages[body].content
-            texts.append((content.instructions or "") if isinstance(content, DeveloperContent) else messages[body].text)
-            body += 1
-        texts = [text for text in texts if text]
-        head = Message.developer("\n\n".join(texts))
-        return Conversation([head, *messages[body:]] if texts else messages[body:])
+        head = [Message.developer(text) for text in instructions if text]
+        return Conversation(message_defaults.join_head([*head, *self._read.finish()]))
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,11 +200,8 @@ class ConversationReader:
             case McpApprovalResponse():
                 self._read_approval(item, source)
             case ItemReference():
-                raise InputError(
-                    ErrorCode.SERVE_NOT_FOUND,
-                    f"no stored item has the id {item.id!r}; send the item itself",
-                    Position(path=f"{path}.id"),
-                )
+                message = f"no stored item has the id {item.id!r}; send the item itself"
+                refuse(ErrorCode.SERVE_NOT_FOUND, message, f"{path}.id")
             case _:
                 pass  # the model does not read it
 
@@ -281,16 +261,11 @@ class ConversationReader:
         if item.harmonia_continues and before is not None and messages and messages[0].channel == before.channel:
             self._replace_last(source)
         # The hidden messages may be a call that could not be run, and the answer that says so.
-        at = 0
-        while at < len(messages):
-            message = messages[at]
-            following = messages[at + 1] if at + 1 < len(messages) else None
+        for message, following in zip(messages, (*messages[1:], None), strict=True):
             if call_of(message) is not None and following is not None and following.role is Role.TOOL:
                 self._read.add_call(message, None, following, source.path)
-                at += 1
-            else:
+            elif message.role is not Role.TOOL:
                 self._add_text(message)
-            at += 1
 
     def _replace_last(self, source: Source) -> None:
         """Remove the last message, which the next one contains."""
@@ -348,11 +323,8 @@ class ConversationReader:
         place = f"{path}.approval_request_id"
         message = self._requests.get(id_)
         if message is None:
-            raise InputError(
-                ErrorCode.INTERCHANGE_UNKNOWN_CALL,
-                f"no mcp_approval_request before this item has the id {id_!r}",
-                Position(path=place),
-            )
+            unknown = f"no mcp_approval_request before this item has the id {id_!r}"
+            refuse(ErrorCode.INTERCHANGE_UNKNOWN_CALL, unknown, place)
         if id_ in self._decided_ids:
             invalid(f"another item already decides {id_[:100]!r}; send only one decision", place)
         self._decided_ids.add(id_)
@@ -373,12 +345,11 @@ class ConversationReader:
             sampled, expires = self._trusted_call(id_)
             if item.approve and sampled is None and id_ not in self._approved:
                 # What the model did not certainly call is not run, whoever approves it (law 5).
-                raise InputError(
-                    ErrorCode.SERVE_BAD_SEAL,
+                expected = (
                     "only a call that the model made on this server, and whose seal has not expired, can be approved: "
-                    "send its mcp_approval_request back unchanged, with its encrypted_content",
-                    Position(path=place),
+                    "send its mcp_approval_request back unchanged, with its encrypted_content"
                 )
+                refuse(ErrorCode.SERVE_BAD_SEAL, expected, place)
             self.decided.append(DecidedCall(id_, message, item.approve, item.reason, path, sampled, expires, by_hand))
         result = by_hand or self._approved.get(id_)
         if not item.approve:

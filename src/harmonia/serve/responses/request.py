@@ -122,6 +122,11 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return LOGPROBS in (self.include or ()) or bool(self.top_logprobs)
 
     @property
+    def seals_items(self) -> bool:
+        """Whether every item is sealed, not only those that clients cannot do without."""
+        return SEALED_ITEMS in (self.include or ())
+
+    @property
     def response_format(self) -> ResponseFormat | None:
         """The form that the answer is to have, as the model is told of it."""
         return response_format_of(None if self.text is None else self.text.format)
@@ -147,7 +152,14 @@ def read_request(value: object) -> CreateResponse:
     # An empty list is no input; an empty string is a message.
     if request.input in (None, []) and request.previous_response_id is None and request.instructions is None:
         invalid("there is nothing to answer: send input", "$.input")
-    _check_format(request)
+    form = None if request.text is None else request.text.format
+    if form is not None and form.type != "json_schema":
+        if form.schema is not None or form.strict is not None or form.name is not None:
+            invalid(f"a format of type {form.type} cannot have a schema, a name or strict", "$.text.format")
+    elif form is not None and not form.name:
+        invalid("a format of type json_schema needs a name", "$.text.format.name")
+    elif form is not None and form.schema is None:
+        invalid("a format of type json_schema needs a schema", "$.text.format.schema")
     if request.service_tier in ("flex", "priority"):
         unsupported("this server has one service tier; leave this out, or use auto or default", "$.service_tier")
     return request
@@ -173,33 +185,12 @@ NOT_HERE: Final = {
 }
 
 
-def _check_format(request: CreateResponse) -> None:
-    given = None if request.text is None else request.text.format
-    if given is None:
-        return
-    if given.type == "json_schema":
-        if not given.name:
-            invalid("a format of type json_schema needs a name", "$.text.format.name")
-        if given.schema is None:
-            invalid("a format of type json_schema needs a schema", "$.text.format.schema")
-    elif given.schema is not None or given.strict is not None or given.name is not None:
-        invalid(f"a format of type {given.type} cannot have a schema, a name or strict", "$.text.format")
-
-
 # Secrets of a client, which are not echoed.
 _SECRET: Final = ("authorization", "headers")
-_STANDARD_CHOICES: Final = ("function", "allowed_tools")
 
 
 def new_resource(
-    request: CreateResponse,
-    *,
-    id: str,
-    created_at: int,
-    model: str,
-    tools: Sequence[Json],
-    dialect: Dialect,
-    warnings: Sequence[str] = (),
+    request: CreateResponse, id: str, created_at: int, model: str, *, dialect: Dialect, warnings: Sequence[str]
 ) -> Json:
     """The resource of a response that has just started."""
     reasoning = request.reasoning
@@ -233,9 +224,9 @@ def new_resource(
         "service_tier": "default",
         "store": request.stores,
         "temperature": DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
-        "text": _text(request, dialect),
+        "text": _text(request.text, dialect),
         "tool_choice": _choice(request.tool_choice, dialect),
-        "tools": [said for tool in tools if (said := _tool(tool, dialect)) is not None],
+        "tools": [said for tool in request.tools or [] if (said := _tool(tool, dialect)) is not None],
         "top_logprobs": request.top_logprobs or 0,
         "top_p": DEFAULT_TOP_P if request.top_p is None else request.top_p,
         "truncation": request.truncation or "disabled",
@@ -244,10 +235,8 @@ def new_resource(
     if request.user is not None:
         resource["user"] = request.user
     if reasoning is not None and reasoning.context == "all_turns":
-        warnings = [
-            *warnings,
-            "reasoning.context: current_turn is used, because the format drops the reasoning of earlier turns",
-        ]
+        used = "reasoning.context: current_turn is used, because the format drops the reasoning of earlier turns"
+        warnings = [*warnings, used]
     if warnings:
         resource["warnings"] = list(warnings)
     return resource
@@ -275,52 +264,32 @@ def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | 
     return written
 
 
-def _text(request: CreateResponse, dialect: Dialect) -> Json:
-    given = request.text
-    said: Json = {"format": _format((None if given is None else given.format) or TextFormat(), dialect)}
-    if given is not None and given.verbosity is not None:
-        said["verbosity"] = given.verbosity
-    return said
-
-
-def _format(given: TextFormat, dialect: Dialect) -> Json:
-    if given.type != "json_schema":
-        return {"type": given.type}
-    if dialect == "open-responses":
-        # Its specification has no field for the schema in a response.
-        return {
-            "type": "json_schema",
-            "name": given.name,
-            "description": given.description,
-            "schema": None,
-            "strict": bool(given.strict),
-        }
-    said: Json = {"type": "json_schema", "name": given.name, "schema": given.schema, "strict": bool(given.strict)}
-    if given.description is not None:
-        said["description"] = given.description
-    return said
+def _text(given: Text | None, dialect: Dialect) -> Json:
+    form = (None if given is None else given.format) or TextFormat()
+    echoed: Json = {"type": form.type}
+    if form.type == "json_schema":
+        # The specification of open-responses has no field for the schema in a response.
+        schema = None if dialect == "open-responses" else form.schema
+        echoed |= {"name": form.name, "schema": schema, "strict": bool(form.strict)}
+        if form.description is not None or dialect == "open-responses":
+            echoed["description"] = form.description
+    return {"format": echoed, **({"verbosity": given.verbosity} if given is not None and given.verbosity else {})}
 
 
 def _choice(given: str | Json | None, dialect: Dialect) -> str | Json:
     if given is None:
         return "auto"
-    if dialect == "open-responses" and isinstance(given, dict):
-        if given.get("type") not in _STANDARD_CHOICES:
+    if dialect == "open-responses" and isinstance(given, dict) and given.get("type") != "function":
+        if given.get("type") != "allowed_tools":
             return "required"
-        if given["type"] == "allowed_tools":
-            return {"type": "allowed_tools", "mode": given.get("mode", "auto"), "tools": given.get("tools", [])}
+        return {"type": "allowed_tools", "mode": given.get("mode", "auto"), "tools": given.get("tools", [])}
     return given
 
 
 def _tool(tool: Json, dialect: Dialect) -> Json | None:
     if tool.get("type", "function") == "function":
-        return {
-            "type": "function",
-            "name": tool.get("name"),
-            "description": tool.get("description"),
-            "parameters": tool.get("parameters"),
-            "strict": tool.get("strict"),
-        }
+        echoed = ("name", "description", "parameters", "strict")
+        return {"type": "function", **{name: tool.get(name) for name in echoed}}
     if dialect == "open-responses":
         return None  # it knows only functions
     return {name: value for name, value in tool.items() if name not in _SECRET}

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Final, cast
 from weakref import WeakValueDictionary
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
+from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.events import TextDelta
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
@@ -28,21 +28,24 @@ from harmonia.run.options import RunLimits, RunOptions
 from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
-from harmonia.serve.config.settings import Settings
 from harmonia.serve.responses.context import Backend, PreparedRequest
 from harmonia.serve.responses.conversation import DecidedCall
 from harmonia.serve.responses.items.base import visible_item
-from harmonia.serve.responses.request import LOGPROBS, SEALED_ITEMS, new_resource, read_request
-from harmonia.serve.responses.writer import OutputItem, ResponseWriter, WriterOptions
+from harmonia.serve.responses.request import LOGPROBS, read_request
+from harmonia.serve.responses.writer import ResponseWriter
 from harmonia.serve.security.keys import Caller, new_id
 from harmonia.serve.security.trusted_messages import write_messages
-from harmonia.serve.store.base import Decision, StoredItem, StoredResponse, StoredTurn
+from harmonia.serve.store.base import Decision, StoredItem, StoredResponse
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.request_tools import locate
 from harmonia.serve.wire.token_usage import DEFAULT_TEMPERATURE, DEFAULT_TOP_P
-from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, unsupported
+from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, refuse, unsupported
 
+_LOG: Final = logging.getLogger("harmonia.serve")
 _MOST_INPUT_ITEMS: Final = 100
+_MOST_CALLS: Final = 128
+# What a stream yields before its first event; see `_started`.
+_NOT_SENT: Final = StreamEvent(b"")
 
 
 class Responses:
@@ -59,13 +62,9 @@ class Responses:
 
     async def create(self, value: object, caller: Caller) -> StartedResponse:
         """Start a response. Raises if the request is wrong; after that, everything is reported by events."""
-        stack = AsyncExitStack()
-        try:
+        async with AsyncExitStack() as stack:
             prepared = await self.prepare(value, caller, stack)
-        except BaseException:
-            await stack.aclose()
-            raise
-        started = StartedResponse(self._backend, prepared, stack, self._forget)
+            started = StartedResponse(self._backend, prepared, stack.pop_all(), self._running)
         try:
             await started.begin()
         except BaseException:
@@ -73,9 +72,6 @@ class Responses:
             raise
         self._running[started.id] = started
         return started
-
-    def _forget(self, response_id: str) -> None:
-        self._running.pop(response_id, None)
 
     async def retrieve(self, response_id: str, caller: Caller, query: Query | None = None) -> bytes:
         """A stored response as it is now."""
@@ -89,7 +85,9 @@ class Responses:
         turn = await self._backend.store.load(caller.owner, response_id)
         if turn is None:
             raise _no_response(response_id)
-        return _encode_turn(turn, self._backend.settings)
+        body: Json = json.loads(turn.response.body)
+        body["output"] = [json.loads(visible_item(item.wire, self._backend.settings)) for item in turn.outputs]
+        return encode_bytes(body)
 
     async def delete(self, response_id: str, caller: Caller) -> bytes:
         """Delete a response and everything in it. One that is running is cancelled first."""
@@ -117,26 +115,14 @@ class Responses:
         order = one_of(query, "order") or "desc"
         if order not in ("asc", "desc"):
             invalid(f"order must be asc or desc, got {order!r}", "$.order")
-        limit = limit_of(query, _MOST_INPUT_ITEMS)
-        page = await self._backend.store.input_items(
-            caller.owner,
-            response_id,
-            after=one_of(query, "after"),
-            limit=limit,
-            order=order,
-        )
+        limit, after = limit_of(query, _MOST_INPUT_ITEMS), one_of(query, "after")
+        page = await self._backend.store.input_items(caller.owner, response_id, after=after, limit=limit, order=order)
         if page is None:
             raise _no_response(response_id)
         items = [visible_item(item.wire, self._backend.settings) for item in page.items]
         ids = [item.id for item in page.items]
-        head = encode_bytes(
-            {
-                "object": "list",
-                "first_id": ids[0] if ids else None,
-                "last_id": ids[-1] if ids else None,
-                "has_more": page.has_more,
-            }
-        )
+        first, last = (ids[0], ids[-1]) if ids else (None, None)
+        head = encode_bytes({"object": "list", "first_id": first, "last_id": last, "has_more": page.has_more})
         return head[:-1] + b',"data":[' + b",".join(items) + b"]}"
 
     async def input_tokens(self, value: object, caller: Caller) -> bytes:
@@ -151,32 +137,23 @@ class Responses:
         return running if running is not None and running.owner == caller.owner else None
 
 
-def _encode_turn(turn: StoredTurn, settings: Settings) -> bytes:
-    body: Json = json.loads(turn.response.body)
-    body["output"] = [json.loads(visible_item(item.wire, settings)) for item in turn.outputs]
-    return encode_bytes(body)
-
-
 def _no_response(response_id: str) -> InputError:
     return InputError(ErrorCode.SERVE_NOT_FOUND, f"no stored response has the id {response_id[:100]!r}")
-
-
-_LOG: Final = logging.getLogger("harmonia.serve")
-# What a stream yields before its first event; see `_started`.
-_NOT_SENT: Final = StreamEvent(b"")
-_MOST_CALLS: Final = 128
 
 
 class StartedResponse:
     """A response that has started; see `Generation` in serve/http/running_requests.py."""
 
     def __init__(
-        self, backend: Backend, prepared: PreparedRequest, stack: AsyncExitStack, on_end: Callable[[str], None]
+        self,
+        backend: Backend,
+        prepared: PreparedRequest,
+        stack: AsyncExitStack,
+        running: WeakValueDictionary[str, StartedResponse],
     ) -> None:
-        request, caller, settings = prepared.request, prepared.caller, backend.settings
         self.id = new_id("resp")
-        self.owner = caller.owner
-        self._on_end = on_end
+        self.owner = prepared.caller.owner
+        self._all_running = running
         self._backend = backend
         self._prepared = prepared
         self._stack = stack
@@ -188,36 +165,7 @@ class StartedResponse:
         self._run: Run | None = None
         self._first: TurnEvent | None = None
         self._pulled: AsyncGenerator[TurnEvent, None] | None = None
-        self._created_at = int(backend.clock())
-        self._seals_items = SEALED_ITEMS in (request.include or ())
-        self._writer = ResponseWriter(
-            new_resource(
-                request,
-                id=self.id,
-                created_at=self._created_at,
-                model=prepared.model,
-                tools=request.tools or [],
-                dialect=caller.dialect,
-                warnings=prepared.warnings,
-            ),
-            prepared.allowed_tools,
-            prepared.tool_choice,
-            WriterOptions(
-                dialect=caller.dialect,
-                is_streamed=self.wants_stream,
-                shows_analysis=settings.analysis == "shown",
-                shows_logprobs=request.wants_logprobs,
-                seals_items=self._seals_items,
-                calls_are_certain=backend.served.calls_are_certain,
-                allows_unverified=settings.calls == "unverified",
-                has_format=request.response_format is not None,
-                demands_format=request.demands_form,
-                prefix_tokens=prepared.prefix_tokens,
-            ),
-            backend.seals_of(caller),
-            clock=backend.clock,
-            count_messages=self._count_messages,
-        )
+        self._writer = ResponseWriter(backend, prepared, self.id, self._count_messages)
         self._beginning: asyncio.Future[None] | None = None
         self._stream = _started(self._events())
 
@@ -326,21 +274,15 @@ class StartedResponse:
         await self._record_decisions()
         if request.stores:
             self._is_stored = True  # even if this is cancelled: the write may still be done
-            response = StoredResponse(
-                self.id,
-                self.owner,
-                prepared.model,
-                "in_progress",
-                self._created_at,
-                self._writer.encoded,
-                request.previous_response_id,
-            )
+            created_at, body, previous = self._writer.created_at, self.encoded, request.previous_response_id
+            model, status = prepared.model, "in_progress"
+            response = StoredResponse(self.id, self.owner, model, status, created_at, body, previous)
             beginning = self._backend.store.begin(response, prepared.inputs)
             prepared.inputs = []  # a stream may wait for long, and need not hold them
             if self.wants_stream:
                 # A stream need not wait for the disk before `response.created`. No item is sent before this is done.
                 self._beginning = asyncio.ensure_future(beginning)
-                self._beginning.add_done_callback(self._forget_beginning)
+                self._beginning.add_done_callback(self._note_beginning)
             else:
                 await beginning
 
@@ -354,14 +296,13 @@ class StartedResponse:
         used = await self._backend.store.decide(self.owner, decisions, int(self._backend.clock()))
         for each in decided:
             if each.request_id == used:
-                raise InputError(
-                    ErrorCode.SERVE_APPROVAL_USED,
+                message = (
                     "this approval request was decided before, and an approval works once: send the mcp_call that came "
-                    "of it, or let the model make the call again",
-                    Position(path=f"{each.path}.approval_request_id"),
+                    "of it, or let the model make the call again"
                 )
+                refuse(ErrorCode.SERVE_APPROVAL_USED, message, f"{each.path}.approval_request_id")
 
-    def _forget_beginning(self, beginning: asyncio.Future[None]) -> None:
+    def _note_beginning(self, beginning: asyncio.Future[None]) -> None:
         if not beginning.cancelled() and beginning.exception() is None:
             self._beginning = None
 
@@ -396,7 +337,7 @@ class StartedResponse:
             ),
             prefix=prepared.prefix,
             parallel_calls=request.parallel_tool_calls is not False,
-            keep_sampled=self._seals_items and prepared.caller.dialect == "openai",
+            keep_sampled=request.seals_items and prepared.caller.dialect == "openai",
         )
         tools, written = prepared.allowed_tools, prepared.written
         run = served.run(prepared.fitted(), tools, options, owner=self.owner, written=written)
@@ -429,10 +370,7 @@ class StartedResponse:
                 break
             tool = prepared.tools.find(decided.message.recipient or "")
             is_here = tool is not None and tool.server is not None
-            result = decided.by_hand
-            if result is None:
-                allows = self._backend.settings.calls == "unverified"
-                result = await _run_one(decided, tools if is_here else ToolSet(), allow_unverified=allows)
+            result = decided.by_hand or await self._run_one(decided, tools if is_here else ToolSet())
             results[decided.request_id] = result
             if tool is not None and is_here:
                 by_hand = decided.by_hand is not None
@@ -440,6 +378,19 @@ class StartedResponse:
         if results:
             prepared.converse(results)
         return await self._save_before(events)
+
+    async def _run_one(self, decided: DecidedCall, tools: ToolSet) -> ToolResult:
+        call = call_of(decided.message)
+        assert call is not None
+        # A person may have changed the arguments; whether the model made the call, the sampled one shows.
+        sampled = None if decided.sampled is None else call_of(decided.sampled)
+        try:
+            if sampled is None or not may_run(sampled, allow_unverified=self._backend.settings.calls == "unverified"):
+                message = "it was not run: it is not certain that the model made this call"
+                raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, message)
+            return await tools.run(call, timeout_s=RunLimits().call_time_s)
+        except HarmonyError as error:
+            return error_result(error)
 
     # ── storing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -468,7 +419,8 @@ class StartedResponse:
         store = self._backend.store
         while writer.unsaved:
             item = writer.unsaved[0]
-            await store.add_output(self.id, item.index, _stored(item))
+            sampled = write_messages(item.messages) if item.messages else None
+            await store.add_output(self.id, item.index, StoredItem(item.wire["id"], encode_bytes(item.wire), sampled))
             writer.unsaved.popleft()
         if writer.is_over and not self._end_is_stored:
             await store.finish(self.id, writer.resource["status"], encode_bytes({**writer.resource, "output": []}))
@@ -503,15 +455,11 @@ class StartedResponse:
                 self._is_settled = True
                 if self._settled is not None:
                     self._settled.set()
-                self._on_end(self.id)
+                self._all_running.pop(self.id, None)
 
     def _count_messages(self) -> int:
         assert self._run is not None
         return len(self._run.conversation)
-
-
-def _stored(item: OutputItem) -> StoredItem:
-    return StoredItem(item.id, encode_bytes(item.wire), write_messages(item.messages) if item.messages else None)
 
 
 def _started(stream: AsyncGenerator[StreamEvent, None]) -> AsyncGenerator[StreamEvent, None]:
@@ -523,21 +471,6 @@ def _started(stream: AsyncGenerator[StreamEvent, None]) -> AsyncGenerator[Stream
     with suppress(StopIteration):
         stream.asend(None).send(None)
     return stream
-
-
-async def _run_one(decided: DecidedCall, tools: ToolSet, *, allow_unverified: bool) -> ToolResult:
-    call = call_of(decided.message)
-    assert call is not None
-    # A person may have changed the arguments; whether the model made the call, the sampled one shows.
-    sampled = None if decided.sampled is None else call_of(decided.sampled)
-    try:
-        if sampled is None or not may_run(sampled, allow_unverified=allow_unverified):
-            raise ToolError(
-                ErrorCode.TOOL_NOT_CERTAIN, "it was not run: it is not certain that the model made this call"
-            )
-        return await tools.run(call, timeout_s=RunLimits().call_time_s)
-    except HarmonyError as error:
-        return error_result(error)
 
 
 async def _to_its_end(work: Coroutine[None, None, None]) -> None:

@@ -25,11 +25,11 @@ from harmonia.messages import Json, Message, call_id
 from harmonia.parts import call_of, is_visible
 from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
-from harmonia.run.engines.base import ToolChoice, Usage
-from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent, Unmet
-from harmonia.run.tools import Tool, ToolResult, ToolSet
+from harmonia.run.engines.base import Usage
+from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent
+from harmonia.run.tools import Tool, ToolResult
 from harmonia.run.tools.results import result_message
-from harmonia.serve.responses.conversation import CallerSeals
+from harmonia.serve.responses.context import Backend, PreparedRequest
 from harmonia.serve.responses.items.base import (
     SLUG,
     CallItem,
@@ -43,9 +43,9 @@ from harmonia.serve.responses.items.base import (
 from harmonia.serve.responses.items.mcp import McpCall, McpListTools, listed_tool, write_error
 from harmonia.serve.responses.items.table import call_item, read_item
 from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
-from harmonia.serve.responses.request import usage_of
-from harmonia.serve.security.keys import Dialect, new_id
-from harmonia.serve.wire.error_responses import ApiError, api_error_of, in_clients_words, no_call, not_met
+from harmonia.serve.responses.request import new_resource, usage_of
+from harmonia.serve.security.keys import new_id
+from harmonia.serve.wire.error_responses import api_error_of, in_clients_words, no_call, not_met
 from harmonia.serve.wire.event_stream import StreamEvent
 from harmonia.serve.wire.request_tools import tools_of_server
 from harmonia.serve.wire.token_usage import TokenUsage, write_logprob
@@ -61,6 +61,7 @@ _OPENAI_REASONS: Final[dict[Incomplete, str]] = {
     "no_visible_output": "content_filter",  # something was withheld
     "uncertain_call": "content_filter",
 }
+_OF_LIMITS: Final[dict[str, Incomplete]] = {"tokens": "max_output_tokens", "time": "time_limit"}
 # The codes of failures that OpenAI's clients know; all others are a server_error to them.
 _OPENAI_CODES: Final = ("server_error", "rate_limit_exceeded", "context_length_exceeded")
 # A schema may have any number of constraints that could not be verified.
@@ -71,22 +72,6 @@ _OTHER_NAMES: Final = {
     "response.reasoning_text.delta": "response.reasoning.delta",
     "response.reasoning_text.done": "response.reasoning.done",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class WriterOptions:
-    """What the request and the operator decide about a response."""
-
-    dialect: Dialect = "openai"
-    is_streamed: bool = True
-    shows_analysis: bool = False
-    shows_logprobs: bool = False
-    seals_items: bool = False  # every item, not only those that clients cannot do without
-    calls_are_certain: bool = True  # the engine gives tokens, or the operator allows calls read from text
-    allows_unverified: bool = False
-    has_format: bool = False
-    demands_format: bool = False  # an answer in another format is an error
-    prefix_tokens: int = 0  # of the message that the model continues
 
 
 @dataclass(slots=True)
@@ -105,10 +90,6 @@ class OutputItem:
     delta_type: str = ""
 
     @property
-    def id(self) -> str:
-        return self.wire["id"]
-
-    @property
     def is_streamed_call(self) -> bool:
         return issubclass(self.kind, CallItem) and self.kind.is_streamed
 
@@ -120,33 +101,32 @@ class ResponseWriter:
     """
 
     def __init__(
-        self,
-        resource: Json,
-        tools: ToolSet,
-        tool_choice: ToolChoice,
-        options: WriterOptions,
-        seals: CallerSeals,
-        *,
-        clock: Callable[[], float],
-        count_messages: Callable[[], int],
+        self, backend: Backend, prepared: PreparedRequest, response_id: str, count_messages: Callable[[], int]
     ) -> None:
-        self.resource = resource
+        request, dialect = prepared.request, prepared.caller.dialect
+        self.created_at = int(backend.clock())
+        self.resource = new_resource(
+            request, response_id, self.created_at, prepared.model, dialect=dialect, warnings=prepared.warnings
+        )
         self.items: list[OutputItem] = []
         self.unsaved: deque[OutputItem] = deque()
         self.stop_because: Incomplete | None = None
         self.is_over = False
         self.failure: Exception | None = None
-        self._options = options
-        self._tools = tools
-        self._demands_call = tool_choice not in ("auto", "none")
-        self._token_usage = TokenUsage(options.prefix_tokens)
-        self._clock = clock
-        self._seals = seals
+        self._backend = backend
+        self._request = request
+        self._tools = prepared.allowed_tools
+        self._shows_analysis = backend.settings.analysis == "shown"
+        self._shows_logprobs = request.wants_logprobs
+        self._demands_call = prepared.tool_choice not in ("auto", "none")
+        self._token_usage = TokenUsage(prepared.prefix_tokens)
+        self._seals = backend.seals_of(prepared.caller)
         self._count_messages = count_messages
-        self._is_open_responses = options.dialect == "open-responses"
+        self._is_open_responses = dialect == "open-responses"
+        self._names = _OTHER_NAMES if self._is_open_responses else {}
         # The other dialect has no field for it.
-        reports_malformed = options.seals_items and not self._is_open_responses
-        self._malformed = MalformedSamplings(seals.seal_sampled) if reports_malformed else None
+        reports_malformed = request.seals_items and not self._is_open_responses
+        self._malformed = MalformedSamplings(self._seals.seal_sampled) if reports_malformed else None
         self._sequence = 0
         self._message_index: int | None = None
         self._open: OutputItem | None = None
@@ -158,12 +138,18 @@ class ResponseWriter:
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came from the model or from a tool. A list of tools is neither."""
+        return all(item.kind is McpListTools for item in self.items)
+
+    @property
+    def encoded(self) -> bytes:
+        return encode_bytes(self.resource)
+
     def start(self) -> list[StreamEvent]:
         """The response exists, and is in progress."""
-        return [
-            self._event("response.created", {"response": self.resource}),
-            self._event("response.in_progress", {"response": self.resource}),
-        ]
+        return [self._event(f"response.{each}", {"response": self.resource}) for each in ("created", "in_progress")]
 
     def list_servers(self, servers: Sequence[str]) -> list[StreamEvent]:
         """The tools of these MCP servers, an item for each server, before anything else."""
@@ -172,16 +158,21 @@ class ResponseWriter:
             item = self._new_item(McpListTools, {"server_label": server, "tools": []})
             events.append(self._added(item))
             item.wire["tools"] = [listed_tool(each) for each in tools_of_server(self._tools, server)]
-            if not self._is_open_responses:
-                events.append(self._item_event(item, "response.mcp_list_tools.in_progress", {}))
-                events.append(self._item_event(item, "response.mcp_list_tools.completed", {}))
+            events += self._mcp_events(item, "mcp_list_tools.in_progress", "mcp_list_tools.completed")
             events += self._close(item)
         return events
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing came from the model or from a tool. A list of tools is neither."""
-        return all(item.kind is McpListTools for item in self.items)
+    def add_approved(
+        self, tool: Tool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
+    ) -> list[StreamEvent]:
+        """An approved call has run, or a person answered it by hand, before the model is asked again."""
+        item = self._new_item(McpCall, McpCall.begin(tool))
+        item.wire["approval_request_id"] = request_id
+        if by_hand:
+            item.wire["harmonia_by_hand"] = True
+        events = [self._added(item), *self._mcp_events(item, "mcp_call.in_progress")]
+        item.wire["arguments"] = call.text
+        return [*events, *self._input_events(item, has_delta=True), *self._mcp_ended(item, result)]
 
     def continue_message(self, prefix: Message) -> Sequence[StreamEvent]:
         """The model continues a message that the client has. Its header is never sampled, and its item has only what
@@ -205,63 +196,22 @@ class ResponseWriter:
         match event:
             case MessageStarted():
                 self._message_index = None
-            case HeaderCompleted():
-                return self._header(event)
+            case HeaderCompleted() if self._message_index != event.index:  # else its content type came late
+                self._message_index = event.index
+                return [*self._close_unended(), *self._open_message(event.header)]
             case MessageEnded():
                 return self._message_ended(event.message)
             case SamplingEnded():
-                return self._sampling_ended(event)
+                self._sampling_ended(event)
             case CallEnded():
                 return self._call_ended(event)
             case RunEnded():
-                return self._run_ended(event)
+                self.note_usage(event.usage)
+                events = [each for pending in event.pending for each in self._pending(pending)]
+                return [*events, *self._run_ended(event)]
             case _:
                 pass
         return ()
-
-    def fail(self, error: Exception) -> list[StreamEvent]:
-        """The response failed after it began. What came is kept."""
-        self.failure = error
-        return self._failed(api_error_of(error))
-
-    def fail_instead(self, unsent: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
-        """The response failed before these events were sent. They stand, except a terminal event."""
-        if self.is_over:
-            unsent = unsent[:-1]
-            self._sequence -= 1
-            self.is_over = False
-            self.resource["incomplete_details"] = None
-            self.resource.pop(_REASON, None)
-        return [*unsent, *self.fail(error)]
-
-    def end_incomplete(self, reason: Incomplete, *, status: str = "incomplete") -> list[StreamEvent]:
-        """The response ends here, before it is complete."""
-        self._note_reason(reason)
-        known = reason if self._is_open_responses else _OPENAI_REASONS[reason]
-        self.resource["incomplete_details"] = {"reason": known}
-        return self._end(status, "response.incomplete")
-
-    def cancel(self) -> list[StreamEvent]:
-        """The response was cancelled."""
-        if self._is_open_responses:
-            self.resource["incomplete_details"] = {"reason": "cancelled"}
-        return self._end("cancelled", "response.incomplete")
-
-    def add_approved(
-        self, tool: Tool, request_id: str, call: Message, result: ToolResult, *, by_hand: bool = False
-    ) -> list[StreamEvent]:
-        """An approved call has run, or a person answered it by hand, before the model is asked again."""
-        item = self._new_item(McpCall, McpCall.begin(tool))
-        wire = item.wire
-        wire["approval_request_id"] = request_id
-        if by_hand:
-            wire["harmonia_by_hand"] = True
-        events = [self._added(item)]
-        wire["arguments"] = call.text
-        if not self._is_open_responses:
-            events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
-            events.append(self._item_event(item, "response.mcp_call_arguments.delta", {"delta": call.text}))
-        return [*events, *self._input_done(item), *self._mcp_ended(item, result)]
 
     def note_usage(self, usage: Usage) -> None:
         """What was used so far."""
@@ -269,27 +219,15 @@ class ResponseWriter:
         channels = None if self._is_open_responses else self._token_usage.channels
         self.resource["usage"] = usage_of(usage, self._token_usage.reasoning_tokens, channels)
 
-    @property
-    def encoded(self) -> bytes:
-        return encode_bytes(self.resource)
-
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _header(self, event: HeaderCompleted) -> Sequence[StreamEvent]:
-        if self._message_index == event.index:
-            return ()  # its content type came late; nothing else has changed
-        self._message_index = event.index
-        return [*self._close_unended(), *self._open_message(event.header)]
 
     def _close_unended(self) -> Sequence[StreamEvent]:
         """The message before had no end, and another one begins: a text is whole, but a call is uncertain."""
         item, self._unended = self._unended, None
-        if item is None:
-            return ()
-        if item.is_streamed_call:
+        if item is not None and item.is_streamed_call:
             self.stop_because = "uncertain_call"
             return ()
-        return self._close_text(item)
+        return () if item is None else self._close_text(item)
 
     def _open_message(self, header: Header, more: Json | None = None) -> Sequence[StreamEvent]:
         self._open = None
@@ -297,38 +235,33 @@ class ResponseWriter:
             return ()
         if header.is_call:
             return self._open_call(header)
-        if header.is_visible and not (self._options.has_format and header.channel != "final"):
-            item = self._new_item(MessageItem, {"role": "assistant", "content": []})
-            item.wire["phase"] = "final_answer" if header.channel == "final" else "commentary"
-            item.wire |= more or {}
-            self._open = item
+        if header.is_visible and not (self._request.response_format is not None and header.channel != "final"):
+            phase = "final_answer" if header.channel == "final" else "commentary"
+            item = self._new_item(MessageItem, {"role": "assistant", "content": [], "phase": phase, **(more or {})})
             part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-            self._prepare_deltas(item, "response.output_text.delta", content_index=True)
-            return [self._added(item), self._part_event(item, "added", part)]
-        item = self._open = self._new_reasoning()
-        item.wire |= more or {}
-        if not self._options.shows_analysis:
+        else:
+            item = self._new_reasoning(more)
+            if self._shows_analysis and header.channel != "analysis" and not self._is_open_responses:
+                item.wire["harmonia_channel"] = header.channel  # not a thought, but withheld
+            part = {"type": "reasoning_text", "text": ""}
+        self._open = item
+        if item.kind is ReasoningItem and not self._shows_analysis:
             return [self._added(item)]
-        if header.channel != "analysis" and not self._is_open_responses:
-            item.wire["harmonia_channel"] = header.channel  # not a thought, but withheld
-        self._prepare_deltas(item, self._named("response.reasoning_text.delta"), content_index=True)
-        return [self._added(item), self._part_event(item, "added", {"type": "reasoning_text", "text": ""})]
+        self._prepare_deltas(item, f"response.{part['type']}.delta", content_index=True)
+        return [self._added(item), self._part_event(item, "added", part)]
 
     def _open_call(self, header: Header) -> Sequence[StreamEvent]:
         tool = self._tools.find(header.recipient or "")
-        is_certain = header.trust is Trust.CERTAIN and self._options.calls_are_certain
+        is_certain = header.trust is Trust.CERTAIN and self._backend.served.calls_are_certain
         if tool is None or not is_certain or not self._tools.is_allowed(tool):
             return ()
         kind = call_item(tool)
         if not kind.is_streamed:
             return ()  # it is sent when it is complete
         item = self._open = self._new_item(kind, kind.begin(tool))
-        events = [self._added(item)]
         if self._has_input_events(kind):
-            if kind is McpCall:
-                events.append(self._item_event(item, "response.mcp_call.in_progress", {}))
             self._prepare_deltas(item, f"{kind.input_event}.delta")
-        return events
+        return [self._added(item), *(self._mcp_events(item, "mcp_call.in_progress") if kind is McpCall else ())]
 
     def delta(self, event: TextDelta | ArgumentsDelta) -> StreamEvent | None:
         """The event for a piece of text, if the client gets one. This runs once a token."""
@@ -341,7 +274,7 @@ class ResponseWriter:
             return None
         sequence = self._sequence
         self._sequence = sequence + 1
-        if self._options.shows_logprobs and item.kind is MessageItem and isinstance(event, TextDelta):
+        if self._shows_logprobs and item.kind is MessageItem and isinstance(event, TextDelta):
             logprobs = [write_logprob(each) for each in self._token_usage.logprobs_of(event)]
             item.logprobs += logprobs
             tail = b',"logprobs":%b}' % encode_bytes(logprobs)
@@ -355,52 +288,42 @@ class ResponseWriter:
         item, self._open = self._open, None
         if item is None:
             return ()
-        if item.kind is MessageItem and not self._options.is_streamed and ended_as_thought(message):
-            item = self._make_reasoning(item)
+        if item.kind is MessageItem and not self._request.stream and ended_as_thought(message):
+            del self.items[item.index]  # the last; the client has not heard of it yet
+            thought = self._new_reasoning()
+            thought.texts, item = item.texts, thought
         item.messages = (message,)
-        is_whole = message.origin is None or message.origin.stop is not None
         if item.is_streamed_call:
             item.wire["arguments"] = message.text
-            if not is_whole:
-                self._unended = item
-                return ()
-            call = call_of(message)
-            status = None if call is None else call.status
-            if status != "certain" and not (status == "unverified" and self._options.allows_unverified):
-                self.stop_because = "uncertain_call"
-                return ()
-            self._by_message[id(message)] = item
-            if item.kind is McpCall:
-                return self._input_done(item)
-            self._has_call = True
-            return [*self._input_done(item), *self._close(item)]
-        if not is_whole:
+        if message.origin is not None and message.origin.stop is None:
             self._unended = item
             return ()
-        return self._close_text(item)
-
-    def _make_reasoning(self, item: OutputItem) -> OutputItem:
-        """A reasoning item with the text of this one, in its place. The client has not heard of it yet."""
-        del self.items[item.index]  # the last
-        made = self._new_reasoning()
-        made.texts = item.texts
-        return made
+        if not item.is_streamed_call:
+            return self._close_text(item)
+        call = call_of(message)
+        allowed = ("certain", "unverified") if self._backend.settings.calls == "unverified" else ("certain",)
+        if call is None or call.status not in allowed:
+            self.stop_because = "uncertain_call"
+            return ()
+        self._by_message[id(message)] = item
+        if item.kind is McpCall:
+            return self._input_events(item)
+        self._has_call = True
+        return [*self._input_events(item), *self._close(item)]
 
     def _close_text(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
-        text = "".join(item.texts)
-        if item.kind is MessageItem:
-            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": item.logprobs}
+        events: list[StreamEvent] = []
+        if item.kind is MessageItem or self._shows_analysis:
+            kind = "output_text" if item.kind is MessageItem else "reasoning_text"
+            text = "".join(item.texts)
+            part: Json = {"type": kind, "text": text}
+            done: Json = {"content_index": 0, "text": text}
+            if item.kind is MessageItem:
+                part |= {"annotations": [], "logprobs": item.logprobs}
+                done["logprobs"] = item.logprobs
             item.wire["content"] = [part]
-            done = {"content_index": 0, "text": text, "logprobs": item.logprobs}
-            events = [self._item_event(item, "response.output_text.done", done), self._part_event(item, "done", part)]
-        elif self._options.shows_analysis:
-            part = {"type": "reasoning_text", "text": text}
-            item.wire["content"] = [part]
-            done = {"content_index": 0, "text": text}
-            name = self._named("response.reasoning_text.done")
-            events = [self._item_event(item, name, done), self._part_event(item, "done", part)]
-        else:
-            events = []
+            events.append(self._item_event(item, f"response.{kind}.done", done))
+            events.append(self._part_event(item, "done", part))
         return [*events, *self._close(item, status)]
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -411,63 +334,53 @@ class ResponseWriter:
         if new:
             self.resource["warnings"] = [*known, *new][:_MOST_WARNINGS]
 
-    def _sampling_ended(self, event: SamplingEnded) -> Sequence[StreamEvent]:
+    def _sampling_ended(self, event: SamplingEnded) -> None:
         self._warn([in_clients_words(each, self._tools) for each in event.unverified_constraints])
-        first = self._count_messages() - len(event.messages)
-        for at, message in enumerate(event.messages, first):
+        for at, message in enumerate(event.messages, self._count_messages() - len(event.messages)):
             if call_of(message) is not None:
                 self._by_call[call_id(at)] = self._by_message.get(id(message), message)
         self._by_message.clear()
-        return ()
 
     def _call_ended(self, event: CallEnded) -> Sequence[StreamEvent]:
         known = self._by_call.pop(event.id, None)
-        if isinstance(known, OutputItem):
-            if known.kind is McpCall and not known.is_done:
-                message = known.messages[0]
-                known.messages = (message, self._result_message(message, event.result))
-                return self._mcp_ended(known, event.result)
+        item = known if isinstance(known, OutputItem) else None
+        if known is None or (item is not None and (item.kind is not McpCall or item.is_done)):
             return ()
-        if known is None:
-            return ()
+        call = known if isinstance(known, Message) else known.messages[0]
+        tool = self._tools.find(call.recipient or "")
+        name = (call.recipient or "") if tool is None else self._tools.recipient_of(tool)
+        messages = (call, result_message(name, event.result, call.channel))
+        if item is not None:
+            item.messages = messages
+            return self._mcp_ended(item, event.result)
         # It could not be delivered or run. The model was told why, and continues; the client need not know.
         item = self._new_reasoning()
-        item.messages = (known, self._result_message(known, event.result))
-        if not self._options.shows_analysis:
+        item.messages = messages
+        if not self._shows_analysis:
             return [self._added(item), *self._close_text(item)]
         error = event.result.text
-        text = f"A call that was not made: {known.recipient}({known.text})\n{error}"
+        text = f"A call that was not made: {call.recipient}({call.text})\n{error}"
         item.texts = [text]
         if not self._is_open_responses:
-            item.wire["harmonia_call"] = {"name": known.recipient, "arguments": known.text, "error": error}
-        name = self._named("response.reasoning_text.delta")
+            item.wire["harmonia_call"] = {"name": call.recipient, "arguments": call.text, "error": error}
         return [
             self._added(item),
             self._part_event(item, "added", {"type": "reasoning_text", "text": ""}),
-            self._item_event(item, name, {"content_index": 0, "delta": text}),
+            self._item_event(item, "response.reasoning_text.delta", {"content_index": 0, "delta": text}),
             *self._close_text(item),
         ]
 
-    def _result_message(self, call: Message, result: ToolResult) -> Message:
-        tool = self._tools.find(call.recipient or "")
-        name = (call.recipient or "") if tool is None else self._tools.recipient_of(tool)
-        return result_message(name, result, call.channel)
-
     def _mcp_ended(self, item: OutputItem, result: ToolResult) -> list[StreamEvent]:
-        wire = item.wire
-        wire["output"] = None if result.is_error else result.text
-        wire["error"] = write_error(result.text) if result.is_error else None
-        name = "response.mcp_call.failed" if result.is_error else "response.mcp_call.completed"
-        events = [] if self._is_open_responses else [self._item_event(item, name, {})]
-        return [*events, *self._close(item, "failed" if result.is_error else "completed")]
+        item.wire["output"] = None if result.is_error else result.text
+        item.wire["error"] = write_error(result.text) if result.is_error else None
+        status = "failed" if result.is_error else "completed"
+        return [*self._mcp_events(item, f"mcp_call.{status}"), *self._close(item, status)]
 
     def _pending(self, pending: PendingCall) -> Sequence[StreamEvent]:
         """A call that waits for the client. Those that were streamed are known already."""
         known = self._by_call.pop(pending.id, None)
-        if isinstance(known, OutputItem):
-            return ()
         tool = self._tools.find(pending.call.recipient)
-        if tool is None:
+        if isinstance(known, OutputItem) or tool is None:
             return ()
         kind = call_item(tool)
         item = self._new_item(kind, kind.begin(tool))
@@ -478,85 +391,97 @@ class ResponseWriter:
         events = [self._added(item)]
         self._has_call = True
         item.wire |= fields
-        if self._has_input_events(kind):
-            text = item.wire[kind.input_fields[0]]
-            events.append(self._item_event(item, f"{kind.input_event}.delta", {"delta": text}))
-        return [*events, *self._input_done(item), *self._close(item)]
+        return [*events, *self._input_events(item, has_delta=True), *self._close(item)]
 
     def _has_input_events(self, kind: type[CallItem]) -> bool:
         return kind.input_event is not None and (kind.is_standard or not self._is_open_responses)
 
-    def _input_done(self, item: OutputItem) -> list[StreamEvent]:
+    def _input_events(self, item: OutputItem, *, has_delta: bool = False) -> list[StreamEvent]:
+        """What the model wrote is complete; with all of it as a delta, if it was not streamed."""
         kind = cast("type[CallItem]", item.kind)
         if not self._has_input_events(kind):
             return []
         done = {name: item.wire[name] for name in kind.input_fields}
-        return [self._item_event(item, f"{kind.input_event}.done", done)]
+        delta = {"delta": item.wire[kind.input_fields[0]]}
+        events = [self._item_event(item, f"{kind.input_event}.delta", delta)] if has_delta else []
+        return [*events, self._item_event(item, f"{kind.input_event}.done", done)]
 
     # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run_ended(self, event: RunEnded) -> Sequence[StreamEvent]:
-        self.note_usage(event.usage)
-        events = [each for pending in event.pending for each in self._pending(pending)]
-        if self._demands_call and event.reason in ("answered", "silent") and not self._made_call:
-            return [*events, *self.fail(no_call())]
+        lacks_call = self._demands_call and not self._made_call
         match event.reason:
+            case "answered" | "silent" if lacks_call:
+                return self.fail(no_call())
             case "unmet":
-                return [*events, *self._end_unmet(event.unmet)]
+                assert event.unmet is not None
+                if event.unmet.kind != "format" or self._request.demands_form:
+                    return self.fail(not_met(event.unmet, self._tools, "$.text.format"))
+                self._warn(["text.format: the answer does not match this format; set strict to make that an error"])
+                return self._end("completed")
             case "answered" | "calls":
-                return [*events, *self._end("completed", "response.completed")]
+                return self._end("completed")
             case "silent":
                 if self._has_call or any(item.kind is MessageItem for item in self.items):
-                    return [*events, *self._end("completed", "response.completed")]
+                    return self._end("completed")
                 self._warn((f"no part of the answer is visible: {event.hidden_because}",))
-                return [*events, *self.end_incomplete("no_visible_output")]
+                return self._end_incomplete("no_visible_output")
             case "length":
-                return [*events, *self.end_incomplete("max_output_tokens")]
+                return self._end_incomplete("max_output_tokens")
             case "limit":
-                reason: Incomplete = "max_tool_calls"
-                if event.limit == "tokens":
-                    reason = "max_output_tokens"
-                elif event.limit == "samplings" and not self._made_call:
-                    reason = "uncertain_call"  # it only made calls that are not allowed
-                elif event.limit == "time":
-                    reason = "time_limit"
-                return [*events, *self.end_incomplete(reason)]
+                if event.limit == "samplings" and not self._made_call:
+                    return self._end_incomplete("uncertain_call")  # it only made calls that are not allowed
+                return self._end_incomplete(_OF_LIMITS.get(event.limit or "", "max_tool_calls"))
             case "cut_off":
-                return [*events, *self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended inside a message"))]
+                return self.fail(EngineError(ErrorCode.ENGINE_DIED, "the stream ended inside a message"))
             case "stopped":
-                if self.stop_because == "uncertain_call" and self._demands_call and not self._made_call:
-                    return [*events, *self.fail(no_call())]
-                if self.stop_because is not None:
-                    return [*events, *self.end_incomplete(self.stop_because)]
-                return [*events, *self.cancel()]
-
-    def _end_unmet(self, unmet: Unmet | None) -> Sequence[StreamEvent]:
-        assert unmet is not None
-        if unmet.kind == "format" and not self._options.demands_format:
-            self._warn(["text.format: the answer does not match this format; set strict to make that an error"])
-            return self._end("completed", "response.completed")
-        return self.fail(not_met(unmet, self._tools, "$.text.format"))
+                if self.stop_because == "uncertain_call" and lacks_call:
+                    return self.fail(no_call())
+                return self.cancel() if self.stop_because is None else self._end_incomplete(self.stop_because)
 
     @property
     def _made_call(self) -> bool:
         return self._has_call or any(issubclass(item.kind, ServerCall) for item in self.items)
 
-    def _failed(self, error: ApiError) -> list[StreamEvent]:
+    def fail(self, error: Exception) -> list[StreamEvent]:
+        """The response failed after it began. What came is kept."""
+        self.failure = error
         if self.is_over:
             return []
-        self._note_reason(error.code)
-        known = self._is_open_responses or error.code in _OPENAI_CODES
-        self.resource["error"] = {"code": error.code if known else "server_error", "message": error.message}
+        shown = api_error_of(error)
+        known = self._is_open_responses or shown.code in _OPENAI_CODES
+        self.resource["error"] = {"code": shown.code if known else "server_error", "message": shown.message}
+        if not self._is_open_responses:
+            self.resource[_REASON] = shown.code
         events = self._close_open()
         if self._is_open_responses:
             # Its clients expect the error first. OpenAI's own client would raise there, and lose what came.
-            events.append(self._event("error", {"error": error.to_dict()}))
-        return [*events, *self._end("failed", "response.failed")]
+            events.append(self._event("error", {"error": shown.to_dict()}))
+        return [*events, *self._end("failed")]
 
-    def _note_reason(self, reason: str) -> None:
-        """Why the response is not complete, in our words. open-responses has a field of its own for any reason."""
+    def fail_instead(self, unsent: Sequence[StreamEvent], error: Exception) -> list[StreamEvent]:
+        """The response failed before these events were sent. They stand, except a terminal event."""
+        if self.is_over:
+            unsent = unsent[:-1]
+            self._sequence -= 1
+            self.is_over = False
+            self.resource["incomplete_details"] = None
+            self.resource.pop(_REASON, None)
+        return [*unsent, *self.fail(error)]
+
+    def _end_incomplete(self, reason: Incomplete) -> list[StreamEvent]:
+        """The response ends here, before it is complete. open-responses has a field of its own for any reason."""
         if not self._is_open_responses:
             self.resource[_REASON] = reason
+        known = reason if self._is_open_responses else _OPENAI_REASONS[reason]
+        self.resource["incomplete_details"] = {"reason": known}
+        return self._end("incomplete")
+
+    def cancel(self) -> list[StreamEvent]:
+        """The response was cancelled."""
+        if self._is_open_responses:
+            self.resource["incomplete_details"] = {"reason": "cancelled"}
+        return self._end("cancelled")
 
     def _close_open(self) -> list[StreamEvent]:
         """Close unfinished items as incomplete."""
@@ -572,18 +497,19 @@ class ResponseWriter:
                 events += self._close(item, "incomplete")
         return events
 
-    def _end(self, status: str, name: str) -> list[StreamEvent]:
+    def _end(self, status: str) -> list[StreamEvent]:
         if self.is_over:
             return []
         events = self._close_open()
         self.is_over = True
         self.resource["status"] = status
-        self.resource["completed_at"] = int(self._clock()) if status == "completed" else None
+        self.resource["completed_at"] = int(self._backend.clock()) if status == "completed" else None
         self.resource["output"] = [item.wire for item in self.items]
         malformed = () if self._malformed is None else self._malformed.finish(len(self.items))
         if malformed:
             self.resource[FIELD] = malformed
-        return [*events, self._event(name, {"response": self.resource})]
+        name = "incomplete" if status == "cancelled" else status
+        return [*events, self._event(f"response.{name}", {"response": self.resource})]
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -596,25 +522,22 @@ class ResponseWriter:
         self.items.append(item)
         return item
 
-    def _new_reasoning(self) -> OutputItem:
-        return self._new_item(ReasoningItem, {"summary": [], "content": []})  # clients read the length of both
+    def _new_reasoning(self, more: Json | None = None) -> OutputItem:
+        # Clients read the length of both.
+        return self._new_item(ReasoningItem, {"summary": [], "content": [], **(more or {})})
 
     def _close(self, item: OutputItem, status: str = "completed") -> list[StreamEvent]:
         item.is_done = True
-        wire = item.wire
-        wire["status"] = status
-        is_sealed = issubclass(item.kind, SealedItem) and (item.kind.is_always_sealed or self._options.seals_items)
+        item.wire["status"] = status
+        is_sealed = issubclass(item.kind, SealedItem) and (item.kind.is_always_sealed or self._request.seals_items)
         if is_sealed and item.messages:
-            self._add_seal(item)
+            read = cast("SealedItem", read_item(item.wire, "$"))
+            before = self._prefix_text if item.wire.get("harmonia_continues") else ""
+            # An item that does not say what was sampled comes back as what it says.
+            if item.kind is not MessageItem or before + "".join(item.texts) == item.messages[0].text:
+                item.wire["encrypted_content"] = self._seals.seal(item.messages, bound_to=read.binding(before))
         self.unsaved.append(item)
-        return [self._event("response.output_item.done", {"output_index": item.index, "item": wire})]
-
-    def _add_seal(self, item: OutputItem) -> None:
-        read = cast("SealedItem", read_item(item.wire, "$"))
-        before = self._prefix_text if item.wire.get("harmonia_continues") else ""
-        if item.kind is MessageItem and before + "".join(item.texts) != item.messages[0].text:
-            return  # the item does not say what was sampled, so it comes back as what it says
-        item.wire["encrypted_content"] = self._seals.seal(item.messages, read.binding(before))
+        return [self._event("response.output_item.done", {"output_index": item.index, "item": item.wire})]
 
     def _added(self, item: OutputItem) -> StreamEvent:
         return self._event("response.output_item.added", {"output_index": item.index, "item": item.wire})
@@ -622,21 +545,23 @@ class ResponseWriter:
     def _part_event(self, item: OutputItem, which: str, part: Json) -> StreamEvent:
         return self._item_event(item, f"response.content_part.{which}", {"content_index": 0, "part": part})
 
+    def _mcp_events(self, item: OutputItem, *names: str) -> list[StreamEvent]:
+        """open-responses does not have them."""
+        return [] if self._is_open_responses else [self._item_event(item, f"response.{name}", {}) for name in names]
+
     def _item_event(self, item: OutputItem, name: str, fields: Json) -> StreamEvent:
-        return self._event(name, {"item_id": item.id, "output_index": item.index, **fields})
+        return self._event(name, {"item_id": item.wire["id"], "output_index": item.index, **fields})
 
     def _prepare_deltas(self, item: OutputItem, name: str, *, content_index: bool = False) -> None:
-        fields: Json = {"type": name, "item_id": item.id, "output_index": item.index}
+        item.delta_type = self._names.get(name, name)
+        fields: Json = {"type": item.delta_type, "item_id": item.wire["id"], "output_index": item.index}
         if content_index:
             fields["content_index"] = 0
-        item.delta_type = name
         item.delta_head = encode_bytes(fields)[:-1] + b',"sequence_number":'
         item.delta_tail = b',"logprobs":[]}' if item.kind is MessageItem else b"}"
 
     def _event(self, name: str, fields: Json) -> StreamEvent:
+        name = self._names.get(name, name)
         data = encode_bytes({"type": name, "sequence_number": self._sequence, **fields})
         self._sequence += 1
         return StreamEvent(data, name)
-
-    def _named(self, name: str) -> str:
-        return _OTHER_NAMES[name] if self._is_open_responses else name
