@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -123,37 +124,24 @@ class TypedSpelling(msgspec.Struct, frozen=True):
 
 def find_typed_spellings(traced: Trace, vocabulary: Vocabulary, most: int) -> list[TypedSpelling]:
     """The first `most` spellings, in order."""
-    found: list[TypedSpelling] = []
-    for item in traced.messages:
-        for each in _spellings_of(item, traced.text, vocabulary):
-            found.append(each)
-            if len(found) >= most:
-                return found
-    return found
+    spellings = (
+        each
+        for item in traced.messages
+        for is_body in (False, True)
+        for each in _spellings_in(item, traced.text, vocabulary, is_body=is_body)
+    )
+    return list(islice(spellings, most))
 
 
-def _spellings_of(item: TracedMessage, text: str, vocabulary: Vocabulary) -> Iterator[TypedSpelling]:
-    header, body = (item.start_char, item.body_char), (item.body_char, item.stop_char)
-    yield from _in_part(item, "header", item.header_ids, item.start_token, text, header, vocabulary)
-    yield from _in_part(item, "body", item.body_ids, item.body_token, text, body, vocabulary)
-
-
-def _in_part(
-    item: TracedMessage,
-    where: Literal["header", "body"],
-    ids: list[int],
-    start_token: int | None,
-    text: str,
-    span: tuple[int, int],
-    vocabulary: Vocabulary,
-) -> Iterator[TypedSpelling]:
-    start, end = span
+def _spellings_in(item: TracedMessage, text: str, vocabulary: Vocabulary, *, is_body: bool) -> Iterator[TypedSpelling]:
+    """The spellings in the header or in the body of a message."""
+    if is_body:
+        ids, start_token, start, end = item.body_ids, item.body_token, item.body_char, item.stop_char
+    else:
+        ids, start_token, start, end = item.header_ids, item.start_token, item.start_char, item.body_char
     offsets: list[int] | None = None
-    at = start
-    while (match := _LIKELY.search(text, at, end)) is not None:
-        at = match.end()
-        spelling = f"<|{match[1].lower()}|>"
-        if spelling not in ID_BY_SPELLING:
+    for match in _LIKELY.finditer(text, start, end):
+        if f"<|{match[1].lower()}|>" not in ID_BY_SPELLING:
             continue
         if offsets is None:
             offsets = vocabulary.char_offsets(ids)
@@ -161,21 +149,19 @@ def _in_part(
         last = max(bisect_left(offsets, match.end() - start), first + 1)
         written = ids[first:last]
         is_special = any(FIRST_SPECIAL <= token < VOCABULARY_SIZE for token in written)
-        if is_special and where == "header":
+        if is_special and not is_body:
             continue  # the structure itself
+        spelled = match.group()
+        field = next((name for name in _FIELDS if spelled in (getattr(item.message, name) or "")), "header")
         yield TypedSpelling(
             item.index,
             item.message.role.value,
-            "body" if where == "body" else _field_with(item, match.group()),
-            match.group(),
+            "body" if is_body else field,
+            spelled,
             match.start(),
             match.end(),
             None if start_token is None else start_token + first,
             written,
             "special" if is_special else "text",
-            match.group() not in ID_BY_SPELLING,
+            spelled not in ID_BY_SPELLING,
         )
-
-
-def _field_with(item: TracedMessage, text: str) -> str:
-    return next((name for name in _FIELDS if text in (getattr(item.message, name) or "")), "header")

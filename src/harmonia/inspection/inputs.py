@@ -22,13 +22,14 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
-from harmonia.events import Event, MessageEnded, Repaired
+from harmonia.events import Event
 from harmonia.inspection.saved_streams import count, looks_like_a_dump, read_dump
 from harmonia.messages import Role, ToolDescription, ToolNamespace
 from harmonia.parser import Mode, Parsed, Parser, Tools
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.parser.headers import DeclaredTool
 from harmonia.parser.missing_special_tokens import looks_stripped
+from harmonia.parser.parser import results_of
 from harmonia.tool_definitions import read_namespace, unwrap
 from harmonia.vocabulary import FIRST_SPECIAL, SPELLING_BY_ID, Vocabulary, default_vocabulary, find_spellings
 
@@ -107,8 +108,10 @@ def _recognise(data: bytes, text: str) -> Input:
     if looks_like_a_dump(text):
         return _dump(text)
     values = read_json_values(text)
-    if len(values) == 1 and isinstance(values[0], str):
-        return _json_string(values[0])
+    if len(values) == 1 and isinstance(said := values[0], str):
+        if not find_spellings(said) and looks_stripped(said):
+            return Input("stripped", [said], "text whose special tokens were removed, in a JSON string")
+        return Input("text", [said] if said else [], "the text of a JSON string")
     kind: As = "stripped" if not find_spellings(text) and looks_stripped(text) else "text"
     return msgspec.structs.replace(recognise(data, kind), notes=_notes_about(data, text, values))
 
@@ -150,24 +153,26 @@ def _text(data: bytes) -> Input:
     return Input("text", [data] if data else [], "text" if data else "an empty text")
 
 
-def _json_string(text: str) -> Input:
-    is_stripped = not find_spellings(text) and looks_stripped(text)
-    what = "text whose special tokens were removed, in a JSON string" if is_stripped else "the text of a JSON string"
-    return Input("stripped" if is_stripped else "text", [text] if text else [], what)
-
-
 def read_token_ids(text: str) -> Input | None:
-    """Token ids, if the whole text is one or several lists of them."""
-    if (ids := _read_ids(text)) is not None:
-        return Input("tokens", [ids] if ids else [], f"token ids ({len(ids)})")
-    if not text.lstrip().startswith("["):
-        return None
-    values = read_json_values(text)
-    lists = cast("list[Any]", values[0]) if len(values) == 1 and isinstance(values[0], list) else values
+    """Token ids, if the whole text is one or several lists of them, or an object with one, unlike a server's."""
+    text = text.strip()
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    words = [] if _NOT_IN_A_LIST.search(inner) else inner.replace(",", " ").split()
+    if all(map(_ID.fullmatch, words)) and (words or not inner.strip()):
+        return Input("tokens", [list(map(int, words))] if words else [], f"token ids ({len(words)})")
+    lists = read_json_values(text) if text.startswith(("[", "{")) else []
+    where = ""
+    if len(lists) == 1 and isinstance(lists[0], dict):
+        body = cast("dict[str, Any]", lists[0])
+        # Unless asked for them, llama.cpp leaves `tokens` empty and puts the text into `content`.
+        named = [body[name] for name in _NAMES_OF_LISTS if isinstance(body.get(name), list)]
+        lists = [each for each in named if each or len(body) == 1][:1]
+    else:
+        lists = cast("list[Any]", lists[0]) if len(lists) == 1 and isinstance(lists[0], list) else lists
+        where = f" in {count(len(lists), 'list')}"
     if not lists or not all(_is_list_of_ids(each) for each in lists):
         return None
-    number = sum(map(len, lists))
-    return Input("tokens", [each for each in lists if each], f"token ids ({number} in {count(len(lists), 'list')})")
+    return Input("tokens", [each for each in lists if each], f"token ids ({sum(map(len, lists))}{where})")
 
 
 def _dump(text: str, *, is_asked_for: bool = False) -> Input:
@@ -175,43 +180,14 @@ def _dump(text: str, *, is_asked_for: bool = False) -> Input:
     chunks = dump.chunks
     if not chunks:
         what = "the saved stream" if dump.is_known or not is_asked_for else "the input is not a saved stream: it"
-        error = InputError(
-            ErrorCode.PARSE_INVALID_INPUT,
-            "; ".join([f"{what} has no known field with text or token ids", *dump.notes]),
-        )
+        message = "; ".join([f"{what} has no known field with text or token ids", *dump.notes])
+        error = InputError(ErrorCode.PARSE_INVALID_INPUT, message)
         if is_asked_for and not dump.is_known:
             error.add_note("omit --as to let harmonia detect what the input is")
         raise error
     what = "token ids" if isinstance(chunks[0], list) else "text"
     description = f"a saved stream of {dump.api} ({what} in {count(len(chunks), 'chunk')})"
     return Input("sse", chunks, description, dump.notes, dump.lacks_what_was_parsed)
-
-
-def _read_ids(text: str) -> list[int] | None:
-    """The ids, if the whole text is a list of them."""
-    text = text.strip()
-    if text.startswith("{"):
-        return _read_named_ids(text)
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
-    if _NOT_IN_A_LIST.search(text):
-        return None
-    words = text.replace(",", " ").split()
-    return [int(word) for word in words] if all(map(_ID.fullmatch, words)) else None
-
-
-def _read_named_ids(text: str) -> list[int] | None:
-    """The ids in {"tokens": […]}, unless the object looks like a server's."""
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    for name in _NAMES_OF_LISTS:
-        listed = value.get(name)
-        # Unless asked for them, llama.cpp leaves `tokens` empty and puts the text into `content`.
-        if isinstance(listed, list) and (listed or len(value) == 1):
-            return cast("list[int]", listed) if _is_list_of_ids(listed) else None
-    return None
 
 
 def _is_list_of_ids(value: Any) -> bool:
@@ -234,11 +210,8 @@ def read_json_values(text: str) -> list[Any]:
 
 def _refuse_ids(text: str) -> Input:
     stray = _NOT_IN_A_LIST.search(text)
-    raise InputError(
-        ErrorCode.PARSE_INVALID_INPUT,
-        "the input is not a list of token ids",
-        Position(character=stray.start() if stray else None),
-    )
+    at = Position(character=stray.start() if stray else None)
+    raise InputError(ErrorCode.PARSE_INVALID_INPUT, "the input is not a list of token ids", at)
 
 
 # ── parsing an input ──
@@ -254,14 +227,8 @@ def parse_input(
     vocabulary: Vocabulary | None = None,
 ) -> Parsed:
     """Feed the parser as the input was chunked. A StreamError has all the events before it."""
-    parser = Parser(
-        role,
-        mode,
-        tools,
-        stop_swallowed=stop_swallowed,
-        stripped=taken.kind == "stripped",
-        vocabulary=vocabulary,
-    )
+    is_stripped = taken.kind == "stripped"
+    parser = Parser(role, mode, tools, stop_swallowed=stop_swallowed, stripped=is_stripped, vocabulary=vocabulary)
     events: list[Event] = []
     try:
         for chunk in taken.chunks:
@@ -270,11 +237,8 @@ def parse_input(
     except StreamError as error:
         error.events = [*events, *error.events]
         raise
-    return Parsed(
-        tuple(event.message for event in events if isinstance(event, MessageEnded)),
-        tuple(event.diagnostic for event in events if isinstance(event, Repaired)),
-        tuple(events),
-    )
+    messages, diagnostics = results_of(events)
+    return Parsed(tuple(messages), tuple(diagnostics), tuple(events))
 
 
 def is_malformed(parsed: Parsed) -> bool:
@@ -290,11 +254,8 @@ def read_declared(value: Any, path: str = "$") -> list[DeclaredTool]:
     if isinstance(value, dict):
         value, path = cast("dict[str, Any]", value).get("tools"), f"{path}.tools"
     if not isinstance(value, list):
-        raise InputError(
-            ErrorCode.PARSE_INVALID_OPTION,
-            'tools are a list, or an object with a list in "tools"',
-            Position(path=path),
-        )
+        what = 'tools are a list, or an object with a list in "tools"'
+        raise InputError(ErrorCode.PARSE_INVALID_OPTION, what, Position(path=path))
     found: list[DeclaredTool] = []
     for at, tool in enumerate(cast("list[Any]", value)):
         here = f"{path}[{at}]"

@@ -55,6 +55,10 @@ _NOT_SAMPLED: Final = (
     "the server had parsed the Harmony itself: the tokens shown are rendered from its answer, not the ones that the "
     "model sampled"
 )
+_ITEMS: Final = (
+    *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"),
+    *("mcp_call", "mcp_list_tools", "web_search_call", "code_interpreter_call"),
+)
 _LIKE_JSON: Final = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[{\"\]])")
 _WORDS: Final[Mapping[str, str]] = {
     "harmony-json": "a conversation as Harmony JSON",
@@ -62,6 +66,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "responses": "Responses items",
     "markdown": "a conversation as Markdown",
     "tokens": "token ids, as JSON",
+    "text": "raw Harmony text, in a JSON string",
 }
 
 
@@ -132,21 +137,17 @@ class _PastedReader:
         if not values and _is_markdown(text):
             return self.read(text, "markdown", _WORDS["markdown"])
         pasted = _sampled(recognise(data))
-        fault = None if values or pasted.input.kind != "text" or find_spellings(text) else json_fault(text)
-        if fault is not None:
-            taken = pasted.input
-            pasted = Pasted(msgspec.structs.replace(taken, notes=[*taken.notes, fault]))
-        return pasted
+        taken = pasted.input
+        fault = None if values or taken.kind != "text" or find_spellings(text) else json_fault(text)
+        return pasted if fault is None else Pasted(msgspec.structs.replace(taken, notes=[*taken.notes, fault]))
 
     def _recognise_values(self, values: list[Any]) -> Pasted | None:
         if any(_name_of(value) is None for value in values[:MOST_TITLES]):
             return None
-        if self._document >= len(values):
-            return self.read_values(values, None)  # which raises
         try:
             return self.read_values(values, None)
         except InputError:
-            if all(_is_certain(value) for value in values[:MOST_TITLES]):
+            if self._document >= len(values) or all(_is_certain(value) for value in values[:MOST_TITLES]):
                 raise
             return None
 
@@ -154,11 +155,8 @@ class _PastedReader:
         """The chosen conversation of these JSON values. Without a name, its format is detected."""
         if self._document >= len(values):
             number = count(len(values), "document")
-            raise InputError(
-                ErrorCode.INTERCHANGE_INVALID_VALUE,
-                f"there is no document {self._document}: the input has {number}, counted from 0",
-                Position(path="$.document"),
-            )
+            what = f"there is no document {self._document}: the input has {number}, counted from 0"
+            raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, what, Position(path="$.document"))
         value = values[self._document]
         found = name or _name_of(value)
         if found is None:
@@ -244,6 +242,10 @@ def json_fault(text: str) -> str | None:
     return None
 
 
+def _object(value: Any) -> Object:
+    return cast(Object, value) if isinstance(value, Mapping) else {}
+
+
 def _as_one(values: list[Any]) -> list[Any]:
     """Messages or items, one per line, are one conversation; anything else is one conversation per line."""
     if len(values) > 1 and all(_is_one_message(value) for value in values):
@@ -255,28 +257,9 @@ def _is_one_message(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
     item = cast(Object, value)
-    kind = item.get("type")
     has_home = any(name in item for name in ("messages", "choices", "input", "output", "response"))
-    is_item = isinstance(kind, str) and not kind.startswith("response.") and kind in _ITEMS
-    return (
-        isinstance(item.get("role"), str) and ("content" in item or "tool_calls" in item) and not has_home
-    ) or is_item
-
-
-_ITEMS: Final = frozenset(
-    (
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "mcp_call",
-        "mcp_list_tools",
-        "web_search_call",
-        "code_interpreter_call",
-    )
-)
+    is_message = isinstance(item.get("role"), str) and ("content" in item or "tool_calls" in item)
+    return (is_message and not has_home) or item.get("type") in _ITEMS
 
 
 def _as_list(value: Any) -> Any:
@@ -309,24 +292,19 @@ def _is_certain(value: Any) -> bool:
     """Whether this can only be a conversation."""
     if isinstance(value, Mapping):
         body = cast(Object, value)
-        listed = next((body[name] for name in ("messages", "choices", "output", "input") if name in body), None)
         if "choices" in body:
             return True
+        listed = next((body[name] for name in ("messages", "output", "input") if name in body), None)
         value = listed if listed is not None else [body]
-    if not isinstance(value, list) or not value:
-        return False
-    return all(
-        isinstance(each, Mapping) and ("role" in each or str(cast(Object, each).get("type")) in _ITEMS)
-        for each in cast("list[Any]", value)
-    )
+    objects = [_object(each) for each in cast("list[Any]", value)] if isinstance(value, list) else []
+    return bool(objects) and all("role" in each or each.get("type") in _ITEMS for each in objects)
 
 
 def _is_dump_of_a_stream(values: list[Any], text: str) -> bool:
     """Whether JSON that looks like a server's is raw output or parts of an answer, and not a conversation."""
     if len(values) > 1 or not isinstance(values[0], Mapping) or not _has_home(cast(Object, values[0])):
         return True
-    dump = read_dump(text)
-    return _is_raw(dump)
+    return _is_raw(read_dump(text))
 
 
 def _is_raw(dump: Dump) -> bool:
@@ -351,49 +329,30 @@ def _is_markdown(text: str) -> bool:
 
 
 def _words_for(value: Any, name: str) -> str:
-    if name == "text":
-        return "raw Harmony text, in a JSON string"
-    if isinstance(value, Mapping):
-        body = cast(Object, value)
-        if name == "chat" and "choices" in body:
-            return "a Chat Completions answer"
-        if name == "chat" and len(body) > 1 and "messages" in body:
-            return "a Chat Completions request"
-        if name == "responses" and "output" in body:
-            return "a Responses response"
-        if name == "responses" and "input" in body:
-            return "a Responses request"
-    return _WORDS[name]
+    body = _object(value)
+    if name == "chat" and "choices" in body:
+        return "a Chat Completions answer"
+    if name == "chat" and len(body) > 1 and "messages" in body:
+        return "a Chat Completions request"
+    if name == "responses" and "output" in body:
+        return "a Responses response"
+    return "a Responses request" if name == "responses" and "input" in body else _WORDS[name]
 
 
 def _title(value: Any) -> str:
     """A label for a conversation: its title, or the first words of its user."""
-    if isinstance(value, str):
-        return _shortened(value)
     if isinstance(value, Mapping):
         body = cast(Object, value)
         title = body.get("title")
-        if isinstance(title, str) and title:
-            return _shortened(title)
-        value = next((body[name] for name in ("messages", "input") if name in body), None)
-        if isinstance(value, str):
-            return _shortened(value)
-    if not isinstance(value, list):
-        return ""
-    for each in cast("list[Any]", value):
-        if isinstance(each, Mapping) and cast(Object, each).get("role") == "user":
-            return _shortened(_first_text(cast(Object, each).get("content")))
-    return ""
-
-
-def _first_text(content: Any) -> str:
-    if isinstance(content, list):
-        content = next((each for each in cast("list[Any]", content)), "")
-    if isinstance(content, Mapping):
-        content = cast(Object, content).get("text")
-    return content if isinstance(content, str) else ""
-
-
-def _shortened(text: str) -> str:
-    said = " ".join(text[: 4 * _LONGEST_TITLE].split())
+        if not isinstance(title, str) or not title:
+            title = next((body[name] for name in ("messages", "input") if name in body), None)
+        value = title
+    if isinstance(value, list):
+        objects = map(_object, cast("list[Any]", value))
+        value = next((each.get("content") for each in objects if each.get("role") == "user"), None)
+    if isinstance(value, list):
+        value = next(iter(cast("list[Any]", value)), "")
+    if isinstance(value, Mapping):
+        value = cast(Object, value).get("text")
+    said = " ".join(value[: 4 * _LONGEST_TITLE].split()) if isinstance(value, str) else ""
     return said if len(said) <= _LONGEST_TITLE else said[: _LONGEST_TITLE - 1] + "…"

@@ -25,7 +25,6 @@ from harmonia.inspection.excerpts import excerpt
 from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTurn, marked_length
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
 from harmonia.parser.faults import ALL_FAULTS
-from harmonia.provenance import Trust
 from harmonia.renderer.renderer import Rendered
 from harmonia.vocabulary import Vocabulary
 
@@ -43,7 +42,11 @@ def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) ->
         "tokens": traced.tokens,
         "counts_are_exact": traced.has_ids,
         "messages": [_describe_traced(item, ids=ids) for item in traced.messages],
-        "outside": [_describe_outside(item, ids=ids) for item in outside],
+        "outside": [
+            {"text": each.text, "start_char": each.start_char, "tokens": len(each.ids)}
+            | ({"ids": each.ids} if ids else {})
+            for each in outside
+        ],
         "turns": _describe_turns(traced),
         "channels": [msgspec.structs.asdict(count) for count in traced.channels],
         "diagnostics": [
@@ -59,12 +62,9 @@ def describe_trace(traced: Trace, hints: Sequence[str], *, ids: bool = False) ->
     }
 
 
-def describe_raised(diagnostic: Diagnostic | None) -> dict[str, Any] | None:
+def describe_raised(found: Diagnostic | None) -> dict[str, Any] | None:
     """The error of a strict parser."""
-    if diagnostic is None:
-        return None
-    at = describe_position(diagnostic.at)
-    return {"code": diagnostic.code.value, "message": diagnostic.message, "at": at}
+    return found and {"code": found.code.value, "message": found.message, "at": describe_position(found.at)}
 
 
 def _describe_turns(traced: Trace) -> list[dict[str, Any]]:
@@ -72,24 +72,16 @@ def _describe_turns(traced: Trace) -> list[dict[str, Any]]:
     described: list[dict[str, Any]] = []
     messages = outside = 0
     for item in traced.items:
-        match item:
-            case TracedTurn():
-                described.append({**msgspec.structs.asdict(item), "messages": messages, "outside": outside})
-            case TracedText():
-                outside += not item.is_space
-            case TracedMessage():
-                messages += 1
+        if isinstance(item, TracedTurn):
+            described.append({**msgspec.structs.asdict(item), "messages": messages, "outside": outside})
+        messages += isinstance(item, TracedMessage)
+        outside += isinstance(item, TracedText) and not item.is_space
     return described
 
 
 def _excerpt(diagnostic: Diagnostic, text: str) -> dict[str, str] | None:
     at = diagnostic.at.character
     return None if at is None else excerpt(text, at, marked_length(diagnostic, text), _EXCERPT_CELLS)._asdict()
-
-
-def _describe_outside(item: TracedText, *, ids: bool) -> dict[str, Any]:
-    described = {"text": item.text, "start_char": item.start_char, "tokens": len(item.ids)}
-    return {**described, "ids": item.ids} if ids else described
 
 
 def _describe_traced(item: TracedMessage, *, ids: bool) -> dict[str, Any]:
@@ -123,19 +115,12 @@ def describe_message(message: Message) -> dict[str, Any]:
         described |= {
             "stop": origin.stop,
             "source": origin.source,
-            "trust": describe_trust(origin.trust),
+            "trust": origin.trust.name.lower(),
             "forged": origin.forged,
             "faults": [code.value for code in origin.faults],
-            "spans": {
-                "header": msgspec.structs.asdict(origin.header),
-                "body": msgspec.structs.asdict(origin.body),
-            },
+            "spans": {"header": msgspec.structs.asdict(origin.header), "body": msgspec.structs.asdict(origin.body)},
         }
     return described
-
-
-def describe_trust(trust: Trust) -> str:
-    return trust.name.lower()
 
 
 def describe_position(at: Position) -> dict[str, Any]:
@@ -178,7 +163,7 @@ def _describe_header(header: Header) -> dict[str, Any]:
         "channel": header.channel,
         "recipient": header.recipient,
         "content_type": header.content_type,
-        "trust": describe_trust(header.trust),
+        "trust": header.trust.name.lower(),
         "forged": header.is_forged,
         "call": header.is_call,
         "visible": header.is_visible,

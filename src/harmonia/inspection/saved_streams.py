@@ -77,13 +77,12 @@ class Dump(msgspec.Struct, frozen=True):
     @property
     def notes(self) -> list[str]:
         """Remarks about the stream, one sentence each."""
-        notes: list[str] = []
         parsed = Counter(name for piece in self.pieces for name in piece.parsed)
-        if parsed:
-            counts = ", ".join(f"{name} {times}x" for name, times in parsed.items())
-            where = "the token ids are complete" if self.has_tokens else "the text lacks those parts"
-            notes.append(f"the server had already parsed some of the output ({counts}); {where}")
-        return notes + self.other_notes
+        if not parsed:
+            return self.other_notes
+        counts = ", ".join(f"{name} {times}x" for name, times in parsed.items())
+        where = "the token ids are complete" if self.has_tokens else "the text lacks those parts"
+        return [f"the server had already parsed some of the output ({counts}); {where}", *self.other_notes]
 
     @property
     def other_notes(self) -> list[str]:
@@ -189,7 +188,7 @@ def _read_object(text: str) -> Object | None:
 def _read(chunk: Object, *, is_certain: bool = True) -> Piece:
     """Read one object. Unless it is certain that it comes from a stream, it has to look like a server's."""
     kind = chunk.get("type")
-    if _is_of_a_capture(kind, chunk):
+    if kind == "capture" if "version" in chunk else "run" in chunk and kind in _CAPTURE_LINES:
         return _read_capture(chunk)
     if isinstance(kind, str) and kind.startswith("response."):
         return _read_responses(kind, chunk)
@@ -206,10 +205,6 @@ def _read(chunk: Object, *, is_certain: bool = True) -> Piece:
         if (ids := _ids(chunk.get(name))) is not None:
             return Piece("token ids", tokens=ids)
     return Piece("", error=_error(chunk))
-
-
-def _is_of_a_capture(kind: object, chunk: Object) -> bool:
-    return kind == "capture" if "version" in chunk else "run" in chunk and kind in _CAPTURE_LINES
 
 
 def _read_capture(chunk: Object) -> Piece:
@@ -230,15 +225,23 @@ def _read_responses(kind: str, chunk: Object) -> Piece:
 
 
 def _read_choices(choices: list[Any], chunk: Object) -> Piece:
-    listed = [_object(choice) for choice in choices]
-    firsts = [choice for choice in listed if choice.get("index", 0) == 0]
-    first, others = firsts[0] if firsts else _object(None), len(listed) - len(firsts)
-    # A stream has `delta`, a whole answer `message`, the older Completions API `text`.
-    said = _object(first.get("delta")) or _object(first.get("message"))
+    first, others = _first_choice(choices)
+    said = _said_in(first)
     text = _text(said.get("content")) + _text(first.get("text"))
     is_text_completion = chunk.get("object") == "text_completion" or ("text" in first and not said)
     api = "Completions" if is_text_completion else "Chat Completions"
     return Piece(api, text, _ids(first.get("token_ids")), _parsed(said), others, error=_error(chunk))
+
+
+def _first_choice(choices: list[Any]) -> tuple[Object, int]:
+    """The first choice, and the number of others."""
+    firsts = [choice for choice in map(_object, choices) if choice.get("index", 0) == 0]
+    return firsts[0] if firsts else {}, len(choices) - len(firsts)
+
+
+def _said_in(choice: Object) -> Object:
+    # A stream has `delta`, a whole answer `message`, the older Completions API neither.
+    return _object(choice.get("delta")) or _object(choice.get("message"))
 
 
 def _object(value: object) -> Object:
@@ -262,9 +265,7 @@ def _parsed(said: Object) -> tuple[str, ...]:
 
 def _error(chunk: Object) -> str | None:
     error = chunk.get("error")
-    if not error:
-        return None
-    return str(_object(error).get("message") or error)[:200]
+    return str(_object(error).get("message") or error)[:200] if error else None
 
 
 def count(number: int, noun: str) -> str:
@@ -306,7 +307,7 @@ def _assemble_responses(events: list[Object]) -> list[Object]:
             output = _object(event.get("response")).get("output")
             if isinstance(output, list) and output:
                 return [_object(item) for item in cast("list[Any]", output)]
-        at = _number(event)
+        at = index if type(index := event.get("output_index")) is int else 0
         if kind in ("response.output_item.added", "response.output_item.done"):
             item = _object(event.get("item"))
             id_ = item.get("id")
@@ -327,11 +328,6 @@ def _assemble_responses(events: list[Object]) -> list[Object]:
     for at, fields in deltas.items():
         items[at] = _with_deltas(items[at], {field: "".join(pieces) for field, pieces in fields.items()})
     return [item for item in items.values() if item]
-
-
-def _number(event: Object) -> int:
-    at = event.get("output_index", 0)
-    return at if type(at) is int else 0
 
 
 def _delta(event: Object) -> tuple[Object, str, str] | None:
@@ -355,23 +351,16 @@ def _delta(event: Object) -> tuple[Object, str, str] | None:
 
 def _with_deltas(item: Object, said: dict[str, str]) -> Object:
     """An unfinished item with the deltas that had arrived."""
+    parts = {kind: [{"type": kind, "refusal" if kind == "refusal" else "text": said[kind]}] for kind in said}
     match item.get("type"):
         case "message":
-            content = [_part(name, said[name]) for name in ("output_text", "refusal") if said.get(name)]
+            content = [*parts.get("output_text", ()), *parts.get("refusal", ())]
             return {"role": "assistant", **item, "content": content}
         case "reasoning":
-            made = dict(item)
-            if "reasoning_text" in said:
-                made["content"] = [{"type": "reasoning_text", "text": said["reasoning_text"]}]
-            if "summary_text" in said:
-                made["summary"] = [{"type": "summary_text", "text": said["summary_text"]}]
-            return made
+            fields = {"reasoning_text": "content", "summary_text": "summary"}
+            return {**item, **{field: parts[kind] for kind, field in fields.items() if kind in parts}}
         case _:
             return {**item, **said}
-
-
-def _part(kind: str, text: str) -> Object:
-    return {"type": kind, "refusal" if kind == "refusal" else "text": text}
 
 
 # ── Chat Completions and Ollama ─────────────────────────────────────────────────────────────────────────────────────
@@ -380,9 +369,10 @@ def _part(kind: str, text: str) -> Object:
 def _assemble_message(chunks: list[Object]) -> Object | None:
     content: list[str] = []
     reasoning: list[str] = []
-    calls = _Calls()
+    calls: list[Object] = []
     for chunk in chunks:
-        said = _said(chunk)
+        choices = chunk.get("choices")
+        said = _said_in(_first_choice(cast("list[Any]", choices))[0] if isinstance(choices, list) else chunk)
         content += _texts(said, ("content",)) or _texts_of_parts(said.get("content"), "text")
         if isinstance(chunk.get("response"), str):  # Ollama's /api/generate
             content.append(chunk["response"])
@@ -392,84 +382,59 @@ def _assemble_message(chunks: list[Object]) -> Object | None:
             or _texts_of_parts(said.get("reasoning_details"), "reasoning.text")
             or _texts_of_parts(said.get("content"), "thinking")
         )
-        for call in _calls_in(said):
-            calls.add(call)
+        calls += map(_object, cast("list[Any]", listed) if isinstance(listed := said.get("tool_calls"), list) else [])
+        if function := _object(said.get("function_call")):
+            calls.append({"index": "function_call", "function": function})
     message: Object = {"role": "assistant"}
     if reasoning:
         message["reasoning_content"] = "".join(reasoning)
     if any(content):
         message["content"] = "".join(content)
-    if calls.made:
-        message["tool_calls"] = calls.finish()
+    if calls:
+        message["tool_calls"] = _join_calls(calls)
     return message if len(message) > 1 else None
 
 
-class _Calls:
+def _join_calls(pieces: Iterable[Object]) -> list[Object]:
     """Joins pieces of calls. A piece without an index continues the last call, unless it has an id of its own."""
-
-    def __init__(self) -> None:
-        self.made: list[Object] = []
-        self._arguments: list[list[str]] = []
-        self._at: dict[str | None, int] = {}  # by number, the call that is being written
-
-    def add(self, piece: Object) -> None:
+    made: list[Object] = []
+    arguments: list[list[str]] = []
+    place: dict[str | None, int] = {}  # by number, the call that is being written
+    for piece in pieces:
         number, id_, function = piece.get("index"), piece.get("id"), _object(piece.get("function"))
         number = None if number is None else str(number)  # not every JSON value can be a dict key
-        at = self._at.get(number) if number is not None else (len(self.made) - 1 if self.made else None)
+        at = place.get(number) if number is not None else (len(made) - 1 if made else None)
         # Some servers give all calls the same index, and some repeat a call's id in each of its pieces.
-        if at is None or (id_ and self.made[at].get("id", id_) != id_):
-            at = len(self.made)
-            self.made.append({"type": "function", "function": {"name": ""}})
-            self._arguments.append([])
-        self._at[number] = at
-        call = self.made[at]
+        if at is None or (id_ and made[at].get("id", id_) != id_):
+            at = len(made)
+            made.append({"type": "function", "function": {"name": ""}})
+            arguments.append([])
+        place[number] = at
+        call = made[at]
         if id_:
             call["id"] = id_
         name, given = function.get("name"), function.get("arguments")
         if isinstance(name, str) and name != call["function"]["name"]:
             call["function"]["name"] += name
         if isinstance(given, str):
-            self._arguments[at].append(given)
+            arguments[at].append(given)
         elif given is not None:
             call["function"]["arguments"] = given
-
-    def finish(self) -> list[Object]:
-        for call, pieces in zip(self.made, self._arguments, strict=True):
-            if pieces:
-                call["function"]["arguments"] = "".join(pieces)
-        return self.made
-
-
-def _said(chunk: Object) -> Object:
-    choices = chunk.get("choices")
-    if not isinstance(choices, list):
-        return _object(chunk.get("message"))
-    listed = [_object(choice) for choice in cast("list[Any]", choices)]
-    first = next((choice for choice in listed if choice.get("index", 0) == 0), _object(None))
-    return _object(first.get("delta")) or _object(first.get("message"))
+    for call, given in zip(made, arguments, strict=True):
+        if given:
+            call["function"]["arguments"] = "".join(given)
+    return made
 
 
 def _texts(said: Object, names: tuple[str, ...]) -> list[str]:
     """The text of the first of these fields that has one: some servers send the same text under two names."""
-    for name in names:
-        value = said.get(name)
-        if isinstance(value, str) and value:
-            return [value]
-    return []
+    return [text for name in names if (text := _text(said.get(name)))][:1]
 
 
 def _texts_of_parts(value: object, kind: str) -> list[str]:
     """The texts of all parts of this type; thinking has nested parts."""
-    parts = [_object(part) for part in cast("list[Any]", value)] if isinstance(value, list) else []
     texts: list[str] = []
-    for part in parts:
+    for part in map(_object, cast("list[Any]", value) if isinstance(value, list) else []):
         if part.get("type") == kind:
             texts += _texts(part, ("text",)) or _texts_of_parts(part.get("thinking"), "text")
     return texts
-
-
-def _calls_in(said: Object) -> list[Object]:
-    listed = said.get("tool_calls")
-    calls = [_object(call) for call in cast("list[Any]", listed)] if isinstance(listed, list) else []
-    function = _object(said.get("function_call"))
-    return [*calls, {"index": "function_call", "function": function}] if function else calls

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -101,10 +101,11 @@ class TracedText(msgspec.Struct, frozen=True):
 
 
 class TracedTurn(msgspec.Struct, frozen=True):
-    """The end of a turn."""
+    """The end of a turn, which has no tokens of its own."""
 
     stop: str | None
     hidden_because: str | None
+    tokens: ClassVar[int] = 0
 
 
 class ChannelCount(msgspec.Struct, frozen=True):
@@ -182,11 +183,9 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
             case Skipped() if started is not None:
                 skipped.append(event.text)
             case Skipped():
-                if event.text.isspace():
+                if event.text.isspace() or (outside and outside[-1].text.isspace()):
                     end_outside()
                 outside.append(event)
-                if event.text.isspace():
-                    end_outside()
             case MessageEnded() if started is not None and completed is not None:
                 begins = _after_white_space(started, text, tokens)
                 if begins != _start(started):
@@ -215,19 +214,10 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
             case _:
                 pass
     end_outside()
-    total = sum(_tokens_of(item) for item in items)
-    return Trace(
-        taken.kind,
-        tokens is not None,
-        text,
-        total,
-        items,
-        _count(items, total),
-        parsed.diagnostics,
-        taken.notes,
-        taken.lacks_what_was_parsed,
-        taken.description,
-    )
+    total = sum(len(item.ids) if isinstance(item, TracedText) else item.tokens for item in items)
+    channels, has_ids, lacks_parsed = _count(items, total), tokens is not None, taken.lacks_what_was_parsed
+    told = (parsed.diagnostics, taken.notes, lacks_parsed, taken.description)
+    return Trace(taken.kind, has_ids, text, total, items, channels, *told)
 
 
 def _char_starts(tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
@@ -270,12 +260,7 @@ def spell_out(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
 
 
 def hint_for(
-    diagnostic: Diagnostic,
-    trace: Trace,
-    *,
-    has_role: bool,
-    has_tools: bool,
-    words: OptionWords = _COMMAND_WORDS,
+    diagnostic: Diagnostic, trace: Trace, *, has_role: bool, has_tools: bool, words: OptionWords = _COMMAND_WORDS
 ) -> str:
     """What to do about a fault; empty if there is nothing to suggest."""
     code, at = diagnostic.code, diagnostic.at.character
@@ -335,41 +320,22 @@ def _faults_of(message: Message, numbers: list[int], diagnostics: Sequence[Diagn
     return [number for number in numbers if diagnostics[number - 1].code in codes]
 
 
-def _tokens_of(item: TracedMessage | TracedText | TracedTurn) -> int:
-    match item:
-        case TracedMessage():
-            return item.tokens
-        case TracedText():
-            return len(item.ids)
-        case TracedTurn():
-            return 0
-
-
 def _count(items: Sequence[TracedMessage | TracedText | TracedTurn], total: int) -> list[ChannelCount]:
     """The costs by channel. A message without a channel counts for its role; input outside messages comes last."""
     messages: dict[str, list[TracedMessage]] = {}
     apart = {"outside messages": 0, "white space": 0}
     for item in items:
-        match item:
-            case TracedMessage():
-                name = item.message.channel or f"no channel ({item.message.role.value})"
-                messages.setdefault(name, []).append(item)
-            case TracedText():
-                apart["white space" if item.is_space else "outside messages"] += len(item.ids)
-            case TracedTurn():
-                pass
-    counts = [
-        ChannelCount(
-            name,
-            len(listed),
-            sum(each.tokens for each in listed),
-            sum(len(each.header_ids) for each in listed),
-            sum(len(each.body_ids) for each in listed),
-            sum(len(each.stop_ids) for each in listed),
-            sum(each.tokens for each in listed) / (total or 1),
-        )
-        for name, listed in messages.items()
-    ]
+        if isinstance(item, TracedMessage):
+            name = item.message.channel or f"no channel ({item.message.role.value})"
+            messages.setdefault(name, []).append(item)
+        elif isinstance(item, TracedText):
+            apart["white space" if item.is_space else "outside messages"] += len(item.ids)
+    counts: list[ChannelCount] = []
+    for name, listed in messages.items():
+        header, body = sum(len(each.header_ids) for each in listed), sum(len(each.body_ids) for each in listed)
+        tokens = sum(each.tokens for each in listed)
+        stop = tokens - header - body
+        counts.append(ChannelCount(name, len(listed), tokens, header, body, stop, tokens / (total or 1)))
     return counts + [ChannelCount(name, 0, tokens, 0, 0, 0, tokens / total) for name, tokens in apart.items() if tokens]
 
 
