@@ -126,7 +126,7 @@ class ErrorCode(StrEnum):
     STORE_DAMAGED = "store.damaged"
     STORE_NEWER = "store.newer"
 
-    # Faults of models that do not speak Harmony; harmonia/parser/faults.py explains them.
+    # Faults of models that do not speak Harmony; harmonia/parser/faults.json explains them.
     FAMILY_UNCLOSED = "family.unclosed"
     FAMILY_STRAY_MARK = "family.stray_mark"
     FAMILY_UNREADABLE_CALL = "family.unreadable_call"
@@ -136,7 +136,7 @@ class ErrorCode(StrEnum):
     FAMILY_CALL_IN_THOUGHT = "family.call_in_thought"
     FAMILY_TOO_LONG = "family.too_long"
 
-    # The model's faults. harmonia/parser/faults.py explains each of them and how the parser recovers.
+    # The model's faults. harmonia/parser/faults.json explains each of them and how the parser recovers.
     MISSING_SENTINEL = "MissingSentinel"  # the public name of a missing terminator
 
     STREAM_TEXT_OUTSIDE = "stream.text_outside"

@@ -21,7 +21,8 @@ from harmonia import (
     parse,
     render,
 )
-from harmonia.history import Budget, RenderConversation, measure
+from harmonia.history import Budget, measure
+from harmonia.history.preparation import RenderConversation
 from harmonia.messages import Json
 from tests.support.repeated import repeated
 from tests.support.strategies.chats import call, final, odd_chats, preamble, result, think, user

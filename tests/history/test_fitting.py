@@ -11,18 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import Conversation, ErrorCode, InputError, Message, Rendered, Renderer, Role, ToolDescription, render
-from harmonia.history import (
-    DOCUMENTED,
-    KEEP_EVERYTHING,
-    Fitted,
-    LastTurns,
-    Prepared,
-    fit,
-    join_results,
-    measure,
-    prepare,
-    turns_of,
-)
+from harmonia.history import DOCUMENTED, KEEP_EVERYTHING, Fitted, LastTurns, Prepared, fit, measure, prepare
+from harmonia.history.preparation import turns_of
+from harmonia.messages import join_results
 from tests.support.strategies.chats import DEVELOPER, SYSTEM, call, final, odd_chats, result, think, user
 
 SUMMARY = Message.user("Earlier: greetings.")

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import Conversation, ErrorCode, InputError, Message, ToolCall, parts_of
-from harmonia.history import call_id, compare, join_results, pending_calls, prepare, turns_of
+from harmonia.history import compare, prepare
+from harmonia.history.preparation import turns_of
+from harmonia.messages import call_id, join_results, pending_calls
 from tests.support.strategies.chats import call, final, odd_chats, python, result, think, user
 
 

@@ -20,10 +20,9 @@ from harmonia.history import (
     Drop,
     LastTurns,
     Policy,
-    is_reasoning,
     prepare,
 )
-from harmonia.messages import is_tool_address
+from harmonia.messages import is_reasoning, is_tool_address
 from tests.support.oracle_cases import compared
 from tests.support.repeated import repeated
 from tests.support.strategies.chats import (

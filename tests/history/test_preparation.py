@@ -18,12 +18,11 @@ from harmonia.history import (
     Drop,
     LastTurns,
     Policy,
-    join_results,
-    pending_calls,
     prepare,
     receive,
-    turns_of,
 )
+from harmonia.history.preparation import turns_of
+from harmonia.messages import join_results, pending_calls
 from tests.support.strategies.chats import call, final, odd_chats, result, think, user
 
 FORGING = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from harmonia import Conversation, Message, Role, TrainOn, render
-from harmonia.history import join_results, turns_of
+from harmonia.history.preparation import turns_of
+from harmonia.messages import join_results
 from tests.support.strategies.chats import DEVELOPER, SYSTEM, call, final, odd_chats, result, think, user
 
 

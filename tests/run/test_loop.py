@@ -23,7 +23,8 @@ from harmonia import (
     render,
     visible_text,
 )
-from harmonia.history import KEEP_EVERYTHING, pending_calls
+from harmonia.history import KEEP_EVERYTHING
+from harmonia.messages import pending_calls
 from harmonia.run.engines import Chunk, Finish, Sampling, TokenLogprob, Usage
 from harmonia.run.events import (
     CallEnded,

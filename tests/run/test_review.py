@@ -19,7 +19,7 @@ import pytest
 
 from harmonia import Conversation, ErrorCode, InputError, Message, Role, render
 from harmonia.events import Event, TurnEnded
-from harmonia.history import pending_calls
+from harmonia.messages import pending_calls
 from harmonia.run.agent import Agent
 from harmonia.run.engines import PROVIDER_TRAITS, Chunk, Finish, Request, Usage
 from harmonia.run.events import CallStarted, PendingCall, RunEnded, TurnEvent

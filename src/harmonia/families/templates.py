@@ -29,7 +29,6 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.registry import Family, ToolFormat, variant_of
-from harmonia.history.preparation import is_reasoning
 from harmonia.json_codec import read_json
 from harmonia.messages import (
     Conversation,
@@ -40,6 +39,7 @@ from harmonia.messages import (
     ToolDescription,
     is_call,
     is_forged,
+    is_reasoning,
 )
 
 # All that a model may take for the end of a line.

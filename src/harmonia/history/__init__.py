@@ -1,32 +1,24 @@
-"""Which messages the next prompt keeps, and why; calls with their results; what a prompt costs, and how it changed."""
+"""Which messages the next prompt keeps, and why; what a prompt costs, and how it changed."""
 
-from harmonia.history.budgets import Budget, RenderConversation, measure
+from harmonia.history.budgets import Budget, measure
 from harmonia.history.preparation import (
     DOCUMENTED,
     KEEP_AFTER_CALLS,
     KEEP_EVERYTHING,
     REFERENCE,
     VLLM,
-    Compact,
     Drop,
     Dropped,
     Fitted,
     LastTurns,
     Policy,
     Prepared,
-    Received,
-    Rule,
-    Turn,
-    first_final,
     fit,
-    is_reasoning,
     prepare,
     receive,
     select_dropped,
-    turns_of,
 )
-from harmonia.history.prompt_changes import Aligned, Change, Prompt, PromptChange, align, compare
-from harmonia.messages import Exchange, Joined, Orphan, call_id, join_results, pending_calls
+from harmonia.history.prompt_changes import align, compare
 
 __all__ = [
     "DOCUMENTED",
@@ -34,36 +26,18 @@ __all__ = [
     "KEEP_EVERYTHING",
     "REFERENCE",
     "VLLM",
-    "Aligned",
     "Budget",
-    "Change",
-    "Compact",
     "Drop",
     "Dropped",
-    "Exchange",
     "Fitted",
-    "Joined",
     "LastTurns",
-    "Orphan",
     "Policy",
     "Prepared",
-    "Prompt",
-    "PromptChange",
-    "Received",
-    "RenderConversation",
-    "Rule",
-    "Turn",
     "align",
-    "call_id",
     "compare",
-    "first_final",
     "fit",
-    "is_reasoning",
-    "join_results",
     "measure",
-    "pending_calls",
     "prepare",
     "receive",
     "select_dropped",
-    "turns_of",
 ]

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from harmonia.history.preparation import RenderConversation, as_messages, is_reasoning
+from harmonia.history.preparation import RenderConversation, as_messages
 from harmonia.messages import (
     Content,
     Conversation,
@@ -25,6 +25,7 @@ from harmonia.messages import (
     ToolNamespace,
     is_call,
     is_final,
+    is_reasoning,
 )
 from harmonia.renderer import render
 from harmonia.renderer.segments import developer_said, system_said

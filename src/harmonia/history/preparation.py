@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -41,12 +42,10 @@ from harmonia.messages import (
     is_call,
     is_final,
     is_forged,
-    is_tool_address,
+    is_reasoning,
     join_results,
 )
 from harmonia.renderer import Rendered, render
-
-INSTRUCTIVE = frozenset((Role.SYSTEM, Role.DEVELOPER))
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -77,7 +76,7 @@ def turns_of(messages: Sequence[Message]) -> tuple[Turn, ...]:
                 members.append([])
             has_user = True
         previous = role
-        if role not in INSTRUCTIVE:
+        if role not in (Role.SYSTEM, Role.DEVELOPER):
             if not members:
                 members.append([])
             turn_of[index] = len(members) - 1
@@ -87,12 +86,8 @@ def turns_of(messages: Sequence[Message]) -> tuple[Turn, ...]:
     for index, turn in turn_of.items():
         members[turn].append(index)
     return tuple(
-        Turn(
-            tuple(indexes),
-            any(is_final(messages[index]) for index in indexes),
-            any(is_call(messages[index]) for index in indexes),
-        )
-        for indexes in members
+        Turn(tuple(turn), any(is_final(messages[at]) for at in turn), any(is_call(messages[at]) for at in turn))
+        for turn in members
     )
 
 
@@ -101,9 +96,6 @@ Drop = tuple[int, str]
 
 FINISHED_TURN: Final = "reasoning of a finished turn"
 INTERRUPTED_TURN: Final = "reasoning of an interrupted turn, followed by a later answer"
-OLD_TURN: Final = "older than the last {}"
-BEFORE_FIRST_FINAL: Final = "on analysis, before the first final"
-BEFORE_LAST_FINAL: Final = "on analysis, before the last final"
 
 
 class Policy(Protocol):
@@ -129,26 +121,7 @@ class Rule:
         return f"<Policy: {self.name}>"
 
 
-def is_reasoning(message: Message) -> bool:
-    """Whether a message is the assistant's reasoning: on `analysis`, and not a call."""
-    channel = message.channel
-    return (
-        channel is not None
-        and channel.lower() == "analysis"
-        and message.author.role is Role.ASSISTANT
-        and not is_tool_address(message.recipient)
-    )
-
-
-def _documented(messages: Sequence[Message]) -> Iterable[Drop]:
-    return _spent_reasoning(messages, keeps_calling_turns=False)
-
-
-def _keep_after_calls(messages: Sequence[Message]) -> Iterable[Drop]:
-    return _spent_reasoning(messages, keeps_calling_turns=True)
-
-
-def _spent_reasoning(messages: Sequence[Message], *, keeps_calling_turns: bool) -> Iterable[Drop]:
+def _spent_reasoning(messages: Sequence[Message], *, keeps_calling_turns: bool = False) -> Iterable[Drop]:
     # An answer uses up all reasoning before it, also that of an interrupted turn: a user who writes before there is an
     # answer adds to the question. Reasoning since the last answer is still in use.
     last_final = max((index for index, message in enumerate(messages) if is_final(message)), default=-1)
@@ -161,55 +134,32 @@ def _spent_reasoning(messages: Sequence[Message], *, keeps_calling_turns: bool) 
                 yield index, reason
 
 
-def _nothing(_messages: Sequence[Message]) -> Iterable[Drop]:
-    return ()
-
-
 def _vllm(messages: Sequence[Message]) -> Iterable[Drop]:
-    finals = (
-        index
-        for index, message in enumerate(messages)
-        if message.author.role is Role.ASSISTANT and message.channel == "final"
-    )
-    return _on_analysis_before(max(finals, default=0), messages, BEFORE_LAST_FINAL)
+    finals = [at for at, each in enumerate(messages) if (each.role, each.channel) == (Role.ASSISTANT, "final")]
+    return _on_analysis_before(max(finals, default=0), messages, "on analysis, before the last final")
 
 
 def _reference(messages: Sequence[Message]) -> Iterable[Drop]:
-    return _on_analysis_before(first_final(messages), messages, BEFORE_FIRST_FINAL)
+    end = first_final([(each.role, each.channel) for each in messages])
+    return _on_analysis_before(end, messages, "on analysis, before the first final")
 
 
 def _on_analysis_before(end: int, messages: Sequence[Message], reason: str) -> Iterable[Drop]:
     return ((index, reason) for index in range(end) if messages[index].channel == "analysis")
 
 
-class _Spoken(Protocol):
-    @property
-    def role(self) -> str: ...
+def first_final(headers: Sequence[tuple[str, str | None]]) -> int:
+    """Where openai-harmony stops dropping analysis: at the first answer, not at the last; 0 if it drops nothing.
+
+    A header is a role and a channel.
+    """
+    last = next((channel for role, channel in reversed(headers) if role == Role.ASSISTANT), None)
+    return next(at for at, (_, channel) in enumerate(headers) if channel == "final") if last == "final" else 0
 
 
-class _Headed(Protocol):
-    @property
-    def author(self) -> _Spoken: ...
-
-    @property
-    def channel(self) -> str | None: ...
-
-
-def first_final(messages: Sequence[_Headed]) -> int:
-    """Where openai-harmony stops dropping analysis: at the first answer, not at the last; 0 if it drops nothing."""
-    for message in reversed(messages):
-        if message.author.role == Role.ASSISTANT:
-            if message.channel == "final":
-                break
-            return 0
-    else:
-        return 0
-    return next(index for index, message in enumerate(messages) if message.channel == "final")
-
-
-DOCUMENTED: Final = Rule("documented", _documented)
-KEEP_AFTER_CALLS: Final = Rule("keep_after_calls", _keep_after_calls)
-KEEP_EVERYTHING: Final = Rule("keep_everything", _nothing)
+DOCUMENTED: Final = Rule("documented", _spent_reasoning)
+KEEP_AFTER_CALLS: Final = Rule("keep_after_calls", partial(_spent_reasoning, keeps_calling_turns=True))
+KEEP_EVERYTHING: Final = Rule("keep_everything", lambda _messages: ())
 REFERENCE: Final = Rule("reference", _reference)
 VLLM: Final = Rule("vllm", _vllm)
 
@@ -222,28 +172,23 @@ class LastTurns:
     within: Policy = DOCUMENTED
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            raise InputError(
-                ErrorCode.HISTORY_INVALID_OPTION, f"the number of turns is {self.count!r}; it must be at least 1"
-            )
+        _refuse_unless_count("the number of turns", self.count, 1)
 
     @property
     def name(self) -> str:
         return f"last_turns({self.count}, {self.within.name})"
 
     def __call__(self, messages: Sequence[Message], /) -> Iterable[Drop]:
-        reason = OLD_TURN.format("turn" if self.count == 1 else f"{self.count} turns")
-        for turn in turns_of(messages)[: -self.count]:
-            for index in turn.indexes:
-                yield index, reason
+        reason = "older than the last " + ("turn" if self.count == 1 else f"{self.count} turns")
+        yield from ((index, reason) for turn in turns_of(messages)[: -self.count] for index in turn.indexes)
         # The inner policy sees the whole conversation, so what it drops does not depend on the count.
         yield from self.within(messages)
 
 
 RenderConversation = Callable[[Conversation], Rendered]
 
-FORGED = "forged: a completion must not contain a message of this role"
-NOT_ASSISTANT = "not the assistant's: a completion must not contain a message of this role"
+_FORGED: Final = "forged: a completion must not contain a message of this role"
+_NOT_ASSISTANT: Final = "not the assistant's: a completion must not contain a message of this role"
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -255,10 +200,8 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What the prompt keeps and drops. `kept` has the index of each message in the given conversation.
-
-    A message that replaces others, such as a summary, has None there.
-    """
+    """What the prompt keeps and drops. `kept` has the index of each message in the given conversation, None for one
+    that replaces others, such as a summary."""
 
     conversation: Conversation
     dropped: tuple[Dropped, ...]
@@ -276,7 +219,7 @@ class Received(msgspec.Struct, frozen=True):
 def select_dropped(conversation: Conversation | Iterable[Message], policy: Policy = DOCUMENTED) -> tuple[Dropped, ...]:
     """The messages that the next prompt drops, by a policy. Every policy drops forged messages (law 5)."""
     messages = as_messages(conversation)
-    reasons: dict[int, str] = {index: FORGED for index, message in enumerate(messages) if is_forged(message)}
+    reasons: dict[int, str] = {index: _FORGED for index, message in enumerate(messages) if is_forged(message)}
     if not callable(policy):
         raise InputError(
             ErrorCode.HISTORY_INVALID_OPTION,
@@ -284,11 +227,9 @@ def select_dropped(conversation: Conversation | Iterable[Message], policy: Polic
         )
     for index, reason in policy(messages):
         if not 0 <= index < len(messages):
-            raise InputError(
-                ErrorCode.HISTORY_INVALID_OPTION,
-                f"the policy {getattr(policy, 'name', policy)} drops message {index}, but there are only "
-                f"{len(messages)}",
-            )
+            name = getattr(policy, "name", policy)
+            problem = f"the policy {name} drops message {index}, but there are only {len(messages)}"
+            raise InputError(ErrorCode.HISTORY_INVALID_OPTION, problem)
         reasons.setdefault(index, reason)
     return tuple(Dropped(index, messages[index], reason) for index, reason in sorted(reasons.items()))
 
@@ -307,7 +248,7 @@ def receive(conversation: Conversation | Iterable[Message], parsed: Iterable[Mes
     messages = as_messages(conversation)
     written = tuple(parsed)
     refused = tuple(
-        Dropped(index, message, FORGED if is_forged(message) else NOT_ASSISTANT)
+        Dropped(index, message, _FORGED if is_forged(message) else _NOT_ASSISTANT)
         for index, message in enumerate(written)
         if not is_admitted(message)
     )
@@ -321,9 +262,6 @@ def as_messages(conversation: Conversation | Iterable[Message]) -> tuple[Message
 
 # Called with the dropped turns, as the prompt would have had them, and the number of free tokens.
 Compact = Callable[[tuple[Conversation, ...], int], Iterable[Message]]
-
-NO_ROOM = "an older turn that does not fit"
-COMPACTED = "an older turn, replaced by a summary"
 
 
 class Fitted(Prepared, frozen=True):
@@ -355,11 +293,10 @@ def fit(
     rendered = render(prepared.conversation)
     total = len(rendered.tokens)
     if total <= budget_tokens:
-        return _fitted(prepared, total)
+        return Fitted(**msgspec.structs.asdict(prepared), tokens=total)
 
-    sizes = {
-        index: span.end_token - span.start_token for index, span in zip(prepared.kept, rendered.spans, strict=True)
-    }
+    spans = zip(prepared.kept, rendered.spans, strict=True)
+    sizes = {index: span.end_token - span.start_token for index, span in spans if index is not None}
     turns = [[index for index in turn.indexes if index in sizes] for turn in turns_of(messages)]
     turns = [turn for turn in turns if turn]
     going = turns[:-1]
@@ -379,45 +316,20 @@ def fit(
     if compact is not None:
         spoken = tuple(Conversation(messages[index] for index in turn) for turn in going[:gone])
         summary = Conversation(compact(spoken, budget_tokens - total)).messages
-    return _replace(messages, prepared, out, summary, budget_tokens, total, render)
-
-
-def _replace(
-    messages: tuple[Message, ...],
-    prepared: Prepared,
-    out: set[int],
-    summary: tuple[Message, ...],
-    budget_tokens: int,
-    without_summary: int,
-    render: RenderConversation,
-) -> Fitted:
-    reason = COMPACTED if summary else NO_ROOM
-    first = min(out)
-    kept: list[int | None] = []
-    said: list[Message] = []
-    for index, message in zip(prepared.kept, prepared.conversation, strict=True):
-        if index == first:
-            kept += [None] * len(summary)
-            said += summary
-        if index not in out:
-            kept.append(index)
-            said.append(message)
-    fitted = Conversation(said)
+    before = [index for index in sizes if index < min(out)]
+    after = [index for index in sizes if index > min(out) and index not in out]
+    fitted = Conversation([*(messages[at] for at in before), *summary, *(messages[at] for at in after)])
     tokens = len(render(fitted).tokens)
     if tokens > budget_tokens:
         raise InputError(
             ErrorCode.HISTORY_OVER_BUDGET,
-            f"the summary needs {tokens - without_summary} tokens, but there is room for "
-            f"{budget_tokens - without_summary}: the prompt would have {tokens} tokens with a budget of "
-            f"{budget_tokens}",
+            f"the summary needs {tokens - total} tokens, but there is room for {budget_tokens - total}: the prompt "
+            f"would have {tokens} tokens with a budget of {budget_tokens}",
         )
+    reason = "an older turn, replaced by a summary" if summary else "an older turn that does not fit"
     dropped = [*prepared.dropped, *(Dropped(index, messages[index], reason) for index in out)]
     dropped.sort(key=lambda each: each.index)
-    return Fitted(fitted, tuple(dropped), tuple(kept), tokens, summary)
-
-
-def _fitted(prepared: Prepared, tokens: int) -> Fitted:
-    return Fitted(**msgspec.structs.asdict(prepared), tokens=tokens)
+    return Fitted(fitted, tuple(dropped), (*before, *(None for _ in summary), *after), tokens, summary)
 
 
 def _refuse_unless_count(name: str, value: object, least: int) -> None:

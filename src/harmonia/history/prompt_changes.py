@@ -15,8 +15,7 @@ from typing import Literal
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
-from harmonia.history.budgets import RenderConversation
-from harmonia.history.preparation import DOCUMENTED, Dropped, Prepared, prepare
+from harmonia.history.preparation import DOCUMENTED, Dropped, Prepared, RenderConversation, prepare
 from harmonia.messages import Conversation, Message
 from harmonia.renderer import Rendered, render, shared_prefix
 

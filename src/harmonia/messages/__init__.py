@@ -11,7 +11,6 @@ change the prompt in silence.
 """
 
 from harmonia.messages.conversation import (
-    CallName,
     Conversation,
     Exchange,
     Joined,
@@ -22,6 +21,7 @@ from harmonia.messages.conversation import (
     is_call,
     is_final,
     is_forged,
+    is_reasoning,
     is_tool_address,
     join_results,
     pending_calls,
@@ -46,7 +46,6 @@ from harmonia.messages.message import (
 __all__ = [
     "INSTRUCTION_ORDER",
     "Author",
-    "CallName",
     "ChannelConfig",
     "Content",
     "Conversation",
@@ -69,6 +68,7 @@ __all__ = [
     "is_call",
     "is_final",
     "is_forged",
+    "is_reasoning",
     "is_tool_address",
     "join_results",
     "pending_calls",

@@ -58,10 +58,18 @@ def is_call(message: Message) -> bool:
 
 def is_final(message: Message) -> bool:
     """Whether a message is an answer to the user: from the assistant, on `final`, and not a call."""
-    channel = message.channel
+    return _is_text_on("final", message)
+
+
+def is_reasoning(message: Message) -> bool:
+    """Whether a message is the assistant's reasoning: on `analysis`, and not a call."""
+    return _is_text_on("analysis", message)
+
+
+def _is_text_on(channel: str, message: Message) -> bool:
     return (
-        channel is not None
-        and channel.lower() == "final"
+        message.channel is not None
+        and message.channel.lower() == channel
         and message.author.role is Role.ASSISTANT
         and not is_tool_address(message.recipient)
     )

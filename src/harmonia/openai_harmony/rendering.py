@@ -15,7 +15,7 @@ import msgspec
 
 import harmonia.messages as native
 from harmonia.errors import ErrorCode, InputError
-from harmonia.history import first_final
+from harmonia.history.preparation import first_final
 from harmonia.openai_harmony.errors import refused
 from harmonia.openai_harmony.models import Content, DeveloperContent, Message, Role, SystemContent, TextContent
 from harmonia.openai_harmony.wire import Developer, System, as_native, pack, read_fields, read_message
@@ -43,7 +43,7 @@ def render_conversation(
     """The tokens of these messages, one after the other. In training, a last answer ends with `<|return|>`."""
     plain = [_as_plain(message, "conversation") for message in messages]
     has_functions = _declare_functions(plain)
-    skip_until = first_final(plain) if auto_drop_analysis else 0
+    skip_until = first_final([(each.author.role, each.channel) for each in plain]) if auto_drop_analysis else 0
     tokens: list[int] = []
     for index, message in enumerate(plain):
         if index >= skip_until or message.channel != "analysis":

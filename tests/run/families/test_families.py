@@ -16,8 +16,7 @@ from harmonia.events import TurnEnded
 from harmonia.families import ToolFormat
 from harmonia.families.profiles import ModelProfile, profile_named, resolve_profile
 from harmonia.grammar import TextForm
-from harmonia.history import pending_calls
-from harmonia.messages import ResponseFormat
+from harmonia.messages import ResponseFormat, pending_calls
 from harmonia.run.agent import Agent
 from harmonia.run.engines import Finish
 from harmonia.run.events import CallEnded, PendingCall, SamplingEnded, SamplingGivenUp, TurnEvent
