@@ -157,7 +157,7 @@ def test_sampled_messages_cost_what_was_sampled() -> None:
     # Whatever a store says a message with tools was sampled as.
     sampled = parsed.messages[0].sampled
     assert sampled is not None
-    message = Message.developer("Be kind.", functions=TOOLS).with_sampled(sampled)
+    message = Message.developer("Be kind.", functions=TOOLS).with_origin(None, sampled)
     budget = measure([message])
     assert (budget.total, budget.tools) == (len(render([message]).tokens), 0)
 

@@ -16,12 +16,12 @@ from harmonia.parts import (
     PartEnded,
     PartStarted,
     PartStream,
-    PartUpdate,
     Text,
     Think,
     ToolCall,
     parts_of,
 )
+from harmonia.parts.message_parts import PartUpdate
 from tests.parts.feeding import Chunks, feed, ways_to_feed
 from tests.parts.marked_streams import SPECIALS, VISIBLE_WORDS, WORDS, damaged_streams, spell
 

@@ -273,7 +273,7 @@ def test_a_span_finds_the_body_of_its_message() -> None:
 
 def sampled_message(text: str, message: Message) -> Message:
     tokens = encode(text, special=set(ID_BY_SPELLING))
-    return message.with_sampled(Sampled(tuple(tokens), 2, tokens.index(MESSAGE) + 1))
+    return message.with_origin(None, Sampled(tuple(tokens), 2, tokens.index(MESSAGE) + 1))
 
 
 def test_a_sampled_message_renders_as_it_was_sampled() -> None:

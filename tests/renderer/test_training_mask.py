@@ -81,7 +81,7 @@ def test_calls_in_a_row_are_prompted_one_by_one() -> None:
 @pytest.mark.parametrize("stop", ["", "<|return|>"])
 def test_a_stop_that_the_model_did_not_write_is_not_trained_on(stop: str) -> None:
     tokens = encode(f"<|start|>assistant<|channel|>analysis<|message|>Hm{stop}", special="all")
-    thought = Message.assistant("Hm", channel="analysis").with_sampled(Sampled(tuple(tokens), 2, 5))
+    thought = Message.assistant("Hm", channel="analysis").with_origin(None, Sampled(tuple(tokens), 2, 5))
     rendered = render([QUESTION, thought, ANSWER], training=True)
     thought_span, answer_span = rendered.spans[1:]
     assert rendered.mask[thought_span.body_token] and not rendered.mask[thought_span.stop_token]
@@ -90,7 +90,7 @@ def test_a_stop_that_the_model_did_not_write_is_not_trained_on(stop: str) -> Non
 
 def test_a_sampled_answer_is_trained_to_end_with_return() -> None:
     tokens = encode("<|start|>assistant<|channel|>final<|message|>4<|return|>", special="all")
-    answer = Message.assistant("4").with_sampled(Sampled(tuple(tokens), 2, 5))
+    answer = Message.assistant("4").with_origin(None, Sampled(tuple(tokens), 2, 5))
     assert trained_on([QUESTION, answer]) == ["<|channel|>final<|message|>4<|return|>"]
 
 

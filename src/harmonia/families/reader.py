@@ -708,9 +708,7 @@ def as_doubted(message: Message) -> Message:
         return message
     faults = (*origin.faults, ErrorCode.FAMILY_CALL_IN_THOUGHT)
     doubted = msgspec.structs.replace(origin, trust=Trust.GUESSED, faults=faults)
-    return Message.parsed(
-        message.author, message.text, message.channel, message.recipient, message.content_type, doubted, None
-    )
+    return message.with_origin(doubted)
 
 
 def recipient_of(name: str, tools: Tools) -> str:

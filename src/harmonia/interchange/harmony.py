@@ -115,9 +115,7 @@ def _unsampled(message: Message, content: _Content) -> Message:
     if origin is None or origin.trust is Trust.CERTAIN:
         # Anyone can write tokens into a file, so a call read from one is not certain.
         return message.replace(content=content)
-    return Message.parsed(
-        message.author, content, message.channel, message.recipient, message.content_type, origin, None
-    )
+    return message.with_origin(origin, content=content)
 
 
 def _developer_content(text: str) -> str | DeveloperContent:

@@ -158,9 +158,7 @@ def _has_odd_recipient(message: Message) -> bool:
 def _without_address(message: Message) -> Message:
     if message.origin is None:
         return message.replace(recipient=None)
-    return Message.parsed(
-        message.author, message.text, message.channel, None, message.content_type, message.origin, None
-    )
+    return message.with_origin(message.origin, recipient=None)
 
 
 # ── what differs ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -76,7 +76,7 @@ class Author(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.role, Role):  # pyright: ignore[reportUnnecessaryIsInstance] -- Author("user") is allowed
-            msgspec.structs.force_setattr(self, "role", role_named(self.role))
+            msgspec.structs.force_setattr(self, "role", _named(Role, self.role, "role"))
 
 
 class ToolDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,9 +119,19 @@ class ResponseFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Namespaces = Mapping[str, ToolNamespace]
 
 
-class SystemContent(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, weakref=True, tag_field="type", tag="system_content"
-):
+class _StructuredContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, weakref=True, tag_field="type"):
+    def with_tools(self, *namespaces: ToolNamespace) -> Self:
+        """The same with further namespaces, such as `BROWSER` and `PYTHON`."""
+        present: Namespaces | None = getattr(self, "tools", None)
+        added = {namespace.name: namespace for namespace in namespaces}
+        return msgspec.structs.replace(self, tools={**(present or {}), **added})
+
+    def replace(self, **changes: Any) -> Self:
+        """The same with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class SystemContent(_StructuredContent, frozen=True, tag="system_content"):
     """The content of a system message. None omits a part; a date is written only if given."""
 
     model_identity: str | None = "You are ChatGPT, a large language model trained by OpenAI."
@@ -134,20 +144,11 @@ class SystemContent(
     def __post_init__(self) -> None:
         effort = self.reasoning_effort
         if effort is not None and not isinstance(effort, ReasoningEffort):  # pyright: ignore[reportUnnecessaryIsInstance] -- "high" is allowed
-            msgspec.structs.force_setattr(self, "reasoning_effort", effort_named(effort))
-
-    def with_tools(self, *namespaces: ToolNamespace) -> SystemContent:
-        """The same with further namespaces, such as `BROWSER` and `PYTHON`."""
-        return msgspec.structs.replace(self, tools=with_namespaces(self.tools, namespaces))
-
-    def replace(self, **changes: Any) -> SystemContent:
-        """The same with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
+            effort = _named(ReasoningEffort, effort, "reasoning effort")
+            msgspec.structs.force_setattr(self, "reasoning_effort", effort)
 
 
-class DeveloperContent(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, weakref=True, tag_field="type", tag="developer_content"
-):
+class DeveloperContent(_StructuredContent, frozen=True, tag="developer_content"):
     """The content of a developer message: instructions (the "system prompt"), tools and response formats."""
 
     instructions: str | None = None
@@ -167,42 +168,24 @@ class DeveloperContent(
         """The same with the namespace `functions` holding these tools."""
         return self.with_tools(ToolNamespace("functions", tools=functions))
 
-    def with_tools(self, *namespaces: ToolNamespace) -> DeveloperContent:
-        """The same with further namespaces."""
-        return msgspec.structs.replace(self, tools=with_namespaces(self.tools, namespaces))
-
     def with_response_formats(self, *formats: ResponseFormat) -> DeveloperContent:
         """The same with further response formats."""
         return msgspec.structs.replace(self, response_formats=(*(self.response_formats or ()), *formats))
-
-    def replace(self, **changes: Any) -> DeveloperContent:
-        """The same with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
 
 
 Content = str | SystemContent | DeveloperContent
 CONTENT_KINDS = (str, SystemContent, DeveloperContent)
 
 
-def role_named(value: object) -> Role:
+_Named = TypeVar("_Named", Role, ReasoningEffort)
+
+
+def _named(kind: type[_Named], value: object, what: str) -> _Named:
     try:
-        return Role(value)
+        return kind(value)
     except ValueError as error:
-        roles = ", ".join(Role)
-        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{value!r} is not a role; the roles are {roles}") from error
-
-
-def effort_named(value: object) -> ReasoningEffort:
-    try:
-        return ReasoningEffort(value)
-    except ValueError as error:
-        raise InputError(
-            ErrorCode.MESSAGES_INVALID_VALUE, f"{value!r} is not a reasoning effort; use low, medium or high"
-        ) from error
-
-
-def with_namespaces(present: Namespaces | None, added: Iterable[ToolNamespace]) -> Namespaces:
-    return {**(present or {}), **{namespace.name: namespace for namespace in added}}
+        problem = f"{value!r} is not a {what}; use one of {', '.join(kind)}"
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, problem) from error
 
 
 class WireText(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text"):
@@ -233,15 +216,11 @@ def content_to_dict(content: Content) -> Json:
         return {"type": "text", "text": content}
     # A field that is None is written only if omitting it would mean the default.
     silent = {info.encode_name for info in msgspec.structs.fields(type(content)) if info.default is None}
-    values: Json = _to_builtins(content)
-    return {name: value for name, value in values.items() if value is not None or name not in silent}
-
-
-def _to_builtins(value: object) -> Any:
     try:
-        return msgspec.to_builtins(value)
+        values: Json = msgspec.to_builtins(content)
     except (TypeError, RecursionError) as error:
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"not a JSON value: {error}") from error
+    return {name: value for name, value in values.items() if value is not None or name not in silent}
 
 
 def convert(value: object, type_: type[T]) -> T:
@@ -314,7 +293,7 @@ class Message:
             if value is not None and not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
                 raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, f"{name} is {value!r}, which is not a string")
         put = object.__setattr__
-        put(self, "author", author if isinstance(author, Author) else Author(role_named(author)))
+        put(self, "author", author if isinstance(author, Author) else Author(_named(Role, author, "role")))
         put(self, "content", content)
         put(self, "channel", channel)
         put(self, "recipient", recipient)
@@ -416,14 +395,16 @@ class Message:
 
     def answering(self, call: Message) -> Message:
         """A copy that answers this call, for the result of a tool."""
-        copy = dataclasses.replace(self)
+        copy = self.replace()
         _set_answers(copy, call)
         return copy
 
-    def with_sampled(self, sampled: Sampled) -> Message:
-        """A copy that renders as exactly these tokens. Only for parsers and stores; see `Sampled`."""
-        copy = dataclasses.replace(self)
-        object.__setattr__(copy, "sampled", sampled)
+    def with_origin(self, origin: Origin | None, sampled: Sampled | None = None, **changes: Any) -> Message:
+        """A copy with another origin, some fields changed. If `sampled` is given, which only a parser or a store may
+        give, it renders as exactly these tokens."""
+        copy = dataclasses.replace(self, **changes)
+        _set_origin(copy, origin)
+        _set_sampled(copy, sampled)
         return copy
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,13 +4,12 @@ Change `import openai_harmony` to `from harmonia import openai_harmony`. docs/gu
 """
 
 from harmonia.openai_harmony.encoding import HarmonyEncoding, HarmonyEncodingName, load_harmony_encoding
-from harmonia.openai_harmony.errors import HarmonyError
-from harmonia.openai_harmony.errors import raise_disallowed_special_token as raise_disallowed_special_token
 from harmonia.openai_harmony.models import (
     Author,
     Content,
     Conversation,
     DeveloperContent,
+    HarmonyError,
     Message,
     Role,
     SystemContent,
@@ -23,6 +22,7 @@ from harmonia.openai_harmony.models import RenderConversationConfig as RenderCon
 from harmonia.openai_harmony.models import RenderOptions as RenderOptions
 from harmonia.openai_harmony.models import T as T
 from harmonia.openai_harmony.models import ToolNamespaceConfig as ToolNamespaceConfig
+from harmonia.openai_harmony.models import raise_disallowed_special_token as raise_disallowed_special_token
 from harmonia.openai_harmony.streaming import ParsedMessages as ParsedMessages
 from harmonia.openai_harmony.streaming import StreamableParser, StreamState
 

@@ -12,8 +12,16 @@ from operator import index
 from typing import Final, Literal
 
 from harmonia.errors import StreamError
-from harmonia.openai_harmony.errors import HarmonyError, raise_disallowed_special_token, refused
-from harmonia.openai_harmony.models import Conversation, Message, RenderConversationConfig, RenderOptions, Role
+from harmonia.openai_harmony.models import (
+    Conversation,
+    HarmonyError,
+    Message,
+    RenderConversationConfig,
+    RenderOptions,
+    Role,
+    raise_disallowed_special_token,
+    refused,
+)
 from harmonia.openai_harmony.rendering import render_conversation, render_message
 from harmonia.openai_harmony.streaming import (
     ROLES,

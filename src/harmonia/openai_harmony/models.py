@@ -1,4 +1,4 @@
-"""What a conversation is made of, as openai-harmony has it: pydantic models that can be changed in place.
+"""The models and errors of openai-harmony. Its models are pydantic's, and can be changed in place.
 
 The fields, defaults and JSON are the reference's, because programs and stored data rely on them. Two things are
 mended: `model_dump` writes the contents of a message (the reference writes `{}` for each), and validation reads them
@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.messages import ToolNamespace
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 
@@ -351,3 +352,32 @@ class RenderConversationConfig(BaseModel):
 # What rendering a single message needs to know about its conversation.
 class RenderOptions(BaseModel):
     conversation_has_function_tools: bool = False
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class HarmonyError(RuntimeError):
+    """What openai-harmony raises, in the same words. `code` and `at` are Harmonia's, if known."""
+
+    def __init__(self, *args: object, code: ErrorCode | None = None, at: Position | None = None) -> None:
+        super().__init__(*args)
+        self.code = code
+        self.at = at
+
+
+def refused(error: StreamError | InputError, message: str | None = None) -> HarmonyError:
+    """One of our errors as the reference's error."""
+    return HarmonyError(error.message if message is None else message, code=error.code, at=error.at)
+
+
+def raise_disallowed_special_token(token: str) -> None:
+    """Raise for text that spells a special token which is not allowed."""
+    raise HarmonyError(
+        f"Encountered text corresponding to disallowed special token {token!r}.\n"
+        "If you want this text to be encoded as a special token, pass it to `allowed_special`, "
+        f"e.g. `allowed_special={{'{token}', ...}}`.\n"
+        "If you want this text to be encoded as normal text, disable the check for this token by passing "
+        f"`disallowed_special=(enc.special_tokens_set - {{'{token}'}})`.\n"
+        "To disable this check for all special tokens, pass `disallowed_special=()`.\n"
+    )

@@ -29,8 +29,7 @@ from harmonia.events import (
     Repaired,
     TextDelta,
 )
-from harmonia.openai_harmony.errors import refused
-from harmonia.openai_harmony.models import Author, Message, Role, TextContent
+from harmonia.openai_harmony.models import Author, Message, Role, TextContent, refused
 from harmonia.parser import Limits, Parser
 from harmonia.parser.parser import Chunk
 from harmonia.provenance import Trust

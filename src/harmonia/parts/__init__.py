@@ -2,16 +2,13 @@
 
 from harmonia.parts.message_parts import (
     Call,
-    CallStatus,
     Guessed,
     GuessedAsFinal,
     Part,
     PartDelta,
     PartEnded,
-    PartKind,
     PartStarted,
     PartStream,
-    PartUpdate,
     Text,
     Think,
     ToolCall,
@@ -23,23 +20,23 @@ from harmonia.parts.message_parts import (
     split_name,
     visible_text,
 )
-from harmonia.parts.normal_form import Normalised, normalise, normalise_history, normalise_trace, normalised_error
-from harmonia.parts.traces import CHUNK_MARKER, Trace, read_traces
+from harmonia.parts.normal_form import (
+    Trace,
+    normalise,
+    normalise_history,
+    normalise_trace,
+    read_traces,
+)
 
 __all__ = [
-    "CHUNK_MARKER",
     "Call",
-    "CallStatus",
     "Guessed",
     "GuessedAsFinal",
-    "Normalised",
     "Part",
     "PartDelta",
     "PartEnded",
-    "PartKind",
     "PartStarted",
     "PartStream",
-    "PartUpdate",
     "Text",
     "Think",
     "ToolCall",
@@ -50,7 +47,6 @@ __all__ = [
     "normalise",
     "normalise_history",
     "normalise_trace",
-    "normalised_error",
     "parts_of",
     "read_traces",
     "shown_message",

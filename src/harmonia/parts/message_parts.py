@@ -154,16 +154,8 @@ def shown_message(message: Message) -> Message:
     origin = message.origin
     if origin is None or is_visible(message) or not is_visible(message, show_guessed=True):
         return message
-    is_changed = message.channel is None  # it is no longer what was sampled
-    return Message.parsed(
-        message.author,
-        message.text,
-        message.channel or _ANSWER,
-        message.recipient,
-        message.content_type,
-        _replace(origin, shown=True),
-        None if is_changed else message.sampled,
-    )
+    sampled = None if message.channel is None else message.sampled  # with a channel, it is no longer what was sampled
+    return message.with_origin(_replace(origin, shown=True), sampled, channel=message.channel or _ANSWER)
 
 
 def _replace(struct: Any, **changes: Any) -> Any:

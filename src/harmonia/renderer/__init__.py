@@ -1,6 +1,6 @@
 """Conversations to tokens, text and training masks."""
 
-from harmonia.renderer.renderer import MessageSpan, Rendered, Renderer, clear_cache, freeze, render, shared_prefix
+from harmonia.renderer.renderer import MessageSpan, Rendered, Renderer, freeze, render, shared_prefix
 from harmonia.renderer.segments import CallStop, Form, RecipientSection
 from harmonia.renderer.training_mask import TrainOn
 
@@ -12,7 +12,6 @@ __all__ = [
     "Rendered",
     "Renderer",
     "TrainOn",
-    "clear_cache",
     "freeze",
     "render",
     "shared_prefix",

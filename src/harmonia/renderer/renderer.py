@@ -426,10 +426,8 @@ class Renderer:
 
 
 _SHARED: Final = Renderer()
-
-# The functions that most programs use, with a cache for the whole process.
+# The function that most programs use, with a cache for the whole process.
 render: Final = _SHARED.render
-clear_cache: Final = _SHARED.clear_cache
 
 
 def _next_role(role: Role | str) -> str:

@@ -538,16 +538,7 @@ def _as_begun(event: MessageEnded, begun: Sampled) -> MessageEnded:
     message = event.message
     if event.stop is not None or message.origin is None:
         return event
-    kept = Message.parsed(
-        message.author,
-        message.text,
-        message.channel,
-        message.recipient,
-        message.content_type,
-        message.origin,
-        begun,
-    )
-    return msgspec.structs.replace(event, message=kept)
+    return msgspec.structs.replace(event, message=message.with_origin(message.origin, begun))
 
 
 def _as_ended(event: MessageEnded) -> MessageEnded:
@@ -557,15 +548,7 @@ def _as_ended(event: MessageEnded) -> MessageEnded:
     if event.stop is not None or origin is None or ErrorCode.FAMILY_UNCLOSED in origin.faults:
         return event
     stop: Stop = "call" if is_tool_address(message.recipient) else "return"
-    whole = Message.parsed(
-        message.author,
-        message.text,
-        message.channel,
-        message.recipient,
-        message.content_type,
-        msgspec.structs.replace(origin, stop=stop),
-        None,
-    )
+    whole = message.with_origin(msgspec.structs.replace(origin, stop=stop))
     return msgspec.structs.replace(event, stop=stop, message=whole)
 
 

@@ -166,9 +166,7 @@ def _is_doubtful(origin: Origin) -> bool:
 
 
 def _with_origin(message: Message, origin: Origin) -> Message:
-    return Message.parsed(
-        message.author, message.text, message.channel, message.recipient, message.content_type, origin, None
-    )
+    return message.with_origin(origin)
 
 
 _FIRST_LINE: Final = re.compile(r"--- (.+) ---\n")
