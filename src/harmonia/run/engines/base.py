@@ -4,9 +4,9 @@
 
 1. `generate` is an async generator. Closing it, or cancelling the task that waits for it, stops the engine; nothing is
    left running, and no connection stays open.
-2. An engine that has token ids gives token ids. `text` is for those that have nothing better, and never mixed with ids.
-3. The stop token is part of the output where the engine tells which it was. Where it only says that there was one,
-   Finish has the reason "stop", and the turn knows which it must have been.
+2. An engine that has token ids gives token ids. `text` is for those that have none, and never mixed with ids.
+3. The stop token is part of the output where the engine reports which it was. Where it only reports that there was one,
+   Finish has the reason "stop", and the run knows which it must have been.
 4. Every failure is an EngineError; what came before it was yielded and is kept.
 """
 
@@ -17,14 +17,14 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import NOWHERE, ErrorCode, InputError, Position
 from harmonia.grammar import CallableTool, GrammarKind, WrittenGrammar
 from harmonia.messages import ReasoningEffort, ResponseFormat
 from harmonia.vocabulary import CALL, END_OF_TEXT, RETURN
 
 # stop     the model ended the turn by a stop token
 # length   the number of tokens that was asked for, or the context, is used up
-# unknown  the engine did not say
+# unknown  the engine did not report it
 FinishReason = Literal["stop", "length", "unknown"]
 
 # auto      the model decides
@@ -82,8 +82,7 @@ class Alternative(msgspec.Struct, frozen=True, gc=False):
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
-    """The log-probability of a sampled token, and of the likeliest ones in its place. `token` is None where the engine
-    reports text only."""
+    """The log-probability of a sampled token, and of the likeliest ones. `token` is None where there is only text."""
 
     token: int | None
     text: str
@@ -92,7 +91,7 @@ class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What was used, in tokens. `cached_tokens` of the prompt were already in the engine's memory."""
+    """Tokens used. `cached_tokens` of the prompt were already in the engine's memory."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -115,8 +114,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """The end of a completion, always the last thing of the stream. `usage` is None where the engine did not say;
-    `notes` are for people: what the engine could not do as it was asked."""
+    """The end of a completion, always last in the stream. `usage` is None where the engine reports none; `notes` tell
+    people what the engine could not do as requested."""
 
     reason: FinishReason = "unknown"
     usage: Usage | None = None
@@ -124,7 +123,7 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What a model can do. Every engine and every provider has them; nothing else is asked about a model.
+    """What a model can do. Every engine and every provider has them.
 
     takes_tokens, gives_tokens   whether prompts and completions are token ids; otherwise they are text
     takes_text                   it has `generate_text`: it continues text in its own vocabulary
@@ -190,27 +189,28 @@ class TextEngine(Engine, Protocol):
     def generate_text(
         self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
     ) -> AsyncGenerator[Chunk | Finish, None]:
-        """Continue the text, up to the first of the `stop` strings or the token with which the model ends its turn;
-        neither is part of what comes.
+        """Continue the text, up to the first of the `stop` strings or the token that ends the model's turn; neither is
+        part of the output.
 
-        `marks` are the spellings that mean something in the prompt and in the answer. Where they are special tokens of
-        the model's vocabulary, they are kept in the text. The engine puts the token before the prompt with which the
-        model's texts begin, where it has one.
+        `marks` are spellings with a meaning in the prompt and in the answer. Where they are special tokens of the
+        model's vocabulary, they are kept in the text. The engine adds the token that begins the model's texts, if any.
         """
         ...
 
 
-# Behind the end of a grammar that leaves the stop token to the engine, it samples one of these. Which of them says
-# nothing: the turn puts back the one that belongs to the message.
+# After the end of a grammar that leaves the stop token to the engine, it samples one of these. Which one means nothing:
+# the run restores the one that belongs to the message.
 ENDS_OF_GENERATION: Final = frozenset({RETURN, CALL, END_OF_TEXT})
 
 
+def invalid_option(message: str, at: Position = NOWHERE) -> InputError:
+    return InputError(ErrorCode.ENGINE_INVALID_OPTION, message, at)
+
+
 def grammar_of(request: Request, kind: GrammarKind | None, engine: str) -> WrittenGrammar | None:
-    """The grammar of a request. One of another kind than the engine takes is refused: it would hold nothing."""
+    """The grammar of a request. One of another kind than the engine's is refused: it would enforce nothing."""
     grammar = request.grammar
     if grammar is not None and grammar.kind != kind:
         takes = f"one of {kind}'s" if kind else "none"
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{engine} cannot use a grammar for {grammar.kind}; it accepts {takes}"
-        )
+        raise invalid_option(f"{engine} cannot use a grammar for {grammar.kind}; it accepts {takes}")
     return grammar

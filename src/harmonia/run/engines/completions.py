@@ -1,10 +1,10 @@
 """Any server with OpenAI's `/v1/completions`: LM Studio, SGLang, `transformers serve`, older vLLM. Text in, text out.
 
-1. The prompt is text in which only real special tokens are spelled; one that somebody typed is broken, and
-   Finish.notes says so, or it is refused with `ambiguous="refuse"`.
-2. The server is asked to keep special tokens in its text, in the words that vLLM and SGLang know. One that refuses
-   words it does not know is asked again without them. One that strips the tokens in silence is found out by the parser.
-3. It is told to stop at `<|return|>` and `<|call|>`. Which of them it was, most do not say.
+1. The prompt is text in which only real special tokens are spelled; a typed spelling is escaped, which Finish.notes
+   reports, or refused with `ambiguous="refuse"`.
+2. The server is asked to keep special tokens in its text, by fields of vLLM and SGLang. A server that refuses them is
+   asked again without them. If it strips the tokens silently, the parser notices.
+3. It is told to stop at `<|return|>` and `<|call|>`. Most servers do not report which of them it was.
 """
 
 from __future__ import annotations
@@ -16,12 +16,22 @@ from typing import Any, Final
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.renderer import Ambiguous
-from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.base import (
+    Alternative,
+    Chunk,
+    Finish,
+    FinishReason,
+    Request,
+    TokenLogprob,
+    Traits,
+    Usage,
+    invalid_option,
+)
 from harmonia.run.engines.http import Patience, Server, ServerError, objects_of
 from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.engines.response_reader import (
+    SAMPLING_NAMES,
     STOP_SPELLINGS,
     Answer,
     check_ambiguous,
@@ -64,24 +74,12 @@ class WireMessage(msgspec.Struct, gc=False):
     error: Any = None
     object: str = ""
 
-    @property
-    def is_error(self) -> bool:
-        return self.object == "error" or self.error is not None
-
 
 decode_message = msgspec.json.Decoder(WireMessage).decode
 
 
-def usage_of(usage: WireUsage, sampled: int) -> Usage:
-    """`sampled` stands in where the server does not count."""
-    details = usage.prompt_tokens_details
-    cached = details.cached_tokens if details is not None else None
-    completion = usage.completion_tokens
-    return Usage(usage.prompt_tokens, sampled if completion is None else completion, cached or 0)
-
-
 def logprobs_of(logprobs: WireLogprobs, read: Callable[[str], tuple[int | None, str]]) -> list[TokenLogprob]:
-    """Log-probabilities, the likeliest alternative first. `read` makes a token and its text of how it is written."""
+    """Log-probabilities, the likeliest alternative first. `read` returns a written token's id and text."""
     tops = logprobs.top_logprobs or [None] * len(logprobs.tokens)
     found: list[TokenLogprob] = []
     for written, logprob, top in zip(logprobs.tokens, logprobs.token_logprobs, tops, strict=False):
@@ -93,7 +91,7 @@ def logprobs_of(logprobs: WireLogprobs, read: Callable[[str], tuple[int | None, 
 
 
 class CompletionAnswer(Answer):
-    """Reads the lines of an answer; what becomes of a choice is left to `take_choice`."""
+    """Reads the lines of an answer; `take_choice` reads a choice."""
 
     def take(self, line: bytes) -> None:
         if line == b"[DONE]":
@@ -103,19 +101,22 @@ class CompletionAnswer(Answer):
             message = decode_message(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.not_understood(line, error) from None
-        if message.is_error:
+        if message.error is not None or message.object == "error":
             raise self.failed(line)
-        if message.usage is not None:
-            self.usage = usage_of(message.usage, self.sampled)
+        if (usage := message.usage) is not None:
+            details = usage.prompt_tokens_details
+            cached = details.cached_tokens if details is not None else None
+            completion = self.sampled if usage.completion_tokens is None else usage.completion_tokens
+            self.usage = Usage(usage.prompt_tokens, completion, cached or 0)
         for choice in message.choices:
             self.take_choice(choice)
 
     @abstractmethod
     def take_choice(self, choice: WireChoice) -> None:
-        """Read a choice; there is one, or none, in a line."""
+        """Read a choice; a line has one, or none."""
 
     def end_by(self, reason: str, who: str) -> None:
-        """The server said why it ends."""
+        """The server reported why it ends."""
         self.reason = REASONS.get(reason, "unknown")
         if self.reason == "unknown":
             self.notes.append(f"{who} ended with the reason {reason}")
@@ -131,35 +132,19 @@ class TextAnswer(CompletionAnswer):
     def take_choice(self, choice: WireChoice) -> None:
         self.add_text(choice.text or "")
         if choice.logprobs is not None:
-            self.logprobs += logprobs_of(choice.logprobs, _read_text)
+            self.logprobs += logprobs_of(choice.logprobs, lambda text: (None, text))
         if choice.finish_reason is not None:
             self.end_by(choice.finish_reason, self._name)
 
 
-def _read_text(text: str) -> tuple[None, str]:
-    return None, text
-
-
-# The parameters of the API, and those beyond it that most servers know.
-_NAMES = {
-    "max_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "seed": "seed",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "logprobs": "logprobs",
-}
-_BEYOND = {"top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repetition_penalty"}
+# Parameters beyond the API that most servers know.
+_BEYOND = ("top_k", "min_p", "repetition_penalty")
 _SPELL_SPECIAL = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _KEEP_SPECIAL = {
     **_SPELL_SPECIAL,
     "include_stop_str_in_output": True,  # vLLM
     "no_stop_trim": True,  # SGLang
 }
-
-# The API's own default is 16, which no answer fits into.
-DEFAULT_MAX_TOKENS = 4096
 
 
 class CompletionsEngine:
@@ -176,17 +161,17 @@ class CompletionsEngine:
         patience: Patience | None = None,
         context_tokens: int | None = None,
         ambiguous: Ambiguous = "escape",
-        max_tokens: int = DEFAULT_MAX_TOKENS,
+        max_tokens: int = 4096,  # the API's own default is 16, into which no answer fits
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         if not model:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{name} needs the name of a model: pass model=…")
+            raise invalid_option(f"{name} needs the name of a model: pass model=…")
         check_ambiguous(ambiguous)
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous
         self._max_tokens = max_tokens
         self._extra = extra or {}
-        self._knows_more = True  # until it refuses a word of _KEEP_SPECIAL
+        self._knows_more = True  # until it refuses a field of _KEEP_SPECIAL
         self.name = name
         self.model = model
         self.traits = Traits(
@@ -208,7 +193,7 @@ class CompletionsEngine:
         self, text: str, request: Request, prompt_notes: Sequence[str], stop: Sequence[str], more: Mapping[str, Any]
     ) -> AsyncGenerator[Chunk | Finish, None]:
         while True:
-            names = _NAMES | _BEYOND if self._knows_more else _NAMES
+            names = {name: name for name in SAMPLING_NAMES if self._knows_more or name not in _BEYOND}
             parameters, notes = name_parameters(request.sampling, names, self.name)
             body: dict[str, Any] = {
                 "model": self.model,
@@ -227,17 +212,14 @@ class CompletionsEngine:
                         yield event
                 return
             except ServerError as error:
-                if not self._knows_more or error.status not in (400, 422) or not _is_about_words(error.words):
+                unknown = (*_KEEP_SPECIAL, *_BEYOND, "stream_options", "cache_salt")
+                is_about_fields = error.status in (400, 422) and any(name in error.words for name in unknown)
+                if not self._knows_more or not is_about_fields:
                     raise
                 self._knows_more = False
 
     async def close(self) -> None:
         await self.server.close()
-
-
-def _is_about_words(words: str) -> bool:
-    """Whether an error is about a field that the server does not know."""
-    return any(name in words for name in (*_KEEP_SPECIAL, *_BEYOND, "stream_options", "cache_salt"))
 
 
 def _recognise_sglang(answers: Answers) -> Seen | None:
@@ -247,7 +229,7 @@ def _recognise_sglang(answers: Answers) -> Seen | None:
 
 def _recognise_lm_studio(answers: Answers) -> Seen | None:
     listed = objects_of(answers.pages.get("/api/v0/models", {}).get("data"))
-    # Many a server answers below any path with the list of OpenAI's API, which has none of these.
+    # Some servers answer any path with the list of OpenAI's API, which has none of these.
     if not any(field in entry for entry in listed for field in ("state", "compatibility_type", "arch", "type")):
         return None
     return answers.seen("lmstudio", [entry for entry in listed if entry.get("type") != "embeddings"])

@@ -1,16 +1,16 @@
-"""The way to an engine over HTTP: one request, an answer that comes line by line, and every fault under its name.
+"""A server over HTTP: one request, an answer that comes line by line, and every fault under its own code.
 
     connect -> (wait, retry)* -> status -> lines* -> end
        |             |              |        |
     UNREACHABLE   REFUSED     OUT_OF_CONTEXT DIED, STALLED, BAD_ANSWER
 
-1. Only before the first line is a request tried again: where nobody listens, where the server is busy (429, 502, 503,
-   504), or where it hung up without a word. What was read is never asked for twice.
+1. Only before the first line is a request tried again: where nothing listens, where the server is busy (429, 502, 503,
+   504), or where it closed the connection without an answer. What was read is never asked for twice.
 2. Leaving the iteration in any way, cancellation included, closes the connection at once. No connection outlives its
-   request: an engine may be used from one event loop after another, and a server sees that its reader is gone.
-3. The next bytes are read when the last ones were taken. A slow reader slows the server down; nothing piles up here.
-4. A line has a greatest length, and reading is linear in the bytes.
-5. The API key goes into a header and nowhere else: no error and no log has it, even where the server repeats it.
+   request: an engine may be used from one event loop after another, and a server notices that its reader left.
+3. The next bytes are read when the last ones were consumed. A slow reader slows the server down; nothing piles up here.
+4. A line has a maximum length, and reading is linear in the bytes.
+5. The API key goes into a header and nowhere else: no error and no log contains it, even where the server repeats it.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.run.engines.base import invalid_option
 
 if TYPE_CHECKING:
     import httpx2
-
 T = TypeVar("T")
 
-# sse     server-sent events: lines `data: …`, of which the text behind the colon is given
+# sse     server-sent events: of lines `data: …`, the text after the colon
 # ndjson  one JSON value in each line
 # either  server-sent events, or one JSON value that is the whole answer, from a server that does not stream
 Framing = Literal["sse", "ndjson", "either"]
 
 # The longest line. Whole answers with log-probabilities may be long; a line that never ends is a fault.
 MAX_LINE_BYTES = 32 * 1024 * 1024
-# How much of an error's body is read, and how much of it is repeated to people.
+# How much of an error's body is read, and how much of it an error message repeats.
 MAX_ERROR_BYTES = 64 * 1024
 MAX_WORDS = 500
 MAX_EXCERPT = 80
-# A header's value that is shorter is no secret but a switch, and hiding it would garble every message.
+# A shorter header value is a switch and not a secret, and hiding it would garble every message.
 MAX_PUBLIC = 7
 
 _KEPT = "; the output so far is kept"
@@ -67,11 +67,11 @@ class Patience(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             if not (value := getattr(self, name)) > 0 and (name, value) != ("wait_s", 0):
-                raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{name} is {value}; it must be more than 0")
+                raise invalid_option(f"{name} is {value}; it must be more than 0")
 
 
 class ServerError(EngineError):
-    """An engine answered with an error status: `status` and the server's `words`, for the adapter to understand."""
+    """A server answered with an error status: `status` and the server's `words`."""
 
     def __init__(self, message: str, status: int, words: str) -> None:
         super().__init__(ErrorCode.ENGINE_REFUSED, message)
@@ -98,8 +98,8 @@ class Server:
         self.url, login = _read_address(url)
         self.patience = patience or Patience()
         self._max_line_bytes = max_line_bytes
-        # What must never be seen: the value of each header that was given, and the key without the word before it.
-        # A key that was read from a file often has the file's last newline.
+        # Secret: the value of each given header, and the key without the word before it. A key that was read from a
+        # file often ends with a newline.
         secret = {name.lower(): value.strip() for name, value in (headers or {}).items()}
         api_key = api_key.strip() if api_key else None
         if login:
@@ -107,7 +107,10 @@ class Server:
         if api_key:
             secret["authorization"] = f"Bearer {api_key}"
         for name, value in secret.items():
-            _check_header(name, value)
+            # Checked here, because the HTTP client's errors repeat the value.
+            if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
+                message = f"the header {name!r} contains a character that headers do not allow, such as a line break"
+                raise invalid_option(message)
         hidden = {part for value in secret.values() for part in (value, value.split(" ")[-1]) if len(part) > MAX_PUBLIC}
         hidden |= {part for part in (login, login.partition(":")[2], api_key) if part}
         self._hidden = sorted(hidden, key=len, reverse=True)
@@ -134,7 +137,7 @@ class Server:
             ) from None
 
     async def lines(self, path: str, body: object, framing: Framing) -> AsyncGenerator[list[bytes], None]:
-        """The lines of a streamed answer, as many at a time as came together."""
+        """The lines of a streamed answer, as many at a time as arrived together."""
         patience = self.patience
         for attempt in range(1, patience.attempts + 1):
             has_read = False
@@ -161,7 +164,10 @@ class Server:
                             return
             except EngineError as error:
                 if has_read or attempt == patience.attempts or (wait_s := self._wait_before(error, attempt)) is None:
-                    raise self._before_first_line(error) if not has_read else error from None
+                    if not has_read and error.code is ErrorCode.ENGINE_DIED:
+                        # Nothing was sampled yet, so nothing died in the middle.
+                        error = EngineError(ErrorCode.ENGINE_UNREACHABLE, error.message.removesuffix(_KEPT))
+                    raise error from None
             await asyncio.sleep(wait_s)
 
     def bad_answer(self, what: str) -> EngineError:
@@ -171,7 +177,7 @@ class Server:
         return EngineError(ErrorCode.ENGINE_DIED, self.hide(f"{self.url} {what}{_KEPT}"))
 
     def hide(self, text: str) -> str:
-        """The text without any secret of this server's."""
+        """The text without the secrets of this server."""
         for secret in self._hidden:
             text = text.replace(secret, "…")
         return text
@@ -181,7 +187,7 @@ class Server:
 
     @asynccontextmanager
     async def _request(self, path: str, body: object) -> AsyncGenerator[httpx2.Response]:
-        """The answer to a request, its status already looked at. The connection is closed behind it."""
+        """The answer to a request, its status already checked. The connection is closed after it."""
         httpx = load_httpx()
         if self._client is None:
             self._client = _make_client(httpx, self.url, self._headers, self.patience)
@@ -199,8 +205,11 @@ class Server:
             async with asyncio.timeout(self.patience.first_s):
                 response = await client.send(request, stream=True)
             is_connected = True
-            if response.status_code >= 300:
-                raise await self._status_error(response)
+            if (status := response.status_code) >= 300:
+                words = self.hide(words_of(await self._read_body(response, MAX_ERROR_BYTES)))
+                failure = ServerError(f"{self.url} answered {status}: {words or response.reason_phrase}", status, words)
+                failure.retry_after_s = _read_retry_after(response.headers.get("retry-after"))
+                raise failure
             yield response
         except TimeoutError:
             raise self._stalled(self.patience.first_s) from None
@@ -210,29 +219,18 @@ class Server:
                 self.hide(f"nothing answers at {self.url}: {error or type(error).__name__}"),
             ) from None
         except httpx.RemoteProtocolError as error:
-            # Bytes that are no HTTP are garbage; an end that came too early is a death.
-            if _is_early_end(str(error)):
+            # Bytes that are not HTTP are garbage; an early end is a death.
+            if any(words in str(error) for words in ("disconnected", "closed", "incomplete")):
                 raise self.died(f"closed the connection before the end ({error})") from None
             raise self.bad_answer(f"it does not speak HTTP ({error})") from None
         except httpx.InvalidURL as error:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, self.hide(f"{self.url} is not a valid URL: {error}")
-            ) from None
+            raise invalid_option(self.hide(f"{self.url} is not a valid URL: {error}")) from None
         except httpx.HTTPError as error:
             what = "broke off" if is_connected else "closed the connection without an answer"
             raise self.died(f"{what} ({error or type(error).__name__})") from None
         finally:
             if response is not None:
                 await response.aclose()
-
-    async def _status_error(self, response: httpx2.Response) -> EngineError:
-        status = response.status_code
-        content = await self._read_body(response, MAX_ERROR_BYTES)
-        words = self.hide(words_of(content))
-        error = ServerError(f"{self.url} answered {status}: {words or response.reason_phrase}", status, words)
-        if status in _BUSY:
-            error.retry_after_s = _read_retry_after(response.headers.get("retry-after"))
-        return error
 
     async def _read_body(self, response: httpx2.Response, limit: int) -> bytes:
         parts: list[bytes] = []
@@ -248,12 +246,6 @@ class Server:
         except TimeoutError:
             raise self._stalled(self.patience.idle_s) from None
         return b"".join(parts)[:limit]
-
-    def _before_first_line(self, error: EngineError) -> EngineError:
-        # Nothing was sampled yet, so nothing died in the middle.
-        if error.code is not ErrorCode.ENGINE_DIED:
-            return error
-        return EngineError(ErrorCode.ENGINE_UNREACHABLE, error.message.removesuffix(_KEPT))
 
     def _wait_before(self, error: EngineError, attempt: int) -> float | None:
         """How long to wait before the next attempt; None where another attempt would not help."""
@@ -272,7 +264,7 @@ class Server:
 
 
 class _Lines:
-    """Bytes in any pieces to whole lines. `fault` is what is wrong behind the lines that were given."""
+    """Bytes in any pieces to whole lines. `fault` is what is wrong after the lines that were given."""
 
     def __init__(self, framing: Framing, max_line_bytes: int) -> None:
         self.fault = ""
@@ -304,7 +296,7 @@ class _Lines:
         return lines
 
     def close(self) -> list[bytes]:
-        """The last line, where it had no end. One that was cut off is no garbage: the stream ended too early."""
+        """The last line, where it had no end. One that was cut off is not garbage: the stream ended early."""
         last, self._pieces = b"".join(self._pieces).rstrip(), []
         if self._is_whole:
             return [last]
@@ -361,30 +353,20 @@ def _make_client(httpx: Any, url: str, headers: Mapping[str, str], patience: Pat
 
 
 def _read_address(url: str) -> tuple[str, str]:
-    """The address without a slash at the end, and the `name:password` that stood in it."""
+    """The address without a trailing slash, and the `name:password` that was in it."""
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:
-        # Python's words would repeat a password that has a slash or a bracket in it.
+        host = parts.hostname or ""
+        if parts.scheme not in ("http", "https") or not host:
+            raise ValueError
+    except ValueError:  # whose message would repeat a password that has a slash or a bracket in it
         message = f"{redact(url)!r} is not a valid URL; expected http://host:port"
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, message) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        message = f"{redact(url)!r} is not a valid URL; expected http://host:port"
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, message)
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        raise invalid_option(message) from None
+    host = f"[{host}]" if ":" in host else host
     clean = urlunsplit((parts.scheme, host + (f":{port}" if port else ""), parts.path.rstrip("/"), "", ""))
     login = "" if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return clean, login
-
-
-def _check_header(name: str, value: str) -> None:
-    """Here, and not by the HTTP client, whose errors repeat the value."""
-    if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION,
-            f"the value for the header {name!r} contains a character that headers do not allow, such as a line break",
-        )
 
 
 class _ErrorBody(msgspec.Struct):
@@ -396,7 +378,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def words_of(content: bytes) -> str:
-    """What a server says in an error, shortened; its whole text where it is no JSON."""
+    """The message of a server's error, shortened; its whole text where it is not JSON."""
     words = ""
     try:
         body = msgspec.json.decode(content, type=_ErrorBody)
@@ -408,17 +390,13 @@ def words_of(content: bytes) -> str:
 
 
 def excerpt(content: bytes) -> str:
-    """The beginning of some bytes, for people."""
+    """The beginning of some bytes, for error messages."""
     return repr(_cut(content[: 4 * MAX_EXCERPT].decode(errors="replace"), MAX_EXCERPT))
 
 
 def _cut(text: str, limit: int) -> str:
-    """The beginning of a text. No word is cut in two: half a key would not be known as one, and not be hidden."""
+    """The beginning of a text. No word is cut in two: half a key would not be recognised and hidden."""
     return text if len(text) <= limit else re.sub(r"[^\s\"'{}:,]*$", "…", text[:limit])
-
-
-def _is_early_end(message: str) -> bool:
-    return any(words in message for words in ("disconnected", "closed", "incomplete"))
 
 
 def _read_retry_after(value: str | None) -> float | None:
@@ -439,7 +417,6 @@ Fields = Mapping[str, Any]
 
 
 def fields_of(value: object) -> Fields:
-    """An object's fields."""
     return cast(Fields, value) if isinstance(value, Mapping) else {}
 
 
@@ -453,7 +430,7 @@ def text_of(value: object) -> str:
 
 
 def count_of(value: object) -> int:
-    """A number of tokens. True is no number here, though Python thinks so."""
+    """A number of tokens; True is not a number here."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 

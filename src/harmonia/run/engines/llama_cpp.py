@@ -3,21 +3,22 @@
 It stops by itself at `<|return|>` and `<|call|>`, which its vocabulary knows as ends of generation, and sends them.
 
 While it streams, it holds back the text of a token that ends inside a character, and with the text the token's id: an
-emoji of three tokens comes as one piece of text with the last id only. The number of tokens that it counts gives the
-gap away. The ids are then found again from the text: split into as many tokens as are missing, each ending inside
-a character; of several ways the one that the tokenizer takes. Finish.notes says when that happened, and when the text
-was no longer whole. With `streaming=False` the whole answer comes at its end, with every id.
+emoji of three tokens comes as one piece of text with the last id only. Its count of tokens reveals the gap. The ids are
+then restored from the text: split into as many tokens as are missing, each ending inside a character; of several ways
+the tokenizer's. Finish.notes reports that, and where the text was no longer whole. With `streaming=False` the whole
+answer comes at its end, with every id.
 
-Of a token that was held back it tells no log-probability, streaming or not. Log-probabilities are given in the order of
-the tokens and counted by their readers, so behind such a token there are none any more.
+It reports no log-probability of a token that was held back, streaming or not. Readers match log-probabilities to tokens
+by their order, so none are given after such a token.
 
 A grammar is GBNF. It ends before the stop token, because llama.cpp fails on a grammar that names an end of generation;
-behind the grammar's end it samples one of those, any of them, which is not passed on: Finish says that it stopped.
+after the grammar's end it samples any one of those, which is not passed on: Finish reports that it stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final
@@ -39,7 +40,7 @@ from harmonia.run.engines.base import (
 )
 from harmonia.run.engines.http import Patience, Server, count_of, fields_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss
-from harmonia.run.engines.response_reader import STOP_TOKENS, Answer, name_parameters, sample
+from harmonia.run.engines.response_reader import SAMPLING_NAMES, STOP_TOKENS, Answer, name_parameters, sample
 from harmonia.vocabulary import (
     CALL,
     CHANNEL,
@@ -55,16 +56,14 @@ from harmonia.vocabulary import (
     default_vocabulary,
 )
 
-# More tokens in a row that all end inside a character are no text, and not searched for.
+# More tokens in a row that all end inside a character are not text, and are not searched for.
 MAX_MISSING = 16
 MAX_SEARCHED_BYTES = 256
 
 
 def restore_tokens(text: str, last: int, missing: int | None = None) -> tuple[list[int], bool]:
-    """The tokens before `last` which with it spell `text`, and whether they are certain to.
-
-    They are not where the server wrote U+FFFD for bytes that are no UTF-8; the tokens of what it wrote stand in then.
-    """
+    """The tokens before `last` that spell `text` with it, and whether that is certain: it is not where the server wrote
+    U+FFFD for bytes that are not UTF-8, and the tokens of U+FFFD replace them."""
     vocabulary = default_vocabulary()
     data = text.encode("utf-8", "replace")
     ending = vocabulary.decode_bytes([last])
@@ -81,12 +80,12 @@ def restore_tokens(text: str, last: int, missing: int | None = None) -> tuple[li
             if (found := _split(before, missing)) is not None:
                 return found, True
     else:
-        before = data  # the beginning of `last` ended a character, or was no UTF-8 itself
+        before = data  # the beginning of `last` ended a character, or was not UTF-8 itself
     return vocabulary.encode(before.decode("utf-8", "replace")), False
 
 
 def _split(data: bytes, missing: int | None) -> list[int] | None:
-    """`data` as tokens, so many as are missing, each of which ends inside a character; the longest first."""
+    """`data` as the missing number of tokens, each ending inside a character; the longest first."""
     if len(data) > MAX_SEARCHED_BYTES or (missing or 1) > MAX_MISSING:
         return None
     tokens = _tokens_by_bytes()
@@ -125,48 +124,19 @@ def _tokens_by_bytes() -> dict[bytes, int]:
     return {data: token for token, data in enumerate(default_vocabulary().token_bytes[:FIRST_SPECIAL])}
 
 
-_NAMES = {
-    "max_tokens": "n_predict",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "seed": "seed",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "repetition_penalty": "repeat_penalty",
-    "logprobs": "n_probs",
-}
+_NAMES = SAMPLING_NAMES | {"max_tokens": "n_predict", "repetition_penalty": "repeat_penalty", "logprobs": "n_probs"}
 _REASONS: Mapping[str, FinishReason] = {"eos": "stop", "word": "stop", "limit": "length"}
 
-# The last message repeats the prompt and every setting; these are the fields that are read.
-_FIELDS = (
-    "content",
-    "tokens",
-    "stop",
-    "stop_type",
-    "truncated",
-    "tokens_predicted",
-    "tokens_evaluated",
-    "timings",
-    "completion_probabilities",
-)
-# These come with their spelling. Without one they would be held back too, behind a token that ends inside a character.
+# Special tokens to spell. Otherwise they would be held back too, after a token that ends inside a character.
 _SPELLED = tuple(SPELLING_BY_ID[token] for token in (RETURN, CONSTRAIN, CHANNEL, START, END, MESSAGE, CALL))
 _SEEDS = 2**32
-
-
-class _Alternative(msgspec.Struct, gc=False):
-    id: int
-    token: str
-    logprob: float | None = None
 
 
 class _Probability(msgspec.Struct, gc=False):
     id: int
     token: str
     logprob: float | None = None
-    top_logprobs: list[_Alternative] = []
+    top_logprobs: list[_Probability] = []
 
 
 class _Timings(msgspec.Struct, gc=False):
@@ -188,6 +158,8 @@ class _Message(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Message).decode
+# The last message repeats the prompt and every setting unless it is told which fields to send.
+_FIELDS = tuple(name for name in _Message.__struct_fields__ if name != "error")
 
 
 class LlamaCppEngine:
@@ -209,72 +181,45 @@ class LlamaCppEngine:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
-        self._model = model
+        self.model = model or "gpt-oss"  # it runs the one model that it was started with, unless it routes
         self._streaming = streaming
-        self._extra = {"cache_prompt": cache_prompt, **(extra or {})}
+        self._extra = {"cache_prompt": cache_prompt, **({"model": model} if model else {}), **(extra or {})}
         self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens, takes_grammar="gbnf", takes_text=True)
 
-    @property
-    def model(self) -> str:
-        # A llama.cpp server runs the one model that it was started with, unless it routes.
-        return self._model or "gpt-oss"
-
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
-        sampling = request.sampling
-        parameters, notes = _parameters(sampling)
-        body: dict[str, Any] = {
-            "prompt": list(prompt),
-            "stream": self._streaming,
-            "return_tokens": True,
-            "response_fields": _FIELDS,
-            "preserved_tokens": _SPELLED,
-            **parameters,
-            **self._extra,
-        }
-        if self._model:
-            body["model"] = self._model
+        more: dict[str, Any] = {"return_tokens": True, "preserved_tokens": _SPELLED}
         if (grammar := grammar_of(request, self.traits.takes_grammar, "llama.cpp")) is not None:
-            body["grammar"] = grammar.text
+            more["grammar"] = grammar.text
         keeps_stop = grammar is None or not grammar.ends_by_engine
-        answer = _Answer(self.server, notes, sampling.logprobs, keeps_stop=keeps_stop)
-        return sample(answer, "/completion", body, "sse" if self._streaming else "ndjson")
+        answer = _Answer(self.server, request.sampling.logprobs, keeps_stop=keeps_stop)
+        return self._ask(answer, list(prompt), request.sampling, more)
 
     def generate_text(
         self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
     ) -> AsyncGenerator[Chunk | Finish, None]:
-        parameters, notes = _parameters(request.sampling)
-        body: dict[str, Any] = {
-            "prompt": prompt,
-            "stream": self._streaming,
-            "stop": list(stop),
-            "response_fields": _FIELDS,
-            # Special tokens have no text here unless they are named, and a stop string without text is never found.
-            "preserved_tokens": [*marks, *stop],
-            **parameters,
-            **self._extra,
-        }
-        if self._model:
-            body["model"] = self._model
-        answer = _TextAnswer(self.server, notes, request.sampling.logprobs)
-        return sample(answer, "/completion", body, "sse" if self._streaming else "ndjson")
+        # Special tokens have no text here unless they are named, and a stop string without text is never found.
+        more = {"stop": list(stop), "preserved_tokens": [*marks, *stop]}
+        return self._ask(_TextAnswer(self.server, request.sampling.logprobs), prompt, request.sampling, more)
+
+    def _ask(
+        self, answer: _Answer, prompt: list[int] | str, sampling: Sampling, more: dict[str, Any]
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        parameters, answer.notes = name_parameters(sampling, _NAMES, "llama.cpp")
+        if sampling.seed is not None and not 0 <= sampling.seed < _SEEDS:
+            parameters["seed"] = sampling.seed % _SEEDS
+            answer.notes.append(f"llama.cpp's seeds have 32 bits; {sampling.seed} was sent as {parameters['seed']}")
+        if sampling.logprobs is not None:
+            parameters["n_probs"] = max(1, sampling.logprobs)  # 0 would report nothing
+        body = {"prompt": prompt, "stream": self._streaming, "response_fields": _FIELDS, **more, **parameters}
+        return sample(answer, "/completion", body | self._extra, "sse" if self._streaming else "ndjson")
 
     async def close(self) -> None:
         await self.server.close()
 
 
-def _parameters(sampling: Sampling) -> tuple[dict[str, float | int], list[str]]:
-    parameters, notes = name_parameters(sampling, _NAMES, "llama.cpp")
-    if sampling.seed is not None and not 0 <= sampling.seed < _SEEDS:
-        parameters["seed"] = sampling.seed % _SEEDS
-        notes.append(f"llama.cpp's seeds have 32 bits; {sampling.seed} was sent as {parameters['seed']}")
-    if sampling.logprobs is not None:
-        parameters["n_probs"] = max(1, sampling.logprobs)  # 0 would report nothing
-    return parameters, notes
-
-
 class _Answer(Answer):
-    def __init__(self, server: Server, notes: Sequence[str], top: int | None, *, keeps_stop: bool = True) -> None:
-        super().__init__(server, notes)
+    def __init__(self, server: Server, top: int | None, *, keeps_stop: bool = True) -> None:
+        super().__init__(server)
         self._top = top
         self._keeps_stop = keeps_stop
         self._counted = 0  # tokens, by the engine
@@ -288,7 +233,7 @@ class _Answer(Answer):
         if (message := self._read(line)) is None:
             return
         if self._has_stopped and message.tokens:
-            # A model file that does not name <|call|> as an end: sampling goes on, and nobody waits for it.
+            # The model file does not name <|call|> as an end, so sampling continues.
             self.notes.append("llama.cpp continued after a stop token; the rest was not read")
             self._end(message)
             return
@@ -310,14 +255,8 @@ class _Answer(Answer):
 
     def finish(self) -> Finish:
         if self._restored:
-            became = (
-                "other tokens with the same text replace them"
-                if self._is_inexact
-                else "they were restored from the text"
-            )
-            self.notes.append(
-                f"llama.cpp left out the ids of {self._restored} tokens that end inside a character; {became}"
-            )
+            how = "other tokens with the same text replace them" if self._is_inexact else "they were restored"
+            self.notes.append(f"llama.cpp omitted {self._restored} ids of tokens that end inside a character; {how}")
         if self._has_logprobs and self._lacks_logprobs:
             self.notes.append(
                 "llama.cpp does not report the log-probability of a token that ends inside a character; none are "
@@ -338,7 +277,7 @@ class _Answer(Answer):
         return message
 
     def _add(self, tokens: list[int]) -> list[int]:
-        """Take the tokens up to the one that stops; those that were taken."""
+        """Add the tokens up to the one that stops, and return them."""
         ends = STOP_TOKENS if self._keeps_stop else ENDS_OF_GENERATION
         for index, token in enumerate(tokens):
             if token in ends:
@@ -350,12 +289,11 @@ class _Answer(Answer):
 
     def _add_logprobs(self, entries: list[_Probability], tokens: list[int], top: int) -> None:
         self._has_logprobs = self._has_logprobs or bool(entries)
-        if self._lacks_logprobs:
-            return
-        pairs = takewhile(lambda pair: pair[0] == pair[1].id, zip(tokens, entries, strict=False))
-        known = [_logprob_of(entry, top) for _, entry in pairs]
-        self.logprobs += known
-        self._lacks_logprobs = len(known) < len(tokens)
+        if not self._lacks_logprobs:
+            pairs = takewhile(lambda pair: pair[0] == pair[1].id, zip(tokens, entries, strict=False))
+            known = [_logprob_of(entry, top, _token_of) for _, entry in pairs]
+            self.logprobs += known
+            self._lacks_logprobs = len(known) < len(tokens)
 
     def _restore(self, content: str, missing: int, last: int) -> list[int]:
         if not content or not 0 <= last < VOCABULARY_SIZE:
@@ -370,60 +308,48 @@ class _Answer(Answer):
     def _end(self, message: _Message) -> None:
         self.reason = "stop" if self._has_stopped else _REASONS.get(message.stop_type or "", "unknown")
         self.is_done = True
-        prompt_tokens = message.tokens_evaluated
+        prompt_tokens, timings = message.tokens_evaluated, message.timings or _Timings()
         if prompt_tokens is None:
             return
-        cached = 0
-        if (timings := message.timings) is not None:
-            if timings.cache_n is not None:
-                cached = timings.cache_n
-            elif timings.prompt_n is not None:
-                cached = prompt_tokens - timings.prompt_n
+        cached = timings.cache_n
+        if cached is None:
+            cached = 0 if timings.prompt_n is None else prompt_tokens - timings.prompt_n
         self.usage = Usage(prompt_tokens, message.tokens_predicted or self.sampled, max(0, cached))
         if message.truncated and self.reason == "length":
             self.notes.append("llama.cpp's context is used up")
 
 
 class _TextAnswer(_Answer):
-    """Of a model whose vocabulary nobody here knows: its text, and the ends that llama.cpp tells."""
+    """The answer of a model with another vocabulary: its text, and the ends that llama.cpp reports."""
 
     def take(self, line: bytes) -> None:
         if (message := self._read(line)) is None:
             return
         self.add_text(message.content)
         if self._top is not None:
-            self.logprobs += [_text_logprob_of(entry, self._top) for entry in message.completion_probabilities]
+            entries = message.completion_probabilities
+            self.logprobs += [_logprob_of(entry, self._top, lambda each: (None, each.token)) for entry in entries]
         if message.stop:
             self._end(message)
 
 
-def _text_logprob_of(entry: _Probability, top: int) -> TokenLogprob:
-    alternatives = (Alternative(None, other.token, _finite(other.logprob)) for other in entry.top_logprobs[:top])
-    return TokenLogprob(None, entry.token, _finite(entry.logprob), tuple(alternatives))
-
-
-def _logprob_of(entry: _Probability, top: int) -> TokenLogprob:
-    return TokenLogprob(
-        entry.id,
-        _text_of(entry),
-        _finite(entry.logprob),
-        tuple(Alternative(other.id, _text_of(other), _finite(other.logprob)) for other in entry.top_logprobs[:top]),
+def _logprob_of(entry: _Probability, top: int, read: Callable[[_Probability], tuple[int | None, str]]) -> TokenLogprob:
+    # An impossible token's logarithm is not a JSON number, and is null.
+    likeliest = tuple(
+        Alternative(*read(other), -math.inf if other.logprob is None else other.logprob)
+        for other in entry.top_logprobs[:top]
     )
+    return TokenLogprob(*read(entry), -math.inf if entry.logprob is None else entry.logprob, likeliest)
 
 
-def _text_of(entry: _Probability | _Alternative) -> str:
+def _token_of(entry: _Probability) -> tuple[int, str]:
     # llama.cpp has no text for most special tokens, and for the end of a character that of its whole.
-    return decode([entry.id]) if 0 <= entry.id < VOCABULARY_SIZE else entry.token
-
-
-def _finite(logprob: float | None) -> float:
-    # An impossible token's logarithm is no JSON number.
-    return float("-inf") if logprob is None else logprob
+    return entry.id, decode([entry.id]) if 0 <= entry.id < VOCABULARY_SIZE else entry.token
 
 
 def _recognise(answers: Answers) -> Seen | None:
-    """A server has the one model that it was started with, and accepts any name for it. Its file may be called
-    anything; no other family has a vocabulary of this size."""
+    """A server has the one model that it was started with, and accepts any name for it. Its file may have any name; no
+    other family has a vocabulary of this size."""
     props = answers.pages.get("/props", {})
     if "default_generation_settings" not in props:
         return None

@@ -1,7 +1,7 @@
 """Ollama: `/api/generate` with `raw`, text in and out, one JSON value in each line.
 
-Raw means that Ollama puts no template around the prompt and reads no Harmony itself. The prompt is safe text, as for
-any engine that takes no tokens. Ollama stops at `<|return|>` and `<|call|>` and does not say which it was.
+Raw means that Ollama adds no template to the prompt and parses no Harmony itself. The prompt is safe text, as for any
+engine that takes no tokens. Ollama stops at `<|return|>` and `<|call|>` and does not report which it was.
 """
 
 from __future__ import annotations
@@ -11,37 +11,27 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
 from harmonia.renderer.renderer import Ambiguous
-from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.base import Alternative, Chunk, Finish, Request, TokenLogprob, Traits, Usage, invalid_option
+from harmonia.run.engines.completions import REASONS
 from harmonia.run.engines.http import Fields, Patience, Server, fields_of, objects_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss
-from harmonia.run.engines.response_reader import Answer, check_ambiguous, name_parameters, safe_text, sample
+from harmonia.run.engines.response_reader import (
+    SAMPLING_NAMES,
+    Answer,
+    check_ambiguous,
+    name_parameters,
+    safe_text,
+    sample,
+)
 
-_NAMES = {
-    "max_tokens": "num_predict",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "seed": "seed",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "repetition_penalty": "repeat_penalty",
-    "logprobs": "top_logprobs",
-}
-_REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
-
-
-class _Alternative(msgspec.Struct, gc=False):
-    token: str
-    logprob: float
+_NAMES = SAMPLING_NAMES | {"max_tokens": "num_predict", "repetition_penalty": "repeat_penalty"}
 
 
 class _Logprob(msgspec.Struct, gc=False):
     token: str
     logprob: float
-    top_logprobs: list[_Alternative] | None = None
+    top_logprobs: list[_Logprob] | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -75,7 +65,7 @@ class OllamaEngine:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         if not model:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "Ollama needs the name of a model: pass model=…")
+            raise invalid_option("Ollama needs the name of a model: pass model=…")
         check_ambiguous(ambiguous)
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._ambiguous: Ambiguous = ambiguous
@@ -99,7 +89,7 @@ class OllamaEngine:
         self, text: str, request: Request, prompt_notes: Sequence[str], stop: Sequence[str] = ()
     ) -> AsyncGenerator[Chunk | Finish, None]:
         parameters, notes = name_parameters(request.sampling, _NAMES, "Ollama")
-        logprobs = parameters.pop("top_logprobs", None)
+        logprobs = parameters.pop("logprobs", None)
         options: dict[str, Any] = {**parameters}
         if self.traits.context_tokens is not None:
             options["num_ctx"] = self.traits.context_tokens
@@ -110,7 +100,7 @@ class OllamaEngine:
             "prompt": text,
             "raw": True,
             "stream": True,
-            # A prompt that is too long is an error, not something to be cut in silence.
+            # A prompt that is too long is an error, and not cut silently.
             "truncate": False,
             "shift": False,
             "options": options,
@@ -140,22 +130,19 @@ class _Answer(Answer):
         self.add_text(message.response)
         if message.logprobs:
             self._lacks_logprobs = False
-            self.logprobs += map(_logprob_of, message.logprobs)
+            for entry in message.logprobs:
+                top = tuple(Alternative(None, other.token, other.logprob) for other in entry.top_logprobs or ())
+                self.logprobs.append(TokenLogprob(None, entry.token, entry.logprob, top))
         if not message.done:
             return
         self.is_done = True
-        self.reason = _REASONS.get(message.done_reason, "unknown")
+        self.reason = REASONS.get(message.done_reason, "unknown")
         if self.reason == "unknown" and message.done_reason:
             self.notes.append(f"Ollama ended with the reason {message.done_reason}")
         if self._lacks_logprobs:
             self.notes.append("this Ollama reports no log-probabilities")
         # Ollama leaves the count out where the whole prompt was in its cache.
         self.usage = Usage(message.prompt_eval_count or 0, message.eval_count or 0)
-
-
-def _logprob_of(entry: _Logprob) -> TokenLogprob:
-    top = tuple(Alternative(None, other.token, other.logprob) for other in entry.top_logprobs or ())
-    return TokenLogprob(None, entry.token, entry.logprob, top)
 
 
 def _recognise(answers: Answers) -> Seen | None:

@@ -37,7 +37,7 @@ import msgspec
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, Position, StreamError, ToolError
 from harmonia.json_codec import encode_any
 from harmonia.renderer import shared_prefix
-from harmonia.run.engines.base import Alternative, Chunk, Engine, Finish, Request, TokenLogprob, Traits
+from harmonia.run.engines.base import Alternative, Chunk, Engine, Finish, Request, TokenLogprob, Traits, invalid_option
 from harmonia.run.engines.registry import Kind
 from harmonia.vocabulary import decode
 
@@ -264,7 +264,7 @@ class ReplayEngine:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         if timing not in get_args(Timing):
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"timing is {timing!r}; expected none or recorded")
+            raise invalid_option(f"timing is {timing!r}; expected none or recorded")
         capture = read_capture(path)
         self.model, self.traits = capture.model, capture.traits
         self._path = os.fspath(path)

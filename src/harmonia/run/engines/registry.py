@@ -1,4 +1,10 @@
-"""The engines and providers that can be opened by a name.
+"""The engines and providers that can be opened by a name, and what listens at an address.
+
+    auto                  a gpt-oss in an engine on one of the usual local ports
+    http://HOST:PORT      whatever engine listens there
+    NAME, NAME:ARGUMENT   one of the kinds: demo, replay:FILE, vllm:URL, …
+
+Without `:URL` an engine is expected at its usual local port. Without a model, the server is asked which it has.
 
 Each module describes its own in `KINDS`: how they are named, opened and recognised. Opening, discovery, the kinds of
 `harmonia check`, and the options of the command follow from that. To add one, write its module and add its line here.
@@ -15,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
-from harmonia.errors import EngineError, ErrorCode, InputError
-from harmonia.run.engines.base import Engine
+from harmonia.errors import EngineError, ErrorCode
+from harmonia.run.engines.base import Engine, invalid_option
 from harmonia.run.engines.http import Fields, Patience, Server, ServerError, count_of, objects_of, redact, text_of
 
 if TYPE_CHECKING:
@@ -94,11 +100,11 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a module says of its engine or provider.
+    """How a module describes its engine or provider.
 
     `NAME:ARGUMENT` opens it: `make` gets the argument as `argument_as`, the model as `model_as`, and the options, those
     that are `fixed` and the caller's. `options` are those that can be written in a shell. `port` is where it listens
-    by default. `pages` are endpoints of its own, from which `recognise` tells whether a server is one.
+    by default. `pages` are endpoints of its own, by which `recognise` recognises a server.
     """
 
     name: str
@@ -128,12 +134,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """All of them."""
     return tuple(kind for module in _MODULES for kind in importlib.import_module(module).KINDS)
 
 
 def find_kind(name: str) -> Kind | None:
-    """The one of this name."""
     return next((kind for kind in kinds() if kind.name == name), None)
 
 
@@ -153,7 +157,7 @@ def names() -> dict[str, str]:
 
 def is_gpt_oss(*names: str | None) -> bool:
     """Whether a model is a gpt-oss by one of its names. The rule is the pattern of its profile in profiles.toml."""
-    from harmonia.families import ToolFormat  # loaded where a name has to be judged
+    from harmonia.families import ToolFormat  # loaded only where a name is judged
     from harmonia.families.profiles import resolve_profile
 
     return any(resolve_profile(name).format is ToolFormat.HARMONY for name in names if name)
@@ -165,7 +169,7 @@ def choose_model(names: Iterable[str]) -> str | None:
 
 
 USUAL_HOST = "127.0.0.1"
-# A person waits for the answer, and a server that works has it at once.
+# A person waits for the answer, and a working server has it at once.
 QUICK = Patience(connect_s=0.5, first_s=3.0, idle_s=3.0, attempts=1)
 
 _HOW_TO_START = (
@@ -196,8 +200,9 @@ async def look_at(root: Server, api: Server, kind: str | None = None, *, models:
     seen = answers.seen(kind) if kind is not None else _recognise([each for each in kinds() if not each.pages], answers)
     if seen is None:
         paths = list(dict.fromkeys(path for each in kinds() for path in each.pages))
-        pages = await asyncio.gather(*(_page(root, path) for path in paths))
-        answers = msgspec.structs.replace(answers, pages=dict(zip(paths, pages, strict=True)))
+        pages = await asyncio.gather(*(root.fetch(path, dict[str, Any]) for path in paths), return_exceptions=True)
+        found = {path: page for path, page in zip(paths, pages, strict=True) if isinstance(page, dict)}
+        answers = msgspec.structs.replace(answers, pages=found)
         seen = _recognise(kinds(), answers) or answers.seen("completions")
     return msgspec.structs.replace(seen, error=error)
 
@@ -229,14 +234,6 @@ def _is_engine(seen: Seen) -> bool:
 def _recognise(kinds: Sequence[Kind], answers: Answers) -> Seen | None:
     recognised = (kind.recognise(answers) for kind in kinds if kind.recognise is not None)
     return next((seen for seen in recognised if seen is not None), None)
-
-
-async def _page(server: Server, path: str) -> Fields:
-    """A JSON object; empty where the server has no such page."""
-    try:
-        return await server.fetch(path, dict[str, Any])
-    except EngineError:
-        return {}
 
 
 # ── auto ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,9 +304,7 @@ async def open_engine(name: str, model: str | None = None, **options: Any) -> En
     opened = await open_model(name, model, **options)
     if opened.traits.takes_messages:
         await opened.close()
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} is a provider, not an engine; open it with `open_model`"
-        )
+        raise invalid_option(f"{redact(name)!r} is a provider, not an engine; open it with `open_model`")
     return opened  # pyright: ignore[reportReturnType] -- its traits say so
 
 
@@ -323,25 +318,18 @@ async def open_model(name: str, model: str | None = None, **options: Any) -> Eng
         return _open_seen(seen, model or _only_model(seen), options)
     kind = find_kind(key)
     if kind is None or kind.make is None or (kind.argument in ("FILE", "PATH") and not argument):
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{redact(name)!r} is not an engine; use one of {', '.join(names())}"
-        )
+        raise invalid_option(f"{redact(name)!r} is not an engine; use one of {', '.join(names())}")
     if kind.is_server:
         return await _open_server(kind, argument, model, options)
     if kind.argument == "URL" and not (argument and model):
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{key}:URL needs an address and a model; got {redact(name)!r}, {model!r}"
-        )
+        raise invalid_option(f"{key}:URL needs an address and a model; got {redact(name)!r}, {model!r}")
     return _make(kind, argument, model, options)
 
 
 async def _open_server(kind: Kind, url: str, model: str | None, options: dict[str, Any]) -> Engine:
     if not url:
         if kind.port is None:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION,
-                f"{kind.name} has no default port; expected {kind.name}:http://host:port",
-            )
+            raise invalid_option(f"{kind.name} has no default port; expected {kind.name}:http://host:port")
         url = f"http://{USUAL_HOST}:{kind.port}"
     if model is not None:
         return _make(kind, url, model, options)
@@ -357,19 +345,15 @@ def _only_model(seen: Seen) -> str:
     if len(seen.models) == 1:
         return seen.models[0]
     has = f"it has {', '.join(seen.models)}" if seen.models else seen.problem or "it has no models"
-    raise InputError(
-        ErrorCode.ENGINE_INVALID_OPTION,
-        f"no model at {seen.url} looks like a gpt-oss, so name the model; {has}",
-    )
+    raise invalid_option(f"no model at {seen.url} looks like a gpt-oss, so name the model; {has}")
 
 
 def _open_seen(seen: Seen, model: str, options: dict[str, Any]) -> Engine:
     kind = find_kind(seen.kind)
     if kind is None or not kind.is_server:
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION,
+        raise invalid_option(
             f"{seen.url} is a {seen.kind} server, which accepts messages but cannot continue prompts; "
-            f"open it as responses:{seen.url}, with the name of its model",
+            f"open it as responses:{seen.url}, with the name of its model"
         )
     if seen.context_tokens is not None:
         options = {"context_tokens": seen.context_tokens, **options}
@@ -388,5 +372,5 @@ def _make(kind: Kind, argument: str, model: str | None, options: dict[str, Any])
     try:
         inspect.signature(kind.make).bind(**given)
     except TypeError as error:
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{kind.make.__name__}: {error}") from None
+        raise invalid_option(f"{kind.make.__name__}: {error}") from None
     return kind.make(**given)

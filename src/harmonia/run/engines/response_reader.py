@@ -2,8 +2,8 @@
 
     take(line)*  drain() -> Chunk  ...  finish() -> Finish
 
-What came together in one read is one chunk, so that the work per token is that of decoding its line. A fault in a line
-is raised only after what stood before it was given.
+What came in one read is one chunk, so that the work per token is that of decoding its line. A fault in a line is raised
+only after what stood before it was given.
 """
 
 from __future__ import annotations
@@ -15,15 +15,26 @@ from typing import Any
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.renderer.renderer import Ambiguous, text_of
-from harmonia.run.engines.base import Chunk, Finish, FinishReason, Request, Sampling, TokenLogprob, Usage
+from harmonia.run.engines.base import (
+    Chunk,
+    Finish,
+    FinishReason,
+    Request,
+    Sampling,
+    TokenLogprob,
+    Usage,
+    invalid_option,
+)
 from harmonia.run.engines.http import Framing, Server, ServerError, excerpt, words_of
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID, VOCABULARY_SIZE
 
-# The tokens at which a model waits for somebody else. `<|end|>` is none: behind it comes the next message.
+# The tokens that end a turn. `<|end|>` does not: the next message follows it.
 STOP_TOKENS = (RETURN, CALL)
 STOP_SPELLINGS = tuple(SPELLING_BY_ID[token] for token in STOP_TOKENS)
+# The sampling parameters under their own names; engines rename some.
+SAMPLING_NAMES = {name: name for name in Sampling.__struct_fields__}
 
-# What engines say where the prompt, or the prompt and what should follow, does not fit. In lower case.
+# What engines say where the prompt, or the prompt and the answer, does not fit. In lower case.
 _CONTEXT_WORDS = (
     "exceed_context_size",  # llama.cpp, the type of its error
     "context size",  # llama.cpp
@@ -41,12 +52,12 @@ _CONTEXT_WORDS = (
 
 
 class Answer(ABC):
-    """One answer as it comes in. A subclass says what a line means."""
+    """One answer as it comes in. A subclass reads the lines."""
 
     def __init__(self, server: Server, notes: Sequence[str] = ()) -> None:
         self.server = server
         self.notes = list(notes)
-        self.reason: FinishReason | None = None  # None: the engine has not said yet
+        self.reason: FinishReason | None = None  # not reported yet
         self.usage: Usage | None = None
         self.is_done = False
         self.sampled = 0  # tokens, or pieces of text, so far
@@ -56,7 +67,7 @@ class Answer(ABC):
 
     @abstractmethod
     def take(self, line: bytes) -> None:
-        """Read a line. Raises an EngineError where it is none of the protocol's."""
+        """Read a line. Raises an EngineError where it violates the protocol."""
 
     def add_tokens(self, tokens: list[int]) -> None:
         """Sampled tokens, each checked to be in the vocabulary."""
@@ -78,7 +89,7 @@ class Answer(ABC):
             self.sampled += 1
 
     def drain(self) -> Chunk | None:
-        """What was taken since the last time."""
+        """What was read since the last time."""
         if not (self.tokens or self.texts or self.logprobs):
             return None
         chunk = Chunk(self.tokens, "".join(self.texts), tuple(self.logprobs))
@@ -95,18 +106,30 @@ class Answer(ABC):
 
     def failed(self, content: bytes) -> EngineError:
         """The error that an engine wrote into its stream."""
-        words = self.server.hide(words_of(content))
-        if is_about_context(content.decode(errors="replace")):
-            return EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, f"{self.server.url}: {words}")
-        if self.sampled:
-            return self.server.died(f"gave up: {words}")
-        return EngineError(ErrorCode.ENGINE_REFUSED, f"{self.server.url}: {words}")
+        return reported_error(self.server, content, has_begun=self.sampled > 0)
+
+
+def reported_error(server: Server, content: bytes, *, has_begun: bool) -> EngineError:
+    """The error that a server wrote into its answer."""
+    words = server.hide(words_of(content))
+    if is_about_context(content.decode(errors="replace")):
+        return EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, f"{server.url}: {words}")
+    if has_begun:
+        return server.died(f"gave up: {words}")
+    return EngineError(ErrorCode.ENGINE_REFUSED, f"{server.url}: {words}")
+
+
+def status_error(error: ServerError) -> EngineError:
+    """The error behind a status: some mean that the prompt does not fit."""
+    if error.status in (400, 413, 422, 500) and is_about_context(error.words):
+        return EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, error.message)
+    return error
 
 
 async def sample(
     answer: Answer, path: str, body: Mapping[str, Any], framing: Framing
 ) -> AsyncGenerator[Chunk | Finish, None]:
-    """Ask, and read the answer. The connection is closed before Finish is given, and whenever the caller leaves."""
+    """Ask, and read the answer. The connection is closed before Finish is given, and as soon as the caller leaves."""
     try:
         async with aclosing(answer.server.lines(path, body, framing)) as reads:
             async for lines in reads:
@@ -125,11 +148,9 @@ async def sample(
                 if answer.is_done:
                     break
     except ServerError as error:
-        if error.status in (400, 413, 422, 500) and is_about_context(error.words):
-            raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, error.message) from None
-        raise
+        raise status_error(error) from None
     except EngineError:
-        # What breaks behind the word that all was said does no harm.
+        # A fault after the engine reported its end does no harm.
         if answer.reason is None or answer.is_done:
             raise
     yield answer.finish()
@@ -155,10 +176,8 @@ def salt_of(request: Request) -> dict[str, str]:
 
 
 def safe_text(prompt: Sequence[int], ambiguous: Ambiguous) -> tuple[str, list[str]]:
-    """A prompt as text for an engine that takes no tokens, and what must be said about it.
-
-    A special token that somebody typed stays no special token: its spelling is broken, or the prompt is refused.
-    """
+    """A prompt as text for an engine that takes no tokens, and notes about it. A typed spelling of a special token does
+    not become one: it is escaped, or the prompt is refused."""
     try:
         return text_of(prompt), []
     except InputError as error:
@@ -170,4 +189,4 @@ def safe_text(prompt: Sequence[int], ambiguous: Ambiguous) -> tuple[str, list[st
 
 def check_ambiguous(ambiguous: str) -> None:
     if ambiguous not in ("escape", "refuse"):
-        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"ambiguous is {ambiguous!r}; expected escape or refuse")
+        raise invalid_option(f"ambiguous is {ambiguous!r}; expected escape or refuse")

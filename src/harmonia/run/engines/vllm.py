@@ -6,11 +6,11 @@ them; where a version leaves it out, `stop_reason` names it.
 Its prefix cache is separated by `cache_salt`, which the server derives from the API key of whoever asks.
 
 A grammar is a structural tag of xgrammar's, which vLLM takes as `structured_outputs`. It ends before the stop token;
-vLLM lets the model sample any stop token behind its end, which is not passed on: Finish says that it stopped.
+vLLM lets the model sample any stop token after its end, which is not passed on: Finish reports that it stopped.
 
-vLLM holds a model that reasons to a grammar only behind its reasoning, which for gpt-oss is in the middle of an answer,
-and from the grammar's beginning then. So grammars are sent only to a server that is known to hold the model from the
-first token on: start it with `--structured-outputs-config.enable_in_reasoning=True`, and give `grammar=True`.
+vLLM applies a grammar to a reasoning model only after its reasoning, which for gpt-oss is in the middle of an answer.
+So grammars are sent only to a server that is known to apply them from the first token on: start it with
+`--structured-outputs-config.enable_in_reasoning=True`, and pass `grammar=True`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from harmonia.errors import ErrorCode, InputError
-from harmonia.run.engines.base import ENDS_OF_GENERATION, Chunk, Finish, Request, Traits, grammar_of
+from harmonia.run.engines.base import ENDS_OF_GENERATION, Chunk, Finish, Request, Traits, grammar_of, invalid_option
 from harmonia.run.engines.completions import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
 from harmonia.run.engines.http import Patience, Server
 from harmonia.run.engines.registry import Answers, Kind, Seen
-from harmonia.run.engines.response_reader import STOP_TOKENS, name_parameters, salt_of, sample
+from harmonia.run.engines.response_reader import SAMPLING_NAMES, STOP_TOKENS, name_parameters, salt_of, sample
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
-_NAMES = {
-    "max_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "seed": "seed",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "repetition_penalty": "repetition_penalty",
-    "logprobs": "logprobs",
-}
 _TOKEN_ID = "token_id:"
 
 
@@ -59,7 +46,7 @@ class VllmEngine:
         grammar: bool = False,
     ) -> None:
         if not model:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "vLLM needs the name of a model: pass model=…")
+            raise invalid_option("vLLM needs the name of a model: pass model=…")
         self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
         self._extra = extra or {}
         self.model = model
@@ -71,61 +58,57 @@ class VllmEngine:
         )
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
-        parameters, notes = name_parameters(request.sampling, _NAMES, "vLLM")
-        body: dict[str, Any] = {
-            "model": self.model,
-            "prompt": list(prompt),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "max_tokens": None,  # as many as there is room for; without a word it would be 16
+        more: dict[str, Any] = {
             "return_token_ids": True,
             "stop_token_ids": STOP_TOKENS,
-            "skip_special_tokens": False,
             "include_stop_str_in_output": True,
-            **parameters,
-            **salt_of(request),
-            **self._extra,
         }
         if request.sampling.logprobs is not None:
-            body["return_tokens_as_token_ids"] = True
+            more["return_tokens_as_token_ids"] = True
         if (grammar := grammar_of(request, self.traits.takes_grammar, "vLLM")) is not None:
-            body["structured_outputs"] = {"structural_tag": grammar.text}
+            more["structured_outputs"] = {"structural_tag": grammar.text}
         keeps_stop = grammar is None or not grammar.ends_by_engine
-        return sample(_Answer(self.server, notes, keeps_stop=keeps_stop), "/v1/completions", body, "sse")
+        return self._ask(_Answer(self.server, keeps_stop=keeps_stop), list(prompt), request, more)
 
     def generate_text(
         self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
     ) -> AsyncGenerator[Chunk | Finish, None]:
-        parameters, notes = name_parameters(request.sampling, _NAMES, "vLLM")
+        more = {"stop": list(stop), "spaces_between_special_tokens": False}
+        return self._ask(TextAnswer(self.server, (), "vLLM"), prompt, request, more)
+
+    def _ask(
+        self, answer: CompletionAnswer, prompt: list[int] | str, request: Request, more: dict[str, Any]
+    ) -> AsyncGenerator[Chunk | Finish, None]:
+        parameters, answer.notes = name_parameters(request.sampling, SAMPLING_NAMES, "vLLM")
         body: dict[str, Any] = {
             "model": self.model,
             "prompt": prompt,
             "stream": True,
             "stream_options": {"include_usage": True},
-            "max_tokens": None,
-            "stop": list(stop),
+            "max_tokens": None,  # as many as there is room for; the default is 16
             "skip_special_tokens": False,
-            "spaces_between_special_tokens": False,
+            **more,
             **parameters,
             **salt_of(request),
             **self._extra,
         }
-        return sample(TextAnswer(self.server, notes, "vLLM"), "/v1/completions", body, "sse")
+        return sample(answer, "/v1/completions", body, "sse")
 
     async def close(self) -> None:
         await self.server.close()
 
 
 class _Answer(CompletionAnswer):
-    def __init__(self, server: Server, notes: Sequence[str], *, keeps_stop: bool = True) -> None:
-        super().__init__(server, notes)
+    def __init__(self, server: Server, *, keeps_stop: bool) -> None:
+        super().__init__(server)
         self._keeps_stop = keeps_stop
         self._last: int | None = None
 
     def take_choice(self, choice: WireChoice) -> None:
         if choice.token_ids:
-            self.add_tokens(choice.token_ids if self._keeps_stop else _without_end(choice.token_ids))
             self._last = choice.token_ids[-1]
+            is_end = not self._keeps_stop and self._last in ENDS_OF_GENERATION
+            self.add_tokens(choice.token_ids[:-1] if is_end else choice.token_ids)
         elif choice.text and choice.token_ids is None:
             raise self.server.bad_answer(
                 "it returned text without token ids; for a vLLM older than 0.10.2, use completions:URL"
@@ -135,16 +118,11 @@ class _Answer(CompletionAnswer):
             if not self._keeps_stop and logprobs and logprobs[-1].token in ENDS_OF_GENERATION:
                 logprobs.pop()
             self.logprobs += logprobs
-        if (reason := choice.finish_reason) is None:
-            return
-        stop = choice.stop_reason
-        if self._keeps_stop and reason == "stop" and isinstance(stop, int) and stop != self._last:
-            self.add_tokens([stop])
-        self.end_by(reason, "vLLM")
-
-
-def _without_end(tokens: list[int]) -> list[int]:
-    return tokens[:-1] if tokens[-1] in ENDS_OF_GENERATION else tokens
+        if (reason := choice.finish_reason) is not None:
+            stop = choice.stop_reason
+            if self._keeps_stop and reason == "stop" and isinstance(stop, int) and stop != self._last:
+                self.add_tokens([stop])
+            self.end_by(reason, "vLLM")
 
 
 def _read_token(spelled: str) -> tuple[int | None, str]:

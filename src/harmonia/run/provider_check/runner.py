@@ -10,7 +10,8 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.errors import EngineError, ErrorCode
+from harmonia.run.engines.base import invalid_option
 from harmonia.run.engines.http import Patience, Server, ServerError, api_address
 from harmonia.run.engines.registry import Seen, kinds, look_at
 from harmonia.run.provider_check import messages, tokens
@@ -262,11 +263,7 @@ def _root_of(api_url: str) -> str:
 
 def _refuse_unknown(kind: str, only: Sequence[str]) -> None:
     if kind not in KINDS:
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"{kind!r} is not a kind of provider; expected one of {', '.join(KINDS)}"
-        )
+        raise invalid_option(f"{kind!r} is not a kind of provider; expected one of {', '.join(KINDS)}")
     for name in only:
         if not any(known == name or known.startswith(f"{name}.") for known in NAMES):
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"there is no check {name!r}; use one of {', '.join(NAMES)}"
-            )
+            raise invalid_option(f"there is no check {name!r}; use one of {', '.join(NAMES)}")

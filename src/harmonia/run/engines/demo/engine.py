@@ -27,11 +27,21 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from harmonia.errors import EngineError, ErrorCode, InputError
+from harmonia.errors import EngineError, ErrorCode
 from harmonia.messages import Message, ReasoningEffort, Role
 from harmonia.parser import parse
 from harmonia.renderer import Renderer, shared_prefix
-from harmonia.run.engines.base import Alternative, Chunk, Finish, FinishReason, Request, TokenLogprob, Traits, Usage
+from harmonia.run.engines.base import (
+    Alternative,
+    Chunk,
+    Finish,
+    FinishReason,
+    Request,
+    TokenLogprob,
+    Traits,
+    Usage,
+    invalid_option,
+)
 from harmonia.run.engines.demo.calls import Offered, Wanted, choose_calls, make_instance, offered_tools
 from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
 from harmonia.run.engines.registry import Kind
@@ -60,11 +70,9 @@ class DemoEngine:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         if tokens_per_chunk < 1:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"tokens_per_chunk is {tokens_per_chunk}; it must be at least 1"
-            )
+            raise invalid_option(f"tokens_per_chunk is {tokens_per_chunk}; it must be at least 1")
         if not delay_s >= 0:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"delay_s is {delay_s}; it must be at least 0")
+            raise invalid_option(f"delay_s is {delay_s}; it must be at least 0")
         self.model = model
         self._tokens_per_chunk = tokens_per_chunk
         self._delay_s = delay_s

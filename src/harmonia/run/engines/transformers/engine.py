@@ -24,13 +24,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from inspect import signature
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
+from harmonia.renderer import shared_prefix
 from harmonia.run.engines.base import (
     Chunk,
     Finish,
@@ -41,6 +41,7 @@ from harmonia.run.engines.base import (
     Traits,
     Usage,
     grammar_of,
+    invalid_option,
 )
 from harmonia.run.engines.grammar_mask import Matcher, is_installed
 from harmonia.run.engines.registry import Kind
@@ -194,10 +195,7 @@ class TransformersEngine:
             self._model: Any = _load(self._torch, transformers, str(model), device, dtype)
             self.model = str(model)
         elif device is not None or dtype is not None:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION,
-                "device and dtype cannot be set for a model that is already loaded; leave them out",
-            )
+            raise invalid_option("device and dtype cannot be set for a model that is already loaded; leave them out")
         else:
             self._model = model
             self.model = str(getattr(self._model.config, "_name_or_path", "")) or type(model).__name__
@@ -233,9 +231,7 @@ class TransformersEngine:
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         """Continue the prompt. Tokens that were sampled while the reader was busy come in one chunk."""
         if self._vocabulary_size < VOCABULARY_SIZE:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION, f"{self._foreign()} It has to run as text, with a profile."
-            )
+            raise invalid_option(f"{self._foreign()} It has to run as text, with a profile.")
         grammar = grammar_of(request, self.traits.takes_grammar, "the transformers engine")
         matcher = None if grammar is None else await asyncio.to_thread(Matcher, grammar)
         async with aclosing(self._continue([int(token) for token in prompt], request, matcher=matcher)) as taken:
@@ -315,17 +311,14 @@ class TransformersEngine:
         if self._own is None:
             needs = f"{self._foreign()} Its own tokenizer is needed to run it as text"
             if self._tokenizer is None:
-                raise InputError(ErrorCode.ENGINE_INVALID_OPTION, f"{needs}: pass tokenizer=…")
+                raise invalid_option(f"{needs}: pass tokenizer=…")
             tokenizer: Any = self._tokenizer
             if isinstance(tokenizer, str | Path):
                 try:
                     tokenizer = _import("transformers").AutoTokenizer.from_pretrained(str(tokenizer))
                 except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
                     said = str(error).strip().partition("\n")[0]
-                    raise InputError(
-                        ErrorCode.ENGINE_INVALID_OPTION,
-                        f"{needs}, but none can be loaded from {self._tokenizer}: {said}",
-                    ) from error
+                    raise invalid_option(f"{needs}, but none can be loaded from {self._tokenizer}: {said}") from error
             self._own = OwnVocabulary(tokenizer, _ends_of(self._model))
         return self._own
 
@@ -335,7 +328,7 @@ class TransformersEngine:
 
     def _check_prompt(self, tokens: list[int]) -> None:
         if not tokens:
-            raise InputError(ErrorCode.ENGINE_INVALID_OPTION, "the prompt is empty; it must have at least one token")
+            raise invalid_option("the prompt is empty; it must have at least one token")
         for index, token in enumerate(tokens):
             if not 0 <= token < self._vocabulary_size:
                 raise InputError(
@@ -429,14 +422,10 @@ class TransformersEngine:
         return output.logits[0, -1]
 
     def _take_kept(self, prompt: list[int]) -> _Computed:
-        """What is computed already of the prompt, the last token excepted: somebody must say what follows it."""
+        """What is computed already of the prompt, except the last token, whose scores are needed."""
         with self._kept_lock:
             kept, self._kept = self._kept, None
-        if kept is None:
-            return _Computed([], self._make_cache())
-        pairs = zip(kept.tokens, prompt[:-1], strict=False)
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        if not shared:
+        if kept is None or not (shared := shared_prefix(kept.tokens, prompt[:-1])):
             return _Computed([], self._make_cache())
         if shared < len(kept.tokens):
             kept.cache.crop(shared - len(kept.tokens))  # a negative number is how many to forget
@@ -472,9 +461,7 @@ def _load(torch: Any, transformers: Any, model: str, device: str | None, dtype: 
         return transformers.AutoModelForCausalLM.from_pretrained(model, device_map=device, dtype=dtype or "auto")
     except (OSError, ValueError, RuntimeError, ImportError) as error:
         said = str(error).strip().partition("\n")[0]
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION, f"transformers cannot load a model from {model!r}: {said}"
-        ) from error
+        raise invalid_option(f"transformers cannot load a model from {model!r}: {said}") from error
 
 
 KINDS: Final = (

@@ -1,7 +1,7 @@
-"""From a model's scores to a token: grammar, penalties, temperature, top-k, top-p, min-p, and a seed of one's own.
+"""From a model's scores to a token: grammar, penalties, temperature, top-k, top-p, min-p, and a seed of its own.
 
-The order is that of vLLM and transformers; what a grammar does not admit is gone before all the others. Without a
-temperature above zero the likeliest token is taken.
+The order is that of vLLM and transformers; the grammar's mask comes before all others. Without a temperature above zero
+the likeliest token is taken.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.run.engines.base import Alternative, Sampling, TokenLogprob
+from harmonia.errors import Position
+from harmonia.run.engines.base import Alternative, Sampling, TokenLogprob, invalid_option
 from harmonia.run.engines.grammar_mask import Matcher
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
@@ -19,29 +19,22 @@ _SEED_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Refuse what means nothing. A top_k of zero or less is no limit, as in other engines."""
-    wrong = (
-        ("max_tokens", sampling.max_tokens, (sampling.max_tokens or 0) >= 0, "zero or more"),
-        ("temperature", sampling.temperature, 0 <= (sampling.temperature or 0) < math.inf, "zero or more"),
-        ("top_p", sampling.top_p, sampling.top_p is None or 0 < sampling.top_p <= 1, "above 0 and at most 1"),
-        ("min_p", sampling.min_p, 0 <= (sampling.min_p or 0) <= 1, "from 0 to 1"),
-        (
-            "repetition_penalty",
-            sampling.repetition_penalty,
-            sampling.repetition_penalty is None or 0 < sampling.repetition_penalty < math.inf,
-            "above 0",
-        ),
-        ("presence_penalty", sampling.presence_penalty, math.isfinite(sampling.presence_penalty or 0), "a number"),
-        ("frequency_penalty", sampling.frequency_penalty, math.isfinite(sampling.frequency_penalty or 0), "a number"),
-        ("logprobs", sampling.logprobs, (sampling.logprobs or 0) >= 0, "zero or more"),
-    )
-    for name, value, is_right, expected in wrong:
+    """Refuse meaningless values. A top_k of zero or less is no limit, as in other engines."""
+    top_p, repetition = sampling.top_p, sampling.repetition_penalty
+    rules = {
+        "max_tokens": ((sampling.max_tokens or 0) >= 0, "zero or more"),
+        "temperature": (0 <= (sampling.temperature or 0) < math.inf, "zero or more"),
+        "top_p": (top_p is None or 0 < top_p <= 1, "above 0 and at most 1"),
+        "min_p": (0 <= (sampling.min_p or 0) <= 1, "from 0 to 1"),
+        "repetition_penalty": (repetition is None or 0 < repetition < math.inf, "above 0"),
+        "presence_penalty": (math.isfinite(sampling.presence_penalty or 0), "a number"),
+        "frequency_penalty": (math.isfinite(sampling.frequency_penalty or 0), "a number"),
+        "logprobs": ((sampling.logprobs or 0) >= 0, "zero or more"),
+    }
+    for name, (is_right, expected) in rules.items():
         if not is_right:
-            raise InputError(
-                ErrorCode.ENGINE_INVALID_OPTION,
-                f"{name} is {value}, expected {expected}",
-                Position(path=f"$.sampling.{name}"),
-            )
+            message = f"{name} is {getattr(sampling, name)}, expected {expected}"
+            raise invalid_option(message, Position(path=f"$.sampling.{name}"))
 
 
 class TorchSampler:
@@ -64,11 +57,9 @@ class TorchSampler:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was asked for and has no effect."""
-        if not self._is_greedy:
-            return ()
+        """What was requested and has no effect."""
         idle = [name for name in ("top_p", "top_k", "min_p", "seed") if getattr(self._sampling, name) is not None]
-        if not idle:
+        if not self._is_greedy or not idle:
             return ()
         return (f"sampling is greedy without a temperature above zero, so {', '.join(idle)} had no effect",)
 
