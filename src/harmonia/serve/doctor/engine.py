@@ -47,9 +47,8 @@ async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Fi
         for note in chosen.notes:
             yield Finding("engine", "warn", note)
         if model.traits.takes_messages:
-            yield Finding(
-                "tokens", "skip", "a provider takes messages, not tokens", f"run `harmonia check` to test {model.name}"
-            )
+            advice = f"run `harmonia check` to test {model.name}"
+            yield Finding("tokens", "skip", "a provider takes messages, not tokens", advice)
         elif model.name in _PLAYED:
             yield Finding("tokens", "skip", f"{model.name} needs no test")
         else:
@@ -74,31 +73,22 @@ async def _check_tokens(model: Model, timeout_s: float) -> Finding:
                         tokens += event.tokens
                         text += event.text
     except TimeoutError:
-        return Finding(
-            "tokens",
-            "warn",
-            f"no answer within {timeout_s:g} s",
-            "the model may still be loading, or be busy; use --wait to wait longer",
-        )
+        advice = "the model may still be loading, or be busy; use --wait to wait longer"
+        return Finding("tokens", "warn", f"no answer within {timeout_s:g} s", advice)
     except HarmonyError as error:
         return failure("tokens", error, "read the log of the engine")
     took = f"{time.monotonic() - started:.1f} s"
     if not tokens and not text:
         return Finding("tokens", "fail", "the engine sampled nothing", "read the log of the engine")
+    if tokens and tokens[0] == CHANNEL:
+        return Finding("tokens", "ok", f"the engine continues token ids in Harmony ({len(tokens)} in {took})")
+    advice = "check that the model is a gpt-oss"
     if tokens:
-        if tokens[0] == CHANNEL:
-            return Finding("tokens", "ok", f"the engine continues token ids in Harmony ({len(tokens)} in {took})")
-        return Finding(
-            "tokens", "warn", "the engine continues token ids, but not in Harmony", "check that the model is a gpt-oss"
-        )
+        return Finding("tokens", "warn", "the engine continues token ids, but not in Harmony", advice)
     if text.startswith(SPELLING_BY_ID[CHANNEL]):
         return Finding("tokens", "ok", f"the engine continues text in Harmony, with special tokens ({took})")
-    return Finding(
-        "tokens",
-        "warn",
-        "the engine continues text, but without special tokens of Harmony",
-        "check that the model is a gpt-oss and that the engine keeps special tokens; `harmonia check` reports more",
-    )
+    advice += " and that the engine keeps special tokens; `harmonia check` reports more"
+    return Finding("tokens", "warn", "the engine continues text, but without special tokens of Harmony", advice)
 
 
 class _Config(msgspec.Struct):
@@ -115,10 +105,6 @@ def _check_folder(name: str) -> Finding:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         return Finding("engine", "fail", f"the config.json of {name} cannot be read: {error}", "save the model again")
     if not is_gpt_oss(config.model_type):
-        return Finding(
-            "engine",
-            "fail",
-            f"{name} has the model type {config.model_type or '(none)'}, not gpt_oss",
-            "serve a gpt-oss",
-        )
+        kind = config.model_type or "(none)"
+        return Finding("engine", "fail", f"{name} has the model type {kind}, not gpt_oss", "serve a gpt-oss")
     return Finding("engine", "ok", f"{name} is a gpt-oss; doctor did not load it")

@@ -17,7 +17,6 @@ from harmonia.serve.models.selection import is_harmonia
 _TERMINAL: Final = ("response.completed", "response.incomplete")
 _OUTPUT_TOKENS: Final = 64
 _WITHOUT_KEY: Final = "set HARMONIA_API_KEY to a key of the server; `harmonia keys new` creates one"
-_NOT_THERE: Final = "start it with `harmonia serve`, which prints its address"
 
 
 class _Model(msgspec.Struct):
@@ -49,7 +48,7 @@ class _Event(msgspec.Struct):
         return response.harmonia_reason or (fault.code if fault else None)
 
 
-async def check_server(url: str, api_key: str | None, timeout_s: float) -> AsyncGenerator[Finding]:
+async def examine_server(url: str, *, api_key: str | None = None, timeout_s: float = 30.0) -> AsyncGenerator[Finding]:
     """Check the server at a URL. Nothing is stored there."""
     root = (url if "//" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
     patience = Patience(connect_s=5.0, first_s=timeout_s, idle_s=timeout_s, attempts=1)
@@ -59,63 +58,48 @@ async def check_server(url: str, api_key: str | None, timeout_s: float) -> Async
         yield failure("server", error, "use the address that `harmonia serve` prints")
         return
     try:
+        is_ours = await is_harmonia(server.url, patience, api_key=api_key)
         try:
             await server.fetch("/health", msgspec.Raw)
-            is_up = True
+            yield Finding("health", "ok", f"{server.url} is up{', a Harmonia server' if is_ours else ''}")
         except EngineError as error:
             if error.code is ErrorCode.ENGINE_UNREACHABLE:
-                yield failure("health", error, _NOT_THERE)
+                yield failure("health", error, "start it with `harmonia serve`, which prints its address")
                 return
-            yield failure(
-                "health", error, "check that a Harmonia server, and no other program, listens at this address"
-            )
-            is_up = False
-        is_ours = await is_harmonia(server.url, patience, api_key=api_key)
-        if is_up:
-            yield Finding("health", "ok", f"{server.url} is up{', a Harmonia server' if is_ours else ''}")
+            advice = "check that a Harmonia server, and no other program, listens at this address"
+            yield failure("health", error, advice)
         if not is_ours:
             advice = "use the address that `harmonia serve` prints; test other servers with `harmonia check`"
             yield Finding("server", "warn", f"{server.url} does not identify itself as a Harmonia server", advice)
-        yield await _fetch(server, "ready", "/ready", "read its log: the engine or the store is unavailable")
-        models = await _check_models(server)
-        yield models[0]
-        if models[1] is not None:
-            yield await _check_stream(server, models[1])
+        try:
+            await server.fetch("/ready", msgspec.Raw)
+            yield Finding("ready", "ok", "/ready reports ready")
+        except EngineError as error:
+            yield failure("ready", error, "read its log: the engine or the store is unavailable")
+        finding, model = await _check_models(server)
+        yield finding
+        if model is not None:
+            yield await _check_stream(server, model)
     except HarmonyError as error:
         yield failure("server", error)
     finally:
         await server.close()
 
 
-async def _fetch(server: Server, name: str, path: str, advice: str) -> Finding:
-    try:
-        await server.fetch(path, msgspec.Raw)
-    except EngineError as error:
-        return failure(name, error, advice)
-    return Finding(name, "ok", f"{path} reports ready")
-
-
 async def _check_models(server: Server) -> tuple[Finding, str | None]:
     try:
         listed = (await server.fetch("/v1/models", _Models)).data
-    except ServerError as error:
-        advice = _WITHOUT_KEY if error.status in (401, 403) else "read its log"
-        return failure("models", error, advice), None
     except EngineError as error:
-        return failure("models", error, "read its log"), None
+        is_refused = isinstance(error, ServerError) and error.status in (401, 403)
+        return failure("models", error, _WITHOUT_KEY if is_refused else "read its log"), None
     if not listed:
         return Finding("models", "fail", "the server has no model", "read what it printed when it started"), None
     return Finding("models", "ok", f"the server has {', '.join(model.id for model in listed)}"), listed[0].id
 
 
 async def _check_stream(server: Server, model: str) -> Finding:
-    body: dict[str, Any] = {
-        "model": model,
-        "input": "Say hello.",
-        "max_output_tokens": _OUTPUT_TOKENS,
-        "stream": True,
-        "store": False,
-    }
+    body: dict[str, Any] = {"model": model, "input": "Say hello.", "max_output_tokens": _OUTPUT_TOKENS}
+    body |= {"stream": True, "store": False}
     started = time.monotonic()
     last, count = _Event(), 0
     try:
@@ -127,9 +111,8 @@ async def _check_stream(server: Server, model: str) -> Finding:
     except EngineError as error:
         return failure("stream", error, "read its log")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Finding(
-            "stream", "fail", "an event of the stream is malformed", "check that no proxy changes the stream"
-        )
+        advice = "check that no proxy changes the stream"
+        return Finding("stream", "fail", "an event of the stream is malformed", advice)
     if last.type not in _TERMINAL:
         because = f": {last.code}" if last.code else ""
         advice = "docs/reference/server-errors.md explains the code; the log has details" if because else "read its log"
