@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from harmonia.cli import main
-from harmonia.serve.config.setting_types import SETTINGS
+from harmonia.serve.config.sources import SETTINGS
 from tests.support.commands import Command, environment_of, run_harmonia
 from tests.support.paths import ROOT
 from tests.support.servers.server_processes import server_process

@@ -15,10 +15,9 @@ from msgspec import inspect
 
 from harmonia.cli.options import GroupedOption
 from harmonia.run.engines.registry import names
-from harmonia.serve.config.setting_types import FILES
-from harmonia.serve.config.setting_types import SETTINGS as _SETTINGS
 from harmonia.serve.config.settings import Limits
-from harmonia.serve.config.sources import CONFIG_VARIABLE, Flag, Loaded, load_settings
+from harmonia.serve.config.sources import CONFIG_VARIABLE, FILES, Flag, Loaded, load_settings
+from harmonia.serve.config.sources import SETTINGS as _SETTINGS
 
 SETTINGS: Final = "Settings and logs"
 

@@ -15,9 +15,8 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines.http import redact
 from harmonia.run.engines.registry import usual_ports
 from harmonia.serve.config.dump import describe, to_toml
-from harmonia.serve.config.setting_types import SETTINGS
 from harmonia.serve.config.settings import Limits, Settings
-from harmonia.serve.config.sources import Flag, Loaded, is_loopback, load_settings
+from harmonia.serve.config.sources import SETTINGS, Flag, Loaded, is_loopback, load_settings
 from tests.support.paths import ROOT
 
 SECRET = "sk-SECRET-3141592653"

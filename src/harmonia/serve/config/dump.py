@@ -12,8 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.run.engines.http import redact
-from harmonia.serve.config.setting_types import NONE, SETTINGS
-from harmonia.serve.config.sources import Loaded
+from harmonia.serve.config.sources import NONE, SETTINGS, Loaded
 
 # Engine options that are never secret.
 _HARMLESS: Final = frozenset({"device", "dtype", "timing", "ambiguous"})

@@ -22,6 +22,8 @@ Analysis = Literal["hidden", "shown"]
 # certain     only calls that token ids confirm are returned to clients and run
 # unverified  also calls that were read from text, where a call and an echo look the same
 Calls = Literal["certain", "unverified"]
+# What is done with a call of a tool that runs in the server; see models/server_tools.py.
+Approval = Literal["run", "ask", "refuse"]
 
 # Not a default port of an engine (8000, 8080, 1234, 11434, 30000), because `auto` looks there.
 DEFAULT_PORT: Final = 8765
