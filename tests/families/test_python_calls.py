@@ -7,8 +7,8 @@ import json
 import pytest
 
 from harmonia.families import python_calls
-from harmonia.families.call_bodies import Named, Plain, ReadCall, Unread
-from harmonia.families.python_calls import HeldPython, parameter_names, read_python_calls
+from harmonia.families.call_bodies import HeldBody, Named, Plain, ReadCall, Unread
+from harmonia.families.python_calls import PythonScan, parameter_names, read_python_calls
 from harmonia.messages import ToolDescription
 
 PARAMETERS = {"convert": ["amount", "currency", "new_currency"]}
@@ -93,18 +93,18 @@ def test_parameters_keep_the_order_in_which_they_were_declared() -> None:
     }
 
 
-def body(text: str, *, may_be_text: bool = False) -> HeldPython:
-    def read_calls(code: str) -> list[ReadCall]:
-        return read_python_calls(code, {})
+def body(text: str, *, may_be_text: bool = False) -> HeldBody:
+    def read_calls(code: str) -> list[ReadCall] | None:
+        return read_python_calls(code, {}) or (None if may_be_text else [])
 
-    held = HeldPython(read_calls, may_be_text=may_be_text)
+    held = HeldBody(read_calls, PythonScan())
     held.feed(text)
     return held
 
 
 def test_a_list_ends_with_its_bracket_also_where_texts_have_some() -> None:
     text = "[f(a=']', b=\"[\", c='it\\'s]')] and more"
-    held = HeldPython(lambda code: read_python_calls(code, {}), ends_itself=True)
+    held = HeldBody(lambda code: read_python_calls(code, {}), PythonScan(), ends_itself=True)
     taken, _ = held.feed(text)
     assert text[:taken] == text.removesuffix(" and more")
     assert held.feed("]") == (0, ())

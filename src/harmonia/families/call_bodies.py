@@ -102,8 +102,8 @@ class ReadCall(msgspec.Struct, frozen=True):
     faults: tuple[ErrorCode, ...] = ()
 
 
-# Finds the calls in a whole body.
-ReadCalls = Callable[[str], Sequence[ReadCall]]
+# Finds the calls in a whole body: none if they cannot be read, None if it only looked like a call.
+ReadCalls = Callable[[str], Sequence[ReadCall] | None]
 
 
 def pieces_of(text: str, calls: Sequence[ReadCall]) -> list[Piece]:
@@ -122,36 +122,48 @@ def pieces_of(text: str, calls: Sequence[ReadCall]) -> list[Piece]:
     return pieces
 
 
-class HeldBody:
-    """A body that is read when it is complete; with `ends_itself`, at the end of its JSON value.
+class Scan(Protocol):
+    """Tracks the brackets and strings of a text incrementally, even if the text is broken."""
 
-    Without a call it is `Unread`, or with `may_be_text` part of the answer. `has_strings` says whether quotation marks
-    delimit strings, as they do in JSON; an expression matches the beginning of a body in which they do.
+    @property
+    def is_quoting(self) -> bool: ...
+
+    def advance(self, text: str, at: int, until_depth: int) -> int | None:
+        """Continue from `at`. Returns the position after the bracket that closes to this depth, or None."""
+        ...
+
+
+class HeldBody:
+    """A body that is read when it is complete; with `ends_itself`, where its first bracket is closed.
+
+    `has_strings` says whether quotation marks delimit strings; an expression matches the beginning of a body in which
+    they do. `read_cut` reads what was to end itself and did not.
     """
 
     def __init__(
         self,
         read: ReadCalls,
+        scan: Scan | None = None,
         *,
         ends_itself: bool = False,
-        may_be_text: bool = False,
         has_strings: bool | re.Pattern[str] = True,
+        read_cut: ReadCalls | None = None,
     ) -> None:
         self._read = read
+        self._read_cut = read_cut or read
         self._has_strings = has_strings
         self._ends_itself = ends_itself
-        self._may_be_text = may_be_text
         self._is_over = False
-        self._scan = JsonScan()
+        self._scan = scan or JsonScan()
         self._held: list[str] = []
         self._beginning = ""
 
     @property
     def is_quoting(self) -> bool:
-        if not self._scan.is_quoting:
-            return False
         strings = self._has_strings
-        return strings if isinstance(strings, bool) else strings.match(self._beginning) is not None
+        return self._scan.is_quoting and (
+            strings if isinstance(strings, bool) else strings.match(self._beginning) is not None
+        )
 
     def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
         if self._is_over:
@@ -166,8 +178,8 @@ class HeldBody:
 
     def close(self) -> Sequence[Piece]:
         text = "".join(self._held)
-        calls = self._read(text)
-        return [Plain(text)] if self._may_be_text and not calls else pieces_of(text, calls)
+        calls = (self._read if self._is_over else self._read_cut)(text)
+        return [Plain(text)] if calls is None else pieces_of(text, calls)
 
 
 class ChosenBody:
@@ -210,7 +222,7 @@ _IN_STRING: Final = re.compile(r'["\\\n]')
 
 
 class JsonScan:
-    """Tracks the brackets and strings of JSON incrementally, even if the JSON is broken."""
+    """Scans JSON."""
 
     __slots__ = ("_has_line_break", "_is_escaped", "_is_in_string", "depth")
 
@@ -226,7 +238,6 @@ class JsonScan:
         return self._is_in_string and not self._has_line_break
 
     def advance(self, text: str, at: int, until_depth: int) -> int | None:
-        """Continue from `at`. Returns the position after the bracket that closes to this depth, or None."""
         while at < len(text):
             if self._is_escaped:
                 self._is_escaped = False
@@ -298,7 +309,7 @@ class JsonCalls:
         if self._state != self._read_head and self._state != self._read_rest:
             return ()
         text = "".join(self._held)
-        return pieces_of(text, self._read(text))
+        return pieces_of(text, self._read(text) or ())
 
     def _hold(self, text: str) -> None:
         self._held.append(text)
@@ -350,13 +361,10 @@ class JsonCalls:
         if found is None:
             return end
         if found.group() != "{":
-            return self._end_at(end)
+            self._state = self._read_nothing
+            return end
         self._pieces.append(Ended(self._settle()))
         self._state = self._read_head
-        return end
-
-    def _end_at(self, end: int) -> int | None:
-        self._state = self._read_nothing
         return end
 
     def _read_nothing(self, text: str, at: int) -> int | None:
@@ -451,12 +459,11 @@ _FUNCTION_END: Final = re.compile(r"</function>|(?=<function=)")
 _PARAMETER: Final = re.compile(r"<parameter=(?P<name>[^<>\n]*)>")
 _PARAMETER_END: Final = re.compile(r"</parameter>|(?=<parameter=)")
 _NOT_BLANK: Final = re.compile(r"\S")
-_JSON_DECODER: Final = json.JSONDecoder()
 
 
 def read_xml_calls(text: str, tools: Iterable[ToolDescription] = ()) -> list[ReadCall]:
     """The calls in a text, with the types that the tools' schemas give their parameters."""
-    properties = {tool.name: _properties_of(tool) for tool in tools}
+    properties = {tool.name: properties_of(tool) for tool in tools}
     calls: list[ReadCall] = []
     at = 0
     while (opening := _FUNCTION.search(text, at)) is not None:
@@ -478,7 +485,7 @@ def _behind_json(text: str, at: int) -> int:
     if first is None or first.group() != "{":
         return at
     try:
-        return _JSON_DECODER.raw_decode(text, first.start())[1]
+        return _DECODER.raw_decode(text, first.start())[1]
     except (ValueError, RecursionError):
         return at
 
@@ -493,13 +500,10 @@ def _arguments_in(text: str, properties: Mapping[str, Any]) -> str:
         closing = _PARAMETER_END.search(text, opening.end())
         at = len(text) if closing is None else closing.start()
         name = opening["name"].strip()
-        values[name] = typed_value(_without_line_breaks(text[opening.end() : at]), properties.get(name))
+        # The template puts one line break before a value and one after it.
+        written = text[opening.end() : at].removeprefix("\n").removesuffix("\n")
+        values[name] = typed_value(written, properties.get(name))
     return whole_characters(json.dumps(values, ensure_ascii=False))
-
-
-def _without_line_breaks(text: str) -> str:
-    """The template puts one line break before a value and one after it."""
-    return text.removeprefix("\n").removesuffix("\n")
 
 
 def typed_value(text: str, schema: Any) -> Any:
@@ -529,10 +533,11 @@ def _types_of(schema: Any) -> set[str]:
     return {"string"} if is_text else set()
 
 
-def _properties_of(tool: ToolDescription) -> Mapping[str, Any]:
+def properties_of(tool: ToolDescription) -> dict[str, Any]:
+    """The parameters of a tool, by name, in the order in which they were declared."""
     parameters = tool.parameters if isinstance(tool.parameters, dict) else {}
     properties = parameters.get("properties")
-    return cast("Mapping[str, Any]", properties) if isinstance(properties, dict) else {}
+    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
 
 
 def tagged_body(options: ReadingOptions, _mark: str = "") -> Body:

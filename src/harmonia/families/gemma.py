@@ -28,7 +28,7 @@ from harmonia.families.json_calls import bare_passages, calls_in
 from harmonia.families.passages import ANYWHERE, Layout, Passage, all_marks, ends, forged, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
-    HeldPython,
+    PythonScan,
     parameter_names,
     python_name,
     read_cut_list,
@@ -70,15 +70,15 @@ def _code_body(options: ReadingOptions, _mark: str) -> Body:
             for index, (name, arguments) in enumerate(as_json)
         ]
 
-    return HeldPython(read)
+    return HeldBody(read, PythonScan())
 
 
 def _list_body(options: ReadingOptions, _mark: str) -> Body:
     parameters = parameter_names(options.descriptions)
-    return HeldPython(
-        lambda text: read_python_calls(text, parameters),
+    return HeldBody(
+        lambda text: read_python_calls(text, parameters) or None,
+        PythonScan(),
         ends_itself=True,
-        may_be_text=True,
         read_cut=lambda text: read_cut_list(text, options.tools),
     )
 

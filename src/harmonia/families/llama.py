@@ -35,7 +35,7 @@ from harmonia.families.call_bodies import (
 from harmonia.families.passages import ANYWHERE, Mark, Passage, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
-    HeldPython,
+    PythonScan,
     parameter_names,
     read_cut_list,
     read_python_calls,
@@ -80,28 +80,26 @@ def _list_body(options: ReadingOptions, _mark: str) -> Body:
     unknown or one of them is called. With other names, only calls with arguments count: `[see()]` is text."""
     parameters, tools = parameter_names(options.descriptions), options.tools
 
-    def read(text: str) -> list[ReadCall]:
+    def read(text: str) -> list[ReadCall] | None:
         calls = read_python_calls(text, parameters)
         is_known = not tools.is_known or any(tools.declares(call.name) for call in calls)
-        if any(not _is_object(call.arguments) or (call.arguments == "{}" and not is_known) for call in calls):
-            return []
-        return [msgspec.structs.replace(call, faults=faults_of(call.name, tools)) for call in calls]
+        for arguments in (call.arguments for call in calls):
+            is_object = arguments.startswith("{") and json_fault(arguments) is None
+            if not is_object or (arguments == "{}" and not is_known):
+                return None
+        return [msgspec.structs.replace(call, faults=faults_of(call.name, tools)) for call in calls] or None
 
-    return HeldPython(read, ends_itself=True, may_be_text=True, read_cut=lambda text: read_cut_list(text, tools))
-
-
-def _is_object(arguments: str) -> bool:
-    return arguments.startswith("{") and json_fault(arguments) is None
+    return HeldBody(read, PythonScan(), ends_itself=True, read_cut=lambda text: read_cut_list(text, tools))
 
 
 def _tags_in_line_body(options: ReadingOptions, _mark: str) -> Body:
     """Tags after words: a call if the tool is declared, otherwise an explanation of how to call."""
 
-    def read(text: str) -> list[ReadCall]:
+    def read(text: str) -> list[ReadCall] | None:
         calls = read_xml_calls(text, options.descriptions)
-        return calls if all(options.tools.declares(call.name) for call in calls) else []
+        return calls if calls and all(options.tools.declares(call.name) for call in calls) else None
 
-    return HeldBody(read, may_be_text=True, has_strings=WITH_JSON)
+    return HeldBody(read, has_strings=WITH_JSON)
 
 
 def bare_llama_passages() -> list[Passage]:

@@ -4,13 +4,13 @@
     [get_weather(city="Paris"), get_time()]             the list that Gemma's documentation asks for, and Llama's
     brave_search.call(query="Stockholm weather")        Llama 3.1's own tools, after <|python_tag|>
 
-A tool whose name is no name in Python (`get-weather`) is `get_weather` there. It is written so, and where the tool is
-declared it is read either way.
+A tool whose name is not a Python name (`get-weather`) is written as `get_weather`. If the tool is declared, both are
+read.
 
 Only literals are values: numbers, texts, True, False, None, lists, tuples and dictionaries of them, and the JSON words
-true, false and null, which models mix in. An argument without a name takes the name of the parameter at its place,
-where the tool was declared. Anything else - names, sums, f-strings, calls inside of calls - is not worked out: the call
-then has its arguments as they are written, which nobody takes for JSON.
+true, false and null, which models mix in. If the tool is declared, an argument without a name gets the name of the
+parameter at its position. Anything else (names, sums, f-strings, nested calls) is not evaluated: the arguments of such
+a call stay as they are written, which is not JSON.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from harmonia.errors import ErrorCode
-from harmonia.families.call_bodies import Piece, Plain, ReadCall, ReadCalls, pieces_of
+from harmonia.families.call_bodies import ReadCall, properties_of
 from harmonia.families.passages import Mark
 from harmonia.messages import ToolDescription
 from harmonia.parser.headers import Tools
 
-# A text that is longer is no call that anybody meant; the compiler is kept from it.
+# Longer texts are not parsed.
 _MAX_CHARS: Final = 200_000
 _JSON_WORDS: Final = {"true": True, "false": False, "null": None}
-# What Gemma was told its tools live in, and the builtin that shows what a call gave.
+# The functions around a call that show its result, and what Gemma was told its tools are part of.
 _WRAPPERS: Final = frozenset(["print", "str", "repr"])
 _HOLDERS: Final = ("default_api.", "tools.", "functions.")
 # Llama writes its own tools as objects with one method.
@@ -54,16 +54,11 @@ ParameterNames = Mapping[str, Sequence[str]]
 
 def parameter_names(tools: Iterable[ToolDescription]) -> dict[str, list[str]]:
     """The parameters of each tool in the order in which they were declared."""
-    names: dict[str, list[str]] = {}
-    for tool in tools:
-        schema = tool.parameters if isinstance(tool.parameters, dict) else {}
-        properties = schema.get("properties")
-        names[tool.name] = list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
-    return names
+    return {tool.name: list(properties_of(tool)) for tool in tools}
 
 
 def read_python_calls(text: str, parameters: ParameterNames) -> list[ReadCall]:
-    """The calls in Python code whose statements are calls, or lists of calls; none where it is something else."""
+    """The calls in Python code whose statements are calls, or lists of calls; none if it has anything else."""
     before = len(text) - len(text.lstrip())
     source = text.strip()
     names = {python_name(name): name for name in parameters if python_name(name) not in parameters}
@@ -83,23 +78,23 @@ def read_python_calls(text: str, parameters: ParameterNames) -> list[ReadCall]:
     return calls
 
 
-def read_cut_list(text: str, tools: Tools) -> list[ReadCall]:
-    """A list of calls that nobody closed, as one call of the first tool with all that is there; none where no such tool
-    was declared, as then it may be anything."""
+def read_cut_list(text: str, tools: Tools) -> list[ReadCall] | None:
+    """A list of calls that is not closed, as one call of the first tool with all that follows. If no such tool is
+    declared, it may be anything."""
     begun = _CUT_LIST.match(text)
     if begun is None or not tools.declares(begun["name"]):
-        return []
+        return None
     return [ReadCall(begun["name"], text[begun.end() :], 0, begun.end(), len(text), (ErrorCode.FAMILY_UNCLOSED,))]
 
 
 def python_name(name: str) -> str:
-    """The name with a `_` for each character that Python takes in none; of the same length."""
+    """The name with a `_` for each character that Python names cannot have; of the same length."""
     written = _NOT_IN_NAMES.sub("_", name)
     return f"_{written[1:]}" if written[:1].isdigit() else written
 
 
 def _with_python_names(source: str, names: Mapping[str, str]) -> str:
-    """The source in which tools are called by names of Python, everything else in its place; texts stay as they are."""
+    """The source with Python names for the tools that are called. Positions and strings stay as they are."""
     if not any(name in source for name in names.values()):
         return source
     called = "|".join(re.escape(name) for name in sorted(names.values(), key=len, reverse=True))
@@ -112,7 +107,7 @@ def _parsed(source: str) -> ast.Module | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a backslash that escapes nothing is no news
+            warnings.simplefilter("ignore")  # such as a backslash that escapes nothing
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -123,7 +118,7 @@ def _listed(node: ast.expr | None) -> list[ast.expr | None]:
 
 
 def _unwrapped(node: ast.expr | None) -> ast.Call | None:
-    """The call itself: Gemini was taught to print what its calls give."""
+    """The call itself: Gemini was taught to print the results of its calls."""
     while isinstance(node, ast.Call):
         is_wrapper = isinstance(node.func, ast.Name) and node.func.id in _WRAPPERS
         if not (is_wrapper and len(node.args) == 1 and isinstance(node.args[0], ast.Call)):
@@ -159,7 +154,7 @@ def _read_call(call: ast.Call, name: str, text: str, places: _Places, parameters
 
 def _arguments(call: ast.Call, names: Sequence[str]) -> dict[str, Any]:
     if len(call.args) > len(names):
-        raise ValueError("arguments without names, and no parameters to take them from")
+        raise ValueError("more arguments without names than parameters")
     arguments = {name: _value(node) for name, node in zip(names, call.args, strict=False)}
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in arguments:
@@ -169,7 +164,7 @@ def _arguments(call: ast.Call, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(node: ast.expr) -> Any:
-    """The JSON value of a literal; ValueError for anything that would have to be worked out."""
+    """The JSON value of a literal; ValueError for anything that would have to be evaluated."""
     match node:
         case ast.Constant(value=bool() | int() | str() | None as value):
             return value
@@ -182,23 +177,21 @@ def _value(node: ast.expr) -> Any:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_value(item) for item in items]
         case ast.Dict(keys=keys, values=values):
-            return {_key(key): _value(value) for key, value in zip(keys, values, strict=True)}
+            named: dict[str, Any] = {}
+            for key, value in zip(keys, values, strict=True):
+                if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                    raise ValueError("a key that is not a string")
+                named[key.value] = _value(value)
+            return named
         case _:
-            raise ValueError(f"{type(node).__name__} is no literal")
-
-
-def _key(node: ast.expr | None) -> str:
-    value = None if node is None else _value(node)
-    if not isinstance(value, str):
-        raise ValueError("a key that is no text")
-    return value
+            raise ValueError(f"{type(node).__name__} is not a literal")
 
 
 class _Places:
-    """Where the nodes of a tree stand in the text: the compiler counts lines, and bytes in them."""
+    """The positions of nodes in the text. The compiler counts lines, and bytes in them."""
 
     def __init__(self, source: str, before: int) -> None:
-        # The lines of the compiler end with these three, and with nothing else that Python calls a line break.
+        # The compiler ends lines with these only, unlike str.splitlines.
         lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", source)
         self._lines = lines
         self._columns: dict[int, list[int]] = {}  # by line: the byte at which each character of it begins
@@ -224,49 +217,19 @@ def _utf8_bytes(character: str) -> int:
     return len(character.encode("utf-8", "replace"))
 
 
-class HeldPython:
-    """A body of Python code, read when it is complete. With `ends_itself`, that is where its first bracket is closed.
+class PythonScan:
+    """Scans Python. A text in quotation marks ends with its line: if not before, a quotation mark was forgotten."""
 
-    Without a call in it, it is unreadable, or with `may_be_text` part of the answer. `read_cut` reads what was to end
-    itself and did not.
-    """
-
-    def __init__(
-        self,
-        read: ReadCalls,
-        *,
-        ends_itself: bool = False,
-        may_be_text: bool = False,
-        read_cut: ReadCalls | None = None,
-    ) -> None:
-        self._read = read
-        self._read_cut = read_cut
-        self._ends_itself = ends_itself
-        self._may_be_text = may_be_text
-        self._held: list[str] = []
+    def __init__(self) -> None:
         self._depth = 0
         self._quote = ""
         self._is_escaped = False
-        self._is_over = False
 
     @property
     def is_quoting(self) -> bool:
         return self._quote != ""
 
-    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
-        taken = 0 if self._is_over else self._followed(text)
-        self._held.append(text[:taken])
-        return taken, ()
-
-    def close(self) -> Sequence[Piece]:
-        text = "".join(self._held)
-        read = self._read if self._is_over or self._read_cut is None else self._read_cut
-        calls = read(text)
-        return [Plain(text)] if self._may_be_text and not calls else pieces_of(text, calls)
-
-    def _followed(self, text: str) -> int:
-        """How far this goes, where brackets and quotation marks are counted."""
-        at = 0
+    def advance(self, text: str, at: int, until_depth: int) -> int | None:
         while at < len(text):
             if self._is_escaped:
                 self._is_escaped = False
@@ -274,20 +237,19 @@ class HeldPython:
                 continue
             found = _STRUCTURE.search(text, at)
             if found is None:
-                break
+                return None
             at, character = found.end(), found.group()
             if self._quote:
                 if character == "\\":
                     self._is_escaped = True
-                elif character == self._quote or character == "\n":
-                    self._quote = ""  # a text ends with its line, or a quotation mark was forgotten
+                elif character in (self._quote, "\n"):
+                    self._quote = ""
             elif character in "\"'":
                 self._quote = character
             elif character in "([{":
                 self._depth += 1
             elif character in ")]}":
                 self._depth = max(self._depth - 1, 0)
-                if self._ends_itself and self._depth == 0:
-                    self._is_over = True
+                if self._depth <= until_depth:
                     return at
-        return len(text)
+        return None

@@ -10,12 +10,12 @@ Sources: Yao et al., ReAct (arXiv 2210.03629), whose calls are `Action 1: Search
 `hwchase17/react` and `hwchase17/structured-chat-agent`, the latter with an object of JSON after `Action:`.
 
 1. Labels stand at the beginning of a line, in large or small letters, with or without a number, also in bold.
-2. A model that is not stopped writes the observation itself, and goes on from there. It is a message in the name of the
-   tool that never answered: forged, and all that follows is part of it.
-3. The input of an action is often no JSON. Where the tool is described and has one parameter, or one that is required,
+2. A model that is not stopped writes the observation itself, and continues from there. That is a message in the name of
+   a tool that never answered: forged, and all that follows is part of it.
+3. The input of an action is often not JSON. If the tool is described and has one parameter, or one that is required,
    the input is that parameter; otherwise it stays as it is written.
-4. `Action:` with words that call nothing is text, or a thought where it follows one. With an input after it, it is a
-   call that cannot be read.
+4. `Action:` with words that call nothing is text, or a thought if it follows one. With an input after it, it is a call
+   that cannot be read.
 5. Between the marks of a thought (`<think>`) no label counts.
 """
 
@@ -29,12 +29,10 @@ from typing import Any, Final, cast
 
 from harmonia.families.call_bodies import (
     Body,
-    JsonScan,
-    Piece,
-    Plain,
+    HeldBody,
     ReadCall,
     arguments_text,
-    pieces_of,
+    properties_of,
     typed_value,
     whole_characters,
 )
@@ -58,43 +56,27 @@ _FENCE_LINE: Final = re.compile(r"```[\w-]*")
 _AROUND_NAME: Final = " \t\r\n`'\"*[]"
 
 
-class _ActionBody:
-    """What stands after `Action:`, read when it is complete: no mark closes it."""
+class _ActionReader:
+    """Reads what stands after `Action:`, when it is complete: no mark closes it."""
 
     def __init__(self, options: ReadingOptions) -> None:
         self._options = options
-        self._scan = JsonScan()
-        self._held: list[str] = []
 
-    @property
-    def is_quoting(self) -> bool:
-        return self._scan.is_quoting
-
-    def feed(self, text: str) -> tuple[int, Sequence[Piece]]:
-        self._scan.advance(text, 0, -1)
-        self._held.append(text)
-        return len(text), ()
-
-    def close(self) -> Sequence[Piece]:
-        text = "".join(self._held)
+    def read(self, text: str) -> list[ReadCall] | None:
         label_of_input = _INPUT.search(text)
-        if label_of_input is not None:
-            name = text[: label_of_input.start()].strip(_AROUND_NAME)
-            if _NAME.fullmatch(name) is None:
-                return pieces_of(text, [])
-            return pieces_of(text, [self._call(name, text, label_of_input.end(), len(text))])
-        calls = self._bare_call(text)
-        return pieces_of(text, calls) if calls else [Plain(text)]
+        if label_of_input is None:
+            return self._bare_call(text)
+        name = text[: label_of_input.start()].strip(_AROUND_NAME)
+        return [self._call(name, text, label_of_input.end(), len(text))] if _NAME.fullmatch(name) else []
 
-    def _bare_call(self, text: str) -> list[ReadCall]:
+    def _bare_call(self, text: str) -> list[ReadCall] | None:
         """A call without a label for its input."""
         said = text.strip()
         bracketed = _BRACKETED.fullmatch(said)
         if bracketed is not None:
             shift = len(text) - len(text.lstrip())
-            return [
-                self._call(bracketed["name"], text, bracketed.start("input") + shift, bracketed.end("input") + shift)
-            ]
+            start, end = bracketed.span("input")
+            return [self._call(bracketed["name"], text, start + shift, end + shift)]
         structured = _structured(said)
         if structured is not None:
             name, given = structured
@@ -102,7 +84,7 @@ class _ActionBody:
             return [ReadCall(name, arguments, 0, 0, len(text))]
         name = said.strip(_AROUND_NAME)
         is_tool = self._options.tools.declares(name) or any(tool.name == name for tool in self._options.descriptions)
-        return [ReadCall(name, "{}", 0, len(text), len(text))] if is_tool else []
+        return [ReadCall(name, "{}", 0, len(text), len(text))] if is_tool else None
 
     def _call(self, name: str, text: str, start: int, end: int) -> ReadCall:
         """The call whose input stands here, without the white space and the code fence around it."""
@@ -132,14 +114,11 @@ class _ActionBody:
         tool = next((tool for tool in self._options.descriptions if tool.name == name), None)
         if tool is None or not isinstance(tool.parameters, dict):
             return None
-        properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
-        if not isinstance(properties, dict):
-            return None
-        named = cast("dict[str, Any]", properties)
-        keys = list(named)
+        properties, required = properties_of(tool), tool.parameters.get("required")
+        keys = list(properties)
         if len(keys) > 1 and isinstance(required, list):
             keys = [key for key in keys if key in required]
-        return (keys[0], named[keys[0]]) if len(keys) == 1 else None
+        return (keys[0], properties[keys[0]]) if len(keys) == 1 else None
 
 
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
@@ -165,7 +144,7 @@ def _structured(text: str) -> tuple[str, Any] | None:
 
 
 def _body(options: ReadingOptions, _mark: str) -> Body:
-    return _ActionBody(options)
+    return HeldBody(_ActionReader(options).read)
 
 
 @cache
