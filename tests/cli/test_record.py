@@ -38,7 +38,7 @@ def record(path: Path, *arguments: str, stdin: str = "") -> Result:
 def test_the_answer_goes_to_stdout_and_the_summary_to_stderr(path: Path) -> None:
     result = record(path, "Hi")
     assert (result.exit_code, result.stdout) == (0, ANSWER)
-    assert result.stderr.startswith("captured demo (demo): ")
+    assert result.stderr.startswith("recorded demo (demo): ")
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -166,7 +166,7 @@ def test_the_hint_replays_the_capture(tmp_path: Path, arguments: tuple[str, ...]
 @pytest.mark.parametrize("text", ["Hello", "Hello\n"])
 def test_an_answer_ends_with_one_line_break(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     printer = Printer("visible")
-    printer.take(Chunk(text=f"<|channel|>final<|message|>{text}<|return|>"))
+    printer.feed(Chunk(text=f"<|channel|>final<|message|>{text}<|return|>"))
     printer.close()
     assert capsys.readouterr().out == "Hello\n"
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from collections import Counter
 from contextlib import aclosing
+from typing import Any
 
 import click
 import msgspec
 
-from harmonia.cli.display import show, wrap_words
-from harmonia.cli.options import echo_json
+from harmonia.cli.display import echo_verdict, show
+from harmonia.cli.options import api_key_option, echo_json
+from harmonia.inspection.saved_streams import count
 from harmonia.run.provider_check import KINDS, NAMES, Outcome, Report, check, check_each
 
 _FAILED = 1
 _UNREACHABLE = 4
-_NAME_WIDTH = max(map(len, NAMES))
-_VERDICT_WIDTH = len("unknown")
-_ONE_LINE = 1_000_000
+_WIDTHS = len("unknown"), max(map(len, NAMES))
 
 
 @click.command("check")
@@ -38,12 +37,10 @@ _ONE_LINE = 1_000_000
     metavar="NAME",
     help="Run only this check or group, such as tokens, chat or chat.call. Repeatable.",
 )
-@click.option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The provider's API key.")
+@api_key_option
 @click.option("--why", is_flag=True, help="Explain why each check matters.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(
-    url: str, model: str | None, kind: str, only: tuple[str, ...], api_key: str | None, why: bool, as_json: bool
-) -> None:
+def command(url: str, why: bool, as_json: bool, **options: Any) -> None:
     """Test a provider at URL: does it accept and return token ids, keep special tokens, and handle Harmony?
 
     You can leave out http://, as in localhost:8000. Checks that are skipped for the same reason share one line; with
@@ -54,27 +51,24 @@ def command(
     4 the server does not answer.
     """
     if as_json:
-        report = asyncio.run(check(url, model=model, kind=kind, only=only, api_key=api_key))
+        report = asyncio.run(check(url, **options))
         echo_json({**msgspec.to_builtins(report), "ok": report.is_good})
     else:
-        report = asyncio.run(_echo_each(url, model, kind, only, api_key, why))
+        report = asyncio.run(_echo_each(url, why, **options))
         counted = Counter(outcome.verdict for outcome in report.outcomes)
         summary = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counted.items()))
-        checks = "1 check" if len(report.outcomes) == 1 else f"{len(report.outcomes)} checks"
-        click.echo(f"{checks}: {summary}", err=True)
+        click.echo(f"{count(len(report.outcomes), 'check')}: {summary}", err=True)
     if not report.is_reachable:
         sys.exit(_UNREACHABLE)
     if not report.is_good:
         sys.exit(_FAILED)
 
 
-async def _echo_each(
-    url: str, model: str | None, kind: str, only: tuple[str, ...], api_key: str | None, why: bool
-) -> Report:
+async def _echo_each(url: str, why: bool, *, kind: str, model: str | None, **options: Any) -> Report:
     """Print each outcome as soon as it is there: a slow model takes minutes for all of them."""
     outcomes: list[Outcome] = []
     alike: list[Outcome] = []  # skipped for the same reason, and not printed yet
-    async with aclosing(check_each(url, model=model, kind=kind, only=only, api_key=api_key)) as found:
+    async with aclosing(check_each(url, model=model, kind=kind, **options)) as found:
         async for outcome in found:
             outcomes.append(outcome)
             if alike and (outcome.verdict, outcome.seen) != ("skip", alike[0].seen):
@@ -98,12 +92,4 @@ def _echo_alike(skipped: list[Outcome]) -> None:
 
 
 def _echo(outcome: Outcome, *, why: bool) -> None:
-    indent = _VERDICT_WIDTH + 2 + _NAME_WIDTH + 2
-    # What goes into a file or another program has one line for each outcome.
-    width = max(shutil.get_terminal_size().columns - indent, 40) if sys.stdout.isatty() else _ONE_LINE
-    lines = wrap_words(show(outcome.seen), width)
-    if why:
-        lines += wrap_words(f"({outcome.why})", width)
-    click.echo(f"{outcome.verdict:<{_VERDICT_WIDTH}}  {outcome.name:<{_NAME_WIDTH}}  {lines[0]}")
-    for line in lines[1:]:
-        click.echo(" " * indent + line)
+    echo_verdict(outcome.verdict, outcome.name, _WIDTHS, show(outcome.seen), *([f"({outcome.why})"] if why else []))

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO, get_args
 import click
 import msgspec
 
-from harmonia.cli.options import file_argument
-from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
+from harmonia.cli.options import decode, file_argument
+from harmonia.errors import ErrorCode, HarmonyError, InputError
+from harmonia.inspection.saved_streams import count
 from harmonia.interchange import FORMATS, ConversationFormat, Exported, Lossy, SystemAs, format_named, recognise
 from harmonia.json_codec import encode_json, read_json
 
@@ -63,16 +64,7 @@ class _Options:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print an object with the output and the losses.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report the detected format and the losses on stderr.")
-def command(
-    file: BinaryIO,
-    from_: str,
-    to: str,
-    output: str | None,
-    system: SystemAs,
-    strict: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def command(file: BinaryIO, from_: str, to: str, output: str | None, **given: Any) -> None:
     """Convert a conversation from one format to another, and report on stderr what is lost.
 
     harmony-json is the JSON of Harmonia and openai-harmony; chat and responses are messages or items, a request body,
@@ -80,7 +72,7 @@ def command(
 
     With JSON lines, each line is a conversation.
     """
-    options = _Options(format_named(to), system, as_json, strict, quiet)
+    options = _Options(format_named(to), **given)
     first = file.readline()
     if _is_json_line(first) and (lines := _lines_after(file)) is not None:
         _refuse_same_file(file, output)
@@ -91,13 +83,12 @@ def command(
     read = _reader(text, from_, options)
     written = _convert(read, text, options)
     if _report(written.losses, options, None):
-        if as_json:
-            click.echo(encode_json({"output": None, "losses": _describe(written.losses)}))
+        if options.as_json:
+            click.echo(_describe(None, written.losses))
         sys.exit(_LOST)
     with _opened(output) as write:
-        # Markdown ends with a line break already.
-        shown = encode_json({"output": written.value, "losses": _describe(written.losses)}) if as_json else written.text
-        write(shown if shown.endswith("\n") else f"{shown}\n")
+        shown = _describe(written.value, written.losses) if options.as_json else written.text
+        write(shown if shown.endswith("\n") else f"{shown}\n")  # Markdown ends with a line break already
 
 
 def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write: Callable[[str], object]) -> None:
@@ -116,8 +107,8 @@ def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write:
             raise told from error
         if _report(written.losses, options, number):
             sys.exit(_LOST)
-        value = {"output": written.value, "losses": _describe(written.losses)} if options.as_json else written.value
-        write(f"{encode_json(value)}\n")
+        line = _describe(written.value, written.losses) if options.as_json else encode_json(written.value)
+        write(f"{line}\n")
 
 
 def _reader(text: str, from_: str, options: _Options) -> ConversationFormat:
@@ -148,13 +139,12 @@ def _report(losses: tuple[Lossy, ...], options: _Options, line: int | None) -> b
         for loss in losses:
             click.echo(f"note: {where}{loss}", err=True)
     if is_too_much:
-        number = "one thing" if len(losses) == 1 else f"{len(losses)} things"
-        click.echo(f"error: {number} would be lost, which --strict forbids", err=True)
+        click.echo(f"error: {count(len(losses), 'thing')} would be lost, which --strict forbids", err=True)
     return is_too_much
 
 
-def _describe(losses: tuple[Lossy, ...]) -> list[Any]:
-    return [msgspec.to_builtins(loss) for loss in losses]
+def _describe(output: Any, losses: tuple[Lossy, ...]) -> str:
+    return encode_json({"output": output, "losses": msgspec.to_builtins(losses)})
 
 
 # ── input and output ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,24 +171,13 @@ def _lines_after(file: BinaryIO) -> Iterator[bytes] | None:
 
 def _decode(data: bytes) -> str:
     """The text of the input. An input that is one JSON string stands for its value."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_INVALID_UTF8,
-            f"the input is not UTF-8 at byte {error.start}: {error.reason}",
-            Position(character=len(data[: error.start].decode(errors="replace"))),
-        ) from error
-    if text.lstrip().startswith('"') and _is_json_line(data):
-        return read_json(text)
-    return text
+    text = decode(data).removeprefix("\ufeff")
+    return read_json(text) if text.lstrip().startswith('"') and _is_json_line(data) else text
 
 
 def _refuse_same_file(file: BinaryIO, output: str | None) -> None:
-    name = getattr(file, "name", None)
-    if not output or not isinstance(name, str) or not os.path.exists(output) or not os.path.exists(name):
-        return
-    if os.path.samefile(name, output):
+    name = str(getattr(file, "name", ""))
+    if output and os.path.exists(output) and os.path.exists(name) and os.path.samefile(name, output):
         raise click.UsageError("--output cannot be the input file: lines are written while the input is read")
 
 

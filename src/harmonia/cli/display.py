@@ -6,12 +6,16 @@ Nothing that a model wrote reaches the terminal as a control character, so no tr
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TextIO
 
+import click
+
 from harmonia.inspection.excerpts import ELLIPSIS, cells, show
 
-__all__ = ["Line", "cells", "readable", "shorten", "show", "wrap", "wrap_words"]
+_VERDICT_COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 # Controls but for line feed and tab, marks and overrides of direction, lines and paragraphs of Unicode's, tags.
 _UNSAFE: Final = re.compile(
@@ -70,6 +74,17 @@ def wrap_words(text: str, width: int) -> list[str]:
         else:
             lines += _break(word, width)
     return lines or [""]
+
+
+def echo_verdict(verdict: str, name: str, widths: tuple[int, int], *texts: str) -> None:
+    """A verdict, what it is about, and texts; outside a terminal, one line for each text."""
+    indent = sum(widths) + 4
+    width = max(shutil.get_terminal_size().columns - indent, 40) if sys.stdout.isatty() else sys.maxsize
+    first, *others = (line for text in texts for line in wrap_words(text, width))
+    shown = click.style(f"{verdict:<{widths[0]}}", fg=_VERDICT_COLOURS.get(verdict))
+    click.echo(f"{shown}  {name:<{widths[1]}}  {first}")
+    for line in others:
+        click.echo(" " * indent + line)
 
 
 def _break(line: str, width: int) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -14,47 +13,28 @@ from typing import Any, Final
 import click
 import msgspec
 
-from harmonia.cli.display import show, wrap_words
+from harmonia.cli.display import echo_verdict, show
 from harmonia.cli.options import GroupedCommand, GroupedOption, echo_json
 from harmonia.cli.server_options import load_from_flags, server_options
 from harmonia.serve.doctor import Finding, examine, examine_server
 
-_GROUP: Final = "Checks"
-_VERDICT_WIDTH: Final = 4
-_NAME_WIDTH: Final = 18
-_ONE_LINE: Final = 1_000_000
-_COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
+_option: Final = partial(click.option, cls=GroupedOption, group="Checks")
+_WIDTHS: Final = 4, 18
 
 
 @click.command("doctor", cls=GroupedCommand)
-@click.option(
-    "--server",
-    "url",
-    metavar="URL",
-    cls=GroupedOption,
-    group=_GROUP,
-    help="Check only the running server at this URL.",
-)
-@click.option(
-    "--api-key",
-    envvar="HARMONIA_API_KEY",
-    show_envvar=True,
-    cls=GroupedOption,
-    group=_GROUP,
-    help="An API key for that server.",
-)
-@click.option(
+@_option("--server", "url", metavar="URL", help="Check only the running server at this URL.")
+@_option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="An API key for that server.")
+@_option(
     "--wait",
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    cls=GroupedOption,
-    group=_GROUP,
     help="How long to wait for an engine or a server to answer.",
 )
-@click.option("--json", "as_json", cls=GroupedOption, group=_GROUP, help="Print one JSON object.", is_flag=True)
+@_option("--json", "as_json", help="Print one JSON object.", is_flag=True)
 @server_options
 @click.pass_context
 def command(
@@ -96,18 +76,6 @@ async def _collect(findings: AsyncGenerator[Finding], *, as_json: bool) -> list[
         async for finding in findings:
             found.append(finding)
             if not as_json:
-                _echo(finding)
+                advice = [f"-> {show(finding.advice)}"] if finding.advice else []
+                echo_verdict(finding.verdict, finding.name, _WIDTHS, show(finding.seen), *advice)
     return found
-
-
-def _echo(finding: Finding) -> None:
-    indent = _VERDICT_WIDTH + 2 + _NAME_WIDTH + 2
-    # Outside a terminal, one line for the finding and one for the advice.
-    width = max(shutil.get_terminal_size().columns - indent, 40) if sys.stdout.isatty() else _ONE_LINE
-    verdict = click.style(f"{finding.verdict:<{_VERDICT_WIDTH}}", fg=_COLOURS.get(finding.verdict))
-    first, *others = wrap_words(show(finding.seen), width)
-    click.echo(f"{verdict}  {finding.name:<{_NAME_WIDTH}}  {first}")
-    if finding.advice:
-        others += wrap_words(f"-> {show(finding.advice)}", width)
-    for line in others:
-        click.echo(" " * indent + line)

@@ -12,7 +12,7 @@ from harmonia.cli.display import show
 from harmonia.cli.options import echo_json, read_text
 from harmonia.cli.tools import import_functions, read_definitions
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, WrittenGrammar, grammar_for
+from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, grammar_for
 from harmonia.messages import Conversation, DeveloperContent, Json, ResponseFormat
 from harmonia.run.constraints.attempts import demand_of
 from harmonia.run.options import check_strict_tools, check_text_forms, chosen_tools
@@ -120,8 +120,9 @@ def command(
         echo_json(written)
     else:
         click.echo(written.text.removesuffix("\n"))
-    if not quiet:
-        _tell(written)
+    for loss in () if quiet else written.losses:
+        # The path and the words are from somebody's schema.
+        click.echo(f"note: {show(f'{loss.about} {loss.path}: {loss.message}')}", err=True)
 
 
 def _declared_format(conversation: Conversation | None) -> ResponseFormat | None:
@@ -154,9 +155,3 @@ def _refuse(message: str) -> InputError:
     error = InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the response format: {message}", Position(path="$"))
     error.add_note(_EXPECTED)
     return error
-
-
-def _tell(written: WrittenGrammar) -> None:
-    for loss in written.losses:
-        # The path and the words are from somebody's schema.
-        click.echo(f"note: {show(f'{loss.about} {loss.path}: {loss.message}')}", err=True)

@@ -16,7 +16,6 @@ from typing import Final
 import msgspec
 
 from harmonia.run.engines.http import redact
-from harmonia.serve.config.settings import Settings
 from harmonia.serve.config.sources import Loaded, is_loopback
 from harmonia.serve.http.page import HOW_TO_BUILD, is_built
 from harmonia.serve.http.ports import address_for_clients
@@ -75,11 +74,22 @@ def _facts(loaded: Loaded, chosen: Chosen, url: str) -> dict[str, str]:
         "engine": f"{redact(model.name)} ({chosen.why})",
         "model": ", also as ".join([model.model, *([", ".join(settings.aliases)] if settings.aliases else [])]),
         "store": settings.store_address(),
-        "reasoning": _on_reasoning(settings),
-        "keys": _on_keys(settings),
-        "page": f"{url}/" if settings.page and is_built(settings) else _no_page(settings),
+        "reasoning": "shown as part of the answers",
+        "keys": f"from {settings.api_key_file}",
+        "page": f"{url}/",
         "docs": f"{url}/docs",
     }
+    if settings.analysis != "shown":
+        facts["reasoning"] = (
+            "hidden: sealed, so that clients can send it back but not read it; show it with --analysis shown"
+        )
+    if settings.api_key_file is None:
+        who = "on this machine" if is_loopback(settings.host) else "who can reach this address"
+        facts["keys"] = f"none: everyone {who} may use it"
+    if not settings.page:
+        facts["page"] = "switched off"
+    elif not is_built(settings):
+        facts["page"] = f"not built: {HOW_TO_BUILD}"
     if settings.mcp is not None:
         facts["mcp"] = settings.mcp
     if loaded.config is not None:
@@ -105,20 +115,3 @@ def python_line(url: str, model: str, *, has_keys: bool) -> str:
     code = f'{imports}; print({client}.responses.create(model={model}, input="Hello!").output_text)'
     python = shlex.quote(sys.executable) if sys.executable and find_spec("openai") is not None else "python3"
     return f"{python} -c {shlex.quote(code)}"
-
-
-def _on_reasoning(settings: Settings) -> str:
-    if settings.analysis == "shown":
-        return "shown as part of the answers"
-    return "hidden: sealed, so that clients can send it back but not read it; show it with --analysis shown"
-
-
-def _no_page(settings: Settings) -> str:
-    return f"not built: {HOW_TO_BUILD}" if settings.page else "switched off"
-
-
-def _on_keys(settings: Settings) -> str:
-    if settings.api_key_file is not None:
-        return f"from {settings.api_key_file}"
-    who = "on this machine" if is_loopback(settings.host) else "who can reach this address"
-    return f"none: everyone {who} may use it"

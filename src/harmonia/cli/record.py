@@ -6,14 +6,15 @@ import asyncio
 import json
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import click
 import msgspec
 
 from harmonia.cli.display import show
-from harmonia.cli.options import echo_json
+from harmonia.cli.options import api_key_option, echo_json, effort_option
 from harmonia.errors import InputError
 from harmonia.events import Event, MessageStarted, TextDelta
 from harmonia.grammar import declared_tools
@@ -31,11 +32,10 @@ from harmonia.messages import (
 from harmonia.parser import Parser
 from harmonia.parts import is_visible_header
 from harmonia.renderer import render
-from harmonia.run.engines import Chunk, Engine, Request, Sampling
+from harmonia.run.engines import Chunk, Request, Sampling
 from harmonia.run.sampling import declared_namespaces
 from harmonia.vocabulary import IncrementalDecoder
 
-_HARMONY: Final = "harmony"
 _APIS: Final = ("chat", "responses")
 # Of Harmony text, of its token ids, and of the Markdown that `harmonia convert` writes.
 _BEGINNINGS: Final = ("<|start|>", "200006", "## ")
@@ -43,7 +43,7 @@ _LONG_CHARS: Final = 80  # a prompt that is longer is not repeated in a hint
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What was captured."""
+    """What was recorded."""
 
     file: str
     engine: str
@@ -51,28 +51,17 @@ class Summary(msgspec.Struct, frozen=True):
     prompt_tokens: int
     chunks: int
     sampled_tokens: int | None  # None where the engine gave text
-    reason: str
-    notes: tuple[str, ...]
+    reason: str = "unknown"
+    notes: tuple[str, ...] = ()
 
 
 @click.command("record")
 @click.argument("prompt", metavar="[PROMPT|FILE|-]", default="-")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    required=True,
-    metavar="FILE",
-    help="The recording; overwritten.",
-)
+@click.option("-o", "--output", "path", required=True, metavar="FILE", help="The recording; overwritten.")
 @click.option("-m", "--engine", "engine_name", default="auto", show_default=True, help="The engine: a name or a URL.")
 @click.option("--model", metavar="NAME", help="The model, if the engine has several.")
-@click.option(
-    "--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="The engine's API key; never part of the recording."
-)
-@click.option(
-    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
-)
+@api_key_option
+@effort_option
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Stop after this many tokens.")
 @click.option("--temperature", type=click.FloatRange(min=0), help="The sampling temperature.")
 @click.option("--seed", type=int, help="The sampling seed.")
@@ -87,19 +76,16 @@ def command(
     model: str | None,
     api_key: str | None,
     effort: str | None,
-    max_tokens: int | None,
-    temperature: float | None,
-    seed: int | None,
-    logprobs: int | None,
     tool_choice: str,
     raw: bool,
     as_json: bool,
+    **sampling: Any,
 ) -> None:
     """Record one run of a model: the prompt, what was sampled, and the timing.
 
     PROMPT is the user's message, the name of a file, or - for standard input. A file holds text, or a conversation with
     its tools in any format that `harmonia convert` reads. Tools are offered to the model but not run. The answer goes
-    to stdout, a summary to stderr. What was sampled before an error or Ctrl-C is kept.
+    to stdout, a summary to stderr. What was sampled before an error or Ctrl-C is kept; the API key is not recorded.
 
     `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the recording.
     """
@@ -108,14 +94,28 @@ def command(
     if raw and as_json:
         raise click.UsageError("--raw and --json both write to stdout; choose one")
     conversation, said = _read_conversation(prompt, effort)
-    sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed, logprobs=logprobs)
-    request = request_for(conversation, sampling, tool_choice)
-    shown = "nothing" if as_json else "everything" if raw else "visible"
-    summary = asyncio.run(_record(engine_name, model, api_key, path, conversation, request, shown))
+    request = request_for(conversation, Sampling(**sampling), tool_choice)
+    printer = Printer("nothing" if as_json else "everything" if raw else "visible")
+    key = {"api_key": api_key} if api_key else {}
+    summary = asyncio.run(_record(engine_name, model, key, path, conversation, request, printer))
     if as_json:
-        echo_json(msgspec.to_builtins(summary))
+        echo_json(summary)
+        return
+    sampled = "text" if summary.sampled_tokens is None else count(summary.sampled_tokens, "token")
+    click.echo(
+        f"recorded {summary.engine} ({summary.model}): {count(summary.prompt_tokens, 'token')} of prompt, {sampled} in "
+        f"{count(summary.chunks, 'chunk')}, ended by {summary.reason}",
+        err=True,
+    )
+    for note in summary.notes:
+        click.echo(f"note: {note}", err=True)
+    # A replay compares prompts, so only the same words with the same effort will do.
+    replay, about = ["harmonia", "chat", "-m", f"replay:{path}"], ""
+    if said is None or len(said) > _LONG_CHARS or show(said) != said or said.startswith("-"):
+        replay, about = [*replay, "-o", "strict", "false"], ", whatever you ask"
     else:
-        click.echo(_describe(summary, _hint(path, said, effort)), err=True)
+        replay += [*(("-r", effort) if effort else ()), said]
+    click.echo(f"hint: {shlex.join(replay)} replays it{about}", err=True)
 
 
 def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str = "auto") -> Request:
@@ -132,23 +132,18 @@ def request_for(conversation: Conversation, sampling: Sampling, tool_choice: str
     return Request(sampling, tools, tool_choice, formats[0] if len(formats) == 1 else None, effort)
 
 
-class Given(NamedTuple):
-    """What to say to the model. `prompt` is what `harmonia chat` has to be given to say the same; None if it cannot."""
-
-    conversation: Conversation
-    prompt: str | None = None
-
-
-def _read_conversation(given: str, effort: str | None) -> Given:
-    is_read = True
-    if given == "-":
-        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    elif _is_file(given):
-        text = Path(given).read_bytes().decode("utf-8-sig", "replace")
-    elif given.endswith(".json"):
+def _read_conversation(given: str, effort: str | None) -> tuple[Conversation, str | None]:
+    """What to say to the model, and what to give to `harmonia chat` to say the same; None if it cannot."""
+    is_file = False
+    with suppress(OSError):  # words that are too long for a name
+        is_file = Path(given).is_file()
+    is_read = given == "-" or is_file
+    if not is_read and given.endswith(".json"):
         raise click.BadParameter(f"there is no file {given}", param_hint="PROMPT")
-    else:
-        text, is_read = given, False
+    text = given
+    if is_read:
+        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
+        text = data.decode("utf-8-sig", "replace")
     system = SystemContent(reasoning_effort=ReasoningEffort(effort)) if effort else SystemContent()
     if is_read and (name := _format_of(text)) is not None:
         conversation = _import(text, name)
@@ -158,18 +153,11 @@ def _read_conversation(given: str, effort: str | None) -> Given:
         # Of the APIs' conversations, the system message is the provider's part.
         if effort is not None or (name in _APIS and not has_system):
             conversation = Conversation([Message.system(system), *conversation])
-        return Given(conversation)
+        return conversation, None
     if not text.strip():
         raise click.UsageError("there is nothing to send: give a prompt or a conversation")
     said = text.removesuffix("\n") if is_read else text
-    return Given(Conversation([Message.system(system), Message.user(said)]), None if is_read else text)
-
-
-def _is_file(given: str) -> bool:
-    try:
-        return Path(given).is_file()
-    except OSError:  # words that are too long for a name
-        return False
+    return Conversation([Message.system(system), Message.user(said)]), None if is_read else text
 
 
 def _format_of(text: str) -> str | None:
@@ -178,7 +166,10 @@ def _format_of(text: str) -> str | None:
     So the text must begin as a conversation does.
     """
     beginning = text.lstrip()
-    is_json = _looks_like_json(beginning)
+    try:
+        is_json = isinstance(json.loads(beginning), dict | list)
+    except (ValueError, RecursionError):
+        is_json = beginning.startswith(("{", "["))
     if not is_json and not beginning.startswith(_BEGINNINGS):
         return None
     try:
@@ -190,7 +181,7 @@ def _format_of(text: str) -> str | None:
 
 
 def _import(text: str, name: str) -> Conversation:
-    if name == _HARMONY:  # a prompt ends where the answer begins
+    if name == "harmony":  # a prompt ends where the answer begins
         text = text.rstrip().removesuffix("<|start|>assistant")
     imported = format_named(name).read(text)
     click.echo(f"detected format: {name}", err=True)
@@ -199,58 +190,39 @@ def _import(text: str, name: str) -> Conversation:
     return imported.conversation
 
 
-def _looks_like_json(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict | list)
-    except (ValueError, RecursionError):
-        return text.startswith(("{", "["))
-
-
 async def _record(
     engine_name: str,
     model: str | None,
-    api_key: str | None,
+    key: dict[str, str],
     path: str,
     conversation: Conversation,
     request: Request,
-    shown: str,
+    printer: Printer,
 ) -> Summary:
     # Engines may need extras, which a `--help` should not.
     from harmonia.run.engines.recording import RecordingEngine
+    from harmonia.run.engines.registry import open_engine
 
     prompt = render(conversation).tokens
-    engine = await _open(engine_name, model, api_key)
+    engine = await open_engine(engine_name, model, **key)
     try:
         recording = RecordingEngine(engine, path)
     except OSError:
         await engine.close()
         raise
-    printer = Printer(shown)
+    end: dict[str, Any] = {}
     try:
         async for item in recording.generate(prompt, request):
             if isinstance(item, Chunk):
-                printer.take(item)
-                continue
-            return Summary(
-                path,
-                engine.name,
-                engine.model,
-                len(prompt),
-                printer.chunks,
-                printer.tokens if engine.traits.gives_tokens else None,
-                item.reason,
-                item.notes,
-            )
-        return Summary(path, engine.name, engine.model, len(prompt), printer.chunks, printer.tokens, "unknown", ())
+                printer.feed(item)
+            else:
+                end = {"reason": item.reason, "notes": item.notes}
+                break
     finally:
         printer.close()
         await recording.close()
-
-
-async def _open(name: str, model: str | None, api_key: str | None) -> Engine:
-    from harmonia.run.engines.registry import open_engine
-
-    return await open_engine(name, model, **({"api_key": api_key} if api_key else {}))
+    sampled = printer.tokens if engine.traits.gives_tokens else None
+    return Summary(path, engine.name, engine.model, len(prompt), printer.chunks, sampled, **end)
 
 
 class Printer:
@@ -262,10 +234,10 @@ class Printer:
         self._shown = shown
         self._parser = Parser(Role.ASSISTANT)
         self._decoder = IncrementalDecoder()
-        self._index = -1  # of the visible message that is being printed
+        self._begins_message = False  # after text of another
         self._last = ""
 
-    def take(self, chunk: Chunk) -> None:
+    def feed(self, chunk: Chunk) -> None:
         self.chunks += 1
         self.tokens += len(chunk.tokens)
         if self._shown == "visible":
@@ -283,35 +255,13 @@ class Printer:
 
     def _print_visible(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, MessageStarted) and self._last:
-                self._index += 1
+            if isinstance(event, MessageStarted):
+                self._begins_message = bool(self._last)
             elif isinstance(event, TextDelta) and is_visible_header(event.header):
-                if self._index >= 0:
-                    self._print("\n\n")
-                    self._index = -1
-                self._print(event.text)
+                self._print(f"\n\n{event.text}" if self._begins_message else event.text)
+                self._begins_message = False
 
     def _print(self, text: str) -> None:
         self._last = text or self._last
         # A file gets the very text; in a terminal nothing that a model wrote may move the cursor or set colours.
-        is_terminal = sys.stdout.isatty()
-        click.echo("\n".join(map(show, text.split("\n"))) if is_terminal else text, nl=False)
-
-
-def _describe(summary: Summary, hint: str) -> str:
-    sampled = "text" if summary.sampled_tokens is None else count(summary.sampled_tokens, "token")
-    lines = [
-        f"captured {summary.engine} ({summary.model}): {count(summary.prompt_tokens, 'token')} of prompt, {sampled} in "
-        f"{count(summary.chunks, 'chunk')}, ended by {summary.reason}",
-        *(f"note: {note}" for note in summary.notes),
-        hint,
-    ]
-    return "\n".join(lines)
-
-
-def _hint(path: str, prompt: str | None, effort: str | None) -> str:
-    """How to replay the capture. A replay compares prompts, so only the same words with the same effort will do."""
-    command = ["harmonia", "chat", "-m", f"replay:{path}"]
-    if prompt is None or len(prompt) > _LONG_CHARS or show(prompt) != prompt or prompt.startswith("-"):
-        return f"hint: {shlex.join([*command, '-o', 'strict', 'false'])} replays it, whatever you ask"
-    return f"hint: {shlex.join([*command, *(('-r', effort) if effort else ()), prompt])} replays it"
+        click.echo("\n".join(map(show, text.split("\n"))) if sys.stdout.isatty() else text, nl=False)

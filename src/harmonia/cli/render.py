@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import date as Date
-from typing import BinaryIO, get_args
+from typing import Any, BinaryIO, get_args
 
 import click
 
-from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
+from harmonia.cli.options import echo_json, effort_option, file_argument, read_text, vocabulary_option
 from harmonia.errors import InputError
 from harmonia.inspection.report import describe_rendered, with_settings
-from harmonia.messages import Conversation, ReasoningEffort, Role
+from harmonia.messages import Conversation, Role
 from harmonia.renderer import CallStop, RecipientSection, Renderer
 from harmonia.vocabulary import Vocabulary
 
@@ -35,15 +35,8 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
     help="json has the tokens, the text, the spans of the messages, what schemas lost and, with --training, the mask.",
 )
 @click.option("--json", "output", flag_value="json", help="The same as --output json.")
-@click.option(
-    "-r", "--effort", type=click.Choice([effort.value for effort in ReasoningEffort]), help="Set the reasoning effort."
-)
-@click.option(
-    "--date",
-    metavar="YYYY-MM-DD|today",
-    callback=_date,
-    help="Set the current date.",
-)
+@effort_option
+@click.option("--date", metavar="YYYY-MM-DD|today", callback=_date, help="Set the current date.")
 @click.option(
     "--next-role",
     type=click.Choice([*(role.value for role in Role), "none"]),
@@ -76,11 +69,9 @@ def command(
     date: str | None,
     next_role: str,
     training: bool,
-    recipient_section: RecipientSection,
-    call_stop: CallStop,
-    exact_reference: bool,
     escape: bool,
     vocabulary: Vocabulary,
+    **options: Any,
 ) -> None:
     """Render a conversation: {"messages": [{"role": "user", "content": "Hi"}]}."""
     conversation = Conversation.from_json(read_text(file).removeprefix("\ufeff"))
@@ -89,14 +80,8 @@ def command(
             conversation = with_settings(conversation, effort=effort, date=date)
         except InputError as error:
             raise click.UsageError(error.message) from error
-    rendered = Renderer(vocabulary).render(
-        conversation,
-        None if next_role == "none" else next_role,
-        training=training,
-        recipient_section=recipient_section,
-        call_stop=call_stop,
-        exact_reference=exact_reference,
-    )
+    role = None if next_role == "none" else next_role
+    rendered = Renderer(vocabulary).render(conversation, role, training=training, **options)
     match output:
         case "tokens":
             click.echo(" ".join(map(str, rendered.tokens)))

@@ -20,7 +20,7 @@ from harmonia.interchange import recognise_value
 from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
 from harmonia.run.sampling import declared_namespaces
-from harmonia.run.tools.costs import SetCost, ToolCost, cost_of
+from harmonia.run.tools.costs import SetCost, cost_of
 from harmonia.run.tools.python_functions import is_marked
 from harmonia.run.tools.tool_set import ToolLike, ToolSet, as_tools
 from harmonia.vocabulary import Vocabulary
@@ -59,10 +59,11 @@ def command(file: BinaryIO, functions: tuple[str, ...], as_json: bool, vocabular
     for written in functions:
         tools += import_functions(written)
     cost = cost_of(ToolSet(tools), Renderer(vocabulary))
-    if as_json:
-        echo_json(_describe(cost))
-    else:
+    if not as_json:
         _show(cost)
+        return
+    described = [{**msgspec.to_builtins(tool), "is_renamed": tool.is_renamed} for tool in cost.tools]
+    echo_json({**msgspec.to_builtins(cost), "tools": described})
 
 
 # ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,11 +141,10 @@ def import_functions(written: str, *, option: str = "--function") -> list[ToolLi
         if found is None:
             raise click.BadParameter(f"{place} has no {name}{_name_functions(place)}", param_hint=option)
         return [found]
-    marked = [each for each in vars(module).values() if is_marked(each)]
-    if not marked:
-        hint = _name_functions(place)
-        raise click.BadParameter(f"{place} has no function marked with @tool{hint}", param_hint=option)
-    return marked
+    if marked := [each for each in vars(module).values() if is_marked(each)]:
+        return marked
+    hint = _name_functions(place)
+    raise click.BadParameter(f"{place} has no function marked with @tool{hint}", param_hint=option)
 
 
 def _name_functions(place: str) -> str:
@@ -185,36 +185,26 @@ def _import(place: str, option: str) -> ModuleType:
 # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _describe(cost: SetCost) -> Json:
-    return {
-        "tokens": cost.tokens,
-        "heading_tokens": cost.heading_tokens,
-        "tools": [{**msgspec.to_builtins(tool), "is_renamed": tool.is_renamed} for tool in cost.tools],
-        "namespaces": msgspec.to_builtins(cost.namespaces),
-    }
-
-
 def _show(cost: SetCost) -> None:
     for namespace in cost.namespaces:
         # Descriptions are somebody's text: no control character of theirs reaches the terminal.
         for line in namespace.text.split("\n"):
             click.echo(show(line))
         click.echo()
-    rows = [(tool.tokens, f"{tool.recipient}{_owner_name(tool)}") for tool in cost.tools]
+    rows = [
+        (tool.tokens, tool.recipient + (f", renamed from {show(tool.name)!r}" if tool.is_renamed else ""))
+        for tool in cost.tools
+    ]
     rows += [(cost.heading_tokens, "headings"), (cost.tokens, "together")]
     width = max(len("tokens"), *(len(f"{tokens:,}") for tokens, _ in rows))
     click.echo(f"{'tokens':>{width}}  tool")
     for tokens, name in rows:
         click.echo(f"{tokens:>{width},}  {name}")
-    losses = [(tool.recipient, loss) for tool in cost.tools for loss in tool.losses]
-    if losses:
-        click.echo("\nThe model does not see:")
-        # Several keywords may be one loss to people, as if, then and else are.
-        for line in dict.fromkeys(
-            f"{recipient} {show(loss.path)}: {show(loss.sentence)}" for recipient, loss in losses
-        ):
-            click.echo(f"  {line}")
-
-
-def _owner_name(tool: ToolCost) -> str:
-    return f", renamed from {show(tool.name)!r}" if tool.is_renamed else ""
+    # Several keywords may be one loss to people, as if, then and else are.
+    losses = {
+        f"  {tool.recipient} {show(loss.path)}: {show(loss.sentence)}": None
+        for tool in cost.tools
+        for loss in tool.losses
+    }
+    for line in ("\nThe model does not see:", *losses) if losses else ():
+        click.echo(line)

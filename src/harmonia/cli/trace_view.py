@@ -27,7 +27,6 @@ from harmonia.inspection.trace import (
     marked_length,
 )
 from harmonia.parser.faults import ALL_FAULTS
-from harmonia.provenance import Stop
 from harmonia.vocabulary import SPELLING_BY_ID, Vocabulary
 
 _INDENT: Final = "    "
@@ -41,8 +40,10 @@ _DISPENSABLE: Final = ("stop", "share", "messages")
 _NARROWEST_NAME, _WIDEST_NAME = 12, 28
 
 _CHANNEL_COLOURS: Final = {"analysis": "blue", "commentary": "yellow", "final": "green"}
-_ALARMING: Final = ("forged", "guessed")
-_DOUBTFUL: Final = ("repaired", "from text: unverified", "from stripped text")
+_FLAG_STYLES: Final[dict[str, dict[str, Any]]] = {
+    **{key: {"fg": "red", "bold": True} for key in ("forged", "guessed")},
+    **{key: {"fg": "yellow"} for key in ("repaired", "from text: unverified", "from stripped text")},
+}
 
 
 class View(msgspec.Struct, frozen=True):
@@ -57,7 +58,13 @@ class View(msgspec.Struct, frozen=True):
 
     def lines(self, trace: Trace, hints: Sequence[str]) -> Iterator[str]:
         """The lines of the whole view; `hints` has one for each diagnostic."""
-        yield from (self._paint(line, bold=True) for line in self._wrapped("", self._summary(trace), ""))
+        # A recording and JSON lines are not event streams, though --as has one name for them all.
+        kind = "dump" if trace.kind == "sse" else trace.kind
+        summary = (
+            f"{kind}: {count(len(trace.messages), 'message')}, {_about(trace)}{count(trace.tokens, 'token')}, "
+            f"{count(len(trace.text), 'character')}, {count(len(trace.diagnostics), 'fault')}"
+        )
+        yield from (self._paint(line, bold=True) for line in self._wrapped("", summary, ""))
         for note in trace.notes:
             yield from (self._paint(line, fg="yellow") for line in self._wrapped("note: ", show(note), ""))
         for item in trace.items:
@@ -85,27 +92,7 @@ class View(msgspec.Struct, frozen=True):
     def _paint(self, text: str, **style: Any) -> str:
         return click.style(text, **style) if self.colour and text else text
 
-    # ── the beginning ───────────────────────────────────────────────────────────────────────────────────────────
-
-    @staticmethod
-    def _summary(trace: Trace) -> str:
-        # A capture and JSON lines are no event streams, though --as has one name for them all.
-        kind = "dump" if trace.kind == "sse" else trace.kind
-        return ", ".join(
-            [
-                f"{kind}: {count(len(trace.messages), 'message')}",
-                f"{_about(trace)}{count(trace.tokens, 'token')}",
-                count(len(trace.text), "character"),
-                count(len(trace.diagnostics), "fault"),
-            ]
-        )
-
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _ending(self, stop: Stop | None) -> str:
-        if not self.is_harmony:
-            return "complete" if stop else "ended with the input"
-        return f"ended by <|{stop}|>" if stop else "not ended by a token"
 
     def _message(self, traced: TracedMessage, trace: Trace) -> Iterator[str]:
         message, stop = traced.message, traced.message.origin and traced.message.origin.stop
@@ -116,17 +103,22 @@ class View(msgspec.Struct, frozen=True):
         fields += [f"as {message.content_type}"] if message.content_type is not None else []
         yield from (self._paint(line, fg=colour, bold=True) for line in self._title(f"#{traced.index}", fields))
         parts = [("header", traced.header_ids), ("body", traced.body_ids), ("stop", traced.stop_ids)]
-        is_stopped = bool(traced.stop_ids)
+        ending = f"ended by <|{stop}|>" if stop else "not ended by a token"
+        if not self.is_harmony:
+            ending = "complete" if stop else "ended with the input"
+        place = f"character {traced.start_char:,}"
+        if trace.has_ids and traced.start_token is not None:
+            place = f"token {traced.start_token:,}"
         facts = [
-            self._ending(stop),
+            ending,
             f"{_about(trace)}{count(traced.tokens, 'token')}",
-            ", ".join(f"{len(ids):,} {name}" for name, ids in (parts if is_stopped else parts[:2])),
-            f"starts at {_place(traced, trace)}",
+            ", ".join(f"{len(ids):,} {name}" for name, ids in (parts if traced.stop_ids else parts[:2])),
+            f"starts at {place}",
         ]
-        yield from self._joined(self._flags(traced.flags), facts)
+        yield from self._joined(traced.flags, facts)
         yield from (self._paint(line, fg="red") for line in self._fault_list(traced, trace.diagnostics))
-        for skipped, times in _runs(traced.skipped):
-            said = self._repeated("skipped inside this message: ", skipped, times, _INDENT)
+        for skipped, run in groupby(traced.skipped):
+            said = self._repeated("skipped inside this message: ", skipped, len(list(run)), _INDENT)
             yield self._paint(said, fg="yellow")
         yield from self._body(message.text, colour)
         if self.ids:
@@ -152,18 +144,15 @@ class View(msgspec.Struct, frozen=True):
         """A piece on one line, and how often it stands there."""
         if times == 1:
             return shorten(f"{indent}{label}{piece}", self.width)
-        behind = f"` × {times:,}"
-        return f"{indent}{label}`{shorten(piece, self.width - len(indent + label) - 1 - len(behind))}{behind}"
+        end = f"` × {times:,}"
+        return f"{indent}{label}`{shorten(piece, self.width - len(indent + label) - 1 - len(end))}{end}"
 
-    def _flags(self, flags: Sequence[str]) -> list[tuple[str, str]]:
-        """Each flag as it is, and as it is painted."""
-        colours = {**dict.fromkeys(_ALARMING, "red"), **dict.fromkeys(_DOUBTFUL, "yellow")}
-        return [(flag, self._paint(flag, fg=colours.get(flag), bold=flag in _ALARMING or None)) for flag in flags]
-
-    def _joined(self, flags: Sequence[tuple[str, str]], facts: Sequence[str]) -> Iterator[str]:
+    def _joined(self, flags: Sequence[str], facts: Sequence[str]) -> Iterator[str]:
         """Flags and facts, as many on a line as fit."""
+        painted_flags = (self._paint(flag, **_FLAG_STYLES.get(flag, {})) for flag in flags)
+        painted_facts = (self._paint(fact, dim=True) for fact in facts)
         line, used = _INDENT, len(_INDENT)
-        for plain, painted in [*flags, *((fact, self._paint(fact, dim=True)) for fact in facts)]:
+        for plain, painted in zip((*flags, *facts), (*painted_flags, *painted_facts), strict=True):
             gap = " · " if used > len(_INDENT) else ""
             if gap and used + len(gap) + len(plain) > self.width:
                 yield line
@@ -283,7 +272,10 @@ class View(msgspec.Struct, frozen=True):
             yield self._paint("no faults", fg="green", bold=True)
             return
         yield self._paint(count(len(trace.diagnostics), "fault"), fg="red", bold=True)
-        runs = self._runs_of_faults(trace.diagnostics)
+        # Those that follow each other and have the same code are shown together, unless everything is.
+        numbered = enumerate(trace.diagnostics, 1)
+        runs = groupby(numbered, lambda each: each[0] if self.full else each[1].code)
+        runs = [[number for number, _ in run] for _, run in runs]
         for numbers in runs if self.full else runs[:_FIRST_FAULTS]:
             yield ""
             yield from self._fault(numbers, trace, hints[numbers[0] - 1])
@@ -294,13 +286,6 @@ class View(msgspec.Struct, frozen=True):
         yield ""
         page = "docs/reference/faults.md" if self.is_harmony else "docs/reference/errors.md"
         yield from self._wrapped("", f"each code is explained in {page}", "")
-
-    def _runs_of_faults(self, diagnostics: Sequence[Diagnostic]) -> list[list[int]]:
-        """The numbers of the faults; those that follow each other and have the same code together."""
-        numbers = range(1, len(diagnostics) + 1)
-        if self.full:
-            return [[number] for number in numbers]
-        return [list(run) for _, run in groupby(numbers, lambda number: diagnostics[number - 1].code)]
 
     def _fault(self, numbers: Sequence[int], trace: Trace, hint: str) -> Iterator[str]:
         diagnostic = trace.diagnostics[numbers[0] - 1]
@@ -341,23 +326,12 @@ class View(msgspec.Struct, frozen=True):
             start = " " * len(start)
 
 
-def _place(traced: TracedMessage, trace: Trace) -> str:
-    if trace.has_ids and traced.start_token is not None:
-        return f"token {traced.start_token:,}"
-    return f"character {traced.start_char:,}"
-
-
 def _about(trace: Trace) -> str:
     return "" if trace.has_ids else "about "
 
 
 def _numbers(listed: Sequence[int]) -> str:
     return f"[{listed[0]}]" if len(listed) == 1 else f"[{listed[0]}–{listed[-1]}]"
-
-
-def _runs(pieces: Sequence[str]) -> list[tuple[str, int]]:
-    """Each piece, and how often it stands there one behind the other."""
-    return [(piece, len(list(run))) for piece, run in groupby(pieces)]
 
 
 def _cells_of_column(title: str, column: Sequence[str]) -> int:
