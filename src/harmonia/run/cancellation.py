@@ -19,8 +19,9 @@ import sys
 import threading
 import weakref
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from types import AsyncGeneratorType
 from typing import Any, Final, Literal, TypeVar
@@ -35,6 +36,7 @@ else:
     find_task = _current.get
 
 CancelReason = Literal["time", "stopped"]
+T = TypeVar("T")
 
 
 class Cancellation:
@@ -43,17 +45,6 @@ class Cancellation:
     `waiting` is the task that waits for an engine, a tool or a person. It is not reset for each event that the run
     yields: while the consumer has the event, `generator` does not run.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_cancels_before",
-        "_has_cancelled",
-        "_started_by",
-        "_timer",
-        "generator",
-        "reason",
-        "waiting",
-    )
 
     def __init__(self) -> None:
         self.reason: CancelReason | None = None
@@ -81,22 +72,32 @@ class Cancellation:
         if self.reason is not None:
             return
         self.reason = reason
-        if self.waiting is None:
+        if self.waiting is None or (loop := self.waiting.get_loop()).is_closed():
             return
-        loop = self.waiting.get_loop()
-        if loop.is_closed():
-            return
-        if _running_loop() is loop and asyncio.current_task() is not self.waiting:
-            self._cancel_wait()
-        else:
-            # Another thread calls this, or an engine or an approver in the waiting task itself. Cancelling a task
-            # while it runs would hit whatever it waits for next, which may be outside the run.
-            loop.call_soon_threadsafe(self._cancel_wait)
+        with suppress(RuntimeError):  # no loop runs in this thread
+            if asyncio.get_running_loop() is loop and asyncio.current_task() is not self.waiting:
+                self._cancel_wait()
+                return
+        # Another thread calls this, or an engine or an approver in the waiting task itself. Cancelling a task while it
+        # runs would hit whatever it waits for next, which may be outside the run.
+        loop.call_soon_threadsafe(self._cancel_wait)
 
     def _cancel_wait(self) -> None:
         if self.waiting is not None and self.generator is not None and self.generator.ag_running:
             self._has_cancelled = True
             self.waiting.cancel()
+
+    async def wait_for(self, awaitable: Awaitable[T]) -> T | None:
+        """The result; None where this cancellation came first. Any other is raised."""
+        self.waiting = asyncio.current_task()
+        try:
+            return await awaitable
+        except asyncio.CancelledError:
+            if self.caught():
+                return None
+            raise
+        finally:
+            self.end_wait()
 
     def end_wait(self) -> None:
         """The wait is over. A cancellation that an engine or an approver swallowed is taken back."""
@@ -119,15 +120,6 @@ def _cancel(reference: Callable[[], Cancellation | None]) -> None:
     if (cancellation := reference()) is not None:
         cancellation.cancel("time")
 
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-T = TypeVar("T")
 
 PLACES: Final = 2
 PLACES_PER_SHARE: Final = 1

@@ -21,9 +21,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from types import AsyncGeneratorType
-from typing import Final, Unpack, cast
+from typing import Unpack, cast
 
 import msgspec
 
@@ -51,7 +52,6 @@ from harmonia.run.options import (
     RunChanges,
     RunOptions,
     SomeTools,
-    check_form,
     check_model,
     check_strict_tools,
     check_text_forms,
@@ -85,29 +85,26 @@ _WENT_ON = Finish("stop", notes=("the engine continued after the end of the turn
 
 # The model was told once and repeats the calls; it would do so until a limit is reached.
 _NO_APPROVER = "the model keeps making calls that are read from text, and no approver is configured"
+# Why there is nothing to read, where the completion had something to show or to call.
+_LEFT_OUT = "everything the model sent was left out of the conversation, because it may not be part of one"
 
 
+_MET = Verdict()
+
+
+@dataclass(slots=True)
 class _Sampling:
     """One sampling: what the model was asked, and what came."""
 
-    __slots__ = ("completion", "finish", "grammar", "held", "is_settled", "prompt", "started", "stream", "verdict")
-
-    def __init__(
-        self,
-        started: SamplingStarted,
-        prompt: Prompt,
-        grammar: WrittenGrammar | None,
-        held: HeldEvents | None,
-        opened: tuple[Completion, Pieces],
-    ) -> None:
-        self.started: Final = started
-        self.prompt: Final = prompt
-        self.grammar = grammar
-        self.held = held
-        self.completion, self.stream = opened
-        self.finish: Finish | None = None
-        self.verdict = Verdict()
-        self.is_settled = False
+    started: SamplingStarted
+    prompt: Prompt
+    grammar: WrittenGrammar | None
+    held: HeldEvents | None
+    completion: Completion
+    stream: Pieces
+    finish: Finish | None = None
+    verdict: Verdict = _MET
+    is_settled: bool = False
 
 
 class Run:
@@ -151,9 +148,7 @@ class Run:
             self._source.check_prefix()
         known = self._source.tools
         self.model = model
-        self.response_format = known_format(options.response_format)
-        if options.check_format and self.response_format is not None:
-            check_form(self.response_format)
+        self.response_format = known_format(options.response_format, is_checked=not options.check_format)
         check_strict_tools(known)
         self.conversation = compose(
             given, None if toolset is None else known, effort=options.effort, response_format=self.response_format
@@ -366,24 +361,14 @@ class Run:
         )
         self._samplings += 1
         self._prompt_before = prompt.tokens
-        return _Sampling(started, prompt, grammar, attempts.held, self._open(prompt, grammar))
+        return _Sampling(started, prompt, grammar, attempts.held, *self._open(prompt, grammar))
 
     async def _build(self) -> Prompt | None:
         """The next prompt; None where the run was cancelled first. A long one is rendered in a thread, so that others
         in this process need not wait."""
         make = partial(self._source.build, self.conversation, self._prefix, asked_at=self._asked_at)
-        if not self._source.is_long(self.conversation, self._prefix):
-            return make()
-        cancellation = self._cancellation
-        cancellation.waiting = asyncio.current_task()
-        try:
-            return await asyncio.to_thread(make)
-        except asyncio.CancelledError:
-            if cancellation.caught():
-                return None
-            raise
-        finally:
-            cancellation.end_wait()
+        is_long = self._source.is_long(self.conversation, self._prefix)
+        return await self._cancellation.wait_for(asyncio.to_thread(make)) if is_long else make()
 
     def _open(self, prompt: Prompt, grammar: WrittenGrammar | None) -> tuple[Completion, Pieces]:
         sampling = self._options.sampling
@@ -392,8 +377,10 @@ class Run:
             most = sampling.max_tokens
             sampling = msgspec.structs.replace(sampling, max_tokens=left if most is None else min(left, most))
         if self._attempts.is_second and sampling.seed is not None:
-            # The same seed would give the same completion.
-            sampling = msgspec.structs.replace(sampling, seed=_other_seed(sampling.seed))
+            # The same seed would give the same completion. The other is within the 64 bits that engines take, and far
+            # off, because several completions that are sampled at a time have consecutive seeds.
+            other = (sampling.seed + _SEED_STEP + 2**63) % 2**64 - 2**63
+            sampling = msgspec.structs.replace(sampling, seed=other)
         return self._source.open(prompt, msgspec.structs.replace(self._request, sampling=sampling, grammar=grammar))
 
     # ── sample: what happens seldom ─────────────────────────────────────────────────────────────────────────────
@@ -420,7 +407,8 @@ class Run:
         """Where the completion is not what was demanded and another attempt is possible: keep what was passed on,
         discard the rest, and prepare that attempt."""
         completion, finish, held, unmet = sampling.completion, sampling.finish, sampling.held, sampling.verdict.unmet
-        if held is None or unmet is None or finish is None or not held.can_discard or not self._may_retry(completion):
+        may_retry = self._cancellation.reason is None and not self._has_used_tokens(completion.sampled_tokens)
+        if held is None or unmet is None or finish is None or not held.can_discard or not may_retry:
             return None
         kept, left_out = self._add(completion.messages[: held.passed_messages], is_cut=False)
         discarded = tuple(completion.messages[held.passed_messages :])
@@ -438,12 +426,6 @@ class Run:
         )
         self._prefix = self._attempts.give_up(unmet)
         return given_up
-
-    def _may_retry(self, completion: Completion) -> bool:
-        """Whether the model may be asked again instead of this completion, which is not counted yet."""
-        most = self._limits.tokens
-        used = self.usage.completion_tokens + completion.sampled_tokens
-        return self._cancellation.reason is None and (most is None or used < most)
 
     def _keep(self, sampling: _Sampling) -> SamplingEnded:
         """Take the completion into the conversation."""
@@ -516,13 +498,9 @@ class Run:
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _pending(self, messages: tuple[Message, ...]) -> tuple[PendingCall, ...]:
-        first = len(self.conversation) - len(messages)
-        found: list[PendingCall] = []
-        for at, message in enumerate(messages, first):
-            call = call_of(message, self._source.declared)
-            if call is not None:
-                found.append(PendingCall(call_id(at), call, message))
-        return tuple(found)
+        calls = ((message, call_of(message, self._source.declared)) for message in messages)
+        found = enumerate(calls, len(self.conversation) - len(messages))
+        return tuple(PendingCall(call_id(at), call, message) for at, (message, call) in found if call is not None)
 
     def _take_up(self, pending: tuple[PendingCall, ...]) -> Calls:
         most = self._limits.calls
@@ -536,11 +514,6 @@ class Run:
             cancellation=self._cancellation,
         )
 
-    def _demand_no_more_calls(self) -> None:
-        """The demanded call has been made. Demanding it again would give calls for ever and never an answer."""
-        if self._request.tool_choice not in ("auto", "none"):
-            self._request = msgspec.structs.replace(self._request, tool_choice="auto")
-
     def _answer_open_calls(self) -> None:
         """The run ends, so these calls will not be run any more."""
         if self._open_calls:
@@ -551,61 +524,56 @@ class Run:
         self._open_calls = ()
         self._calls_made += calls.count
         messages = list(self.conversation)
-        for pending in calls.pending:
-            edited = calls.edited.get(pending.id)
-            if edited is not None:
-                messages[int(pending.id.removeprefix("call_"))] = edited
+        for id, edited in calls.edited.items():
+            messages[int(id.removeprefix("call_"))] = edited
         self.conversation = Conversation([*messages, *calls.settle()])
 
     # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _end_of_calls(self, calls: Calls) -> RunEnded | None:
         """The end of the run, unless the model is to see the results."""
+        limits, samplings = self._limits, self._samplings - self._attempts.given_up
         if self._cancellation.reason is not None:
             return self._end_cancelled(calls.handed_over)
         if calls.handed_over:
             return self._end("calls", pending=calls.handed_over)
-        self._demand_no_more_calls()
-        limit = self._limit_reached(calls)
-        if limit is not None:
-            return self._end("limit", limit=limit)
+        if self._request.tool_choice not in ("auto", "none"):
+            # The demanded call has been made. Demanding it again would give calls for ever and never an answer.
+            self._request = msgspec.structs.replace(self._request, tool_choice="auto")
+        if calls.hit_limit:
+            return self._end("limit", limit="calls")
+        if limits.samplings is not None and samplings >= limits.samplings:
+            return self._end("limit", limit="samplings")
+        if self._has_used_tokens():
+            return self._end("limit", limit="tokens")
         if calls.lack_approval and self._lacked_approval:
             return self._end("silent", hidden_because=_NO_APPROVER)
         self._lacked_approval = calls.lack_approval
         return None
 
-    def _limit_reached(self, calls: Calls) -> LimitName | None:
-        limits, samplings = self._limits, self._samplings - self._attempts.given_up
-        if calls.hit_limit:
-            return "calls"
-        if limits.samplings is not None and samplings >= limits.samplings:
-            return "samplings"
-        if limits.tokens is not None and self.usage.completion_tokens >= limits.tokens:
-            return "tokens"
-        return None
+    def _has_used_tokens(self, more: int = 0) -> bool:
+        return self._limits.tokens is not None and self.usage.completion_tokens + more >= self._limits.tokens
 
     def _end_answered(self, ended: SamplingEnded, completion: Completion) -> RunEnded:
-        limits = self._limits
         if ended.reason == "length":
-            if limits.tokens is not None and self.usage.completion_tokens >= limits.tokens:
-                return self._end("limit", limit="tokens")
-            return self._end("length")
-        if ended.reason == "unknown" and _lacks_its_end(ended.messages):
+            return self._end("limit", limit="tokens") if self._has_used_tokens() else self._end("length")
+        origin = ended.messages[-1].origin if ended.messages else None
+        if ended.reason == "unknown" and origin is not None and origin.stop is None:
             return self._end("cut_off")
         if visible_text(ended.messages).strip():
             return self._end("answered")
-        return self._end("silent", hidden_because=completion.hidden_because or _why_silent(ended))
+        because = completion.hidden_because or (_LEFT_OUT if ended.left_out else "there is no text")
+        return self._end("silent", hidden_because=because)
 
     def _end_cancelled(self, pending: tuple[PendingCall, ...] = ()) -> RunEnded:
         self._answer_open_calls()
         if self._cancellation.reason == "time":
-            return self._end("limit", limit="time", pending=pending)
-        return self._end("stopped", pending=pending)
+            return self._end("limit", pending, limit="time")
+        return self._end("stopped", pending)
 
     def _end(
         self,
         reason: RunEnd,
-        *,
         pending: tuple[PendingCall, ...] = (),
         limit: LimitName | None = None,
         hidden_because: str | None = None,
@@ -615,17 +583,9 @@ class Run:
         return self.ended
 
 
-def run(
-    model: Model,
-    conversation: SomeConversation,
-    options: RunOptions | None = None,
-    *,
-    tools: SomeTools | None = None,
-    **changes: Unpack[RunChanges],
-) -> Run:
-    """Run a conversation until the model has answered, its tools included. Options are given as one value, as keywords,
-    or both: a keyword changes the value."""
-    return Run(model, conversation, options, tools=tools, **changes)
+# Run a conversation until the model has answered, its tools included. Options are given as one value, as keywords, or
+# both: a keyword changes the value.
+run = Run
 
 
 def run_turn(
@@ -638,21 +598,3 @@ def run_turn(
 ) -> Run:
     """Ask the model once. Its calls are left to the caller: the run then ends with the reason "calls"."""
     return Run(model, conversation, options, tools=tools, **{**changes, "run_calls": False})
-
-
-def _why_silent(ended: SamplingEnded) -> str:
-    """Why there is nothing to read, where the completion had something to show or to call."""
-    if ended.left_out:
-        return "everything the model sent was left out of the conversation, because it may not be part of one"
-    return "there is no text"
-
-
-def _lacks_its_end(messages: tuple[Message, ...]) -> bool:
-    origin = messages[-1].origin if messages else None
-    return origin is not None and origin.stop is None
-
-
-def _other_seed(seed: int) -> int:
-    """Another seed, within the 64 bits that engines take. It is far off, because several completions that are sampled
-    at a time have consecutive seeds."""
-    return (seed + _SEED_STEP + 2**63) % 2**64 - 2**63

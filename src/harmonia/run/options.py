@@ -99,15 +99,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Callers without types get an error here, not in the middle of a run.
         given: Any = self
-        if not isinstance(given.sampling, Sampling):
-            raise _invalid(f"sampling is {given.sampling!r}; expected a Sampling, such as Sampling(temperature=0.5)")
-        if not isinstance(given.limits, RunLimits):
-            raise _invalid(f"limits is {given.limits!r}; expected a RunLimits, such as RunLimits(calls=8)")
-        if given.approve is not None and not callable(given.approve):
-            raise _invalid(f"approve is {given.approve!r}; expected a function from PendingCall to Decision")
-        for name, words in (("grammar", get_args(GrammarUse)), ("guessed", get_args(Guessed))):
-            if getattr(self, name) not in words:
-                raise _invalid(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(words)}")
+        for name, is_right, expected in (
+            ("sampling", isinstance(given.sampling, Sampling), "a Sampling, such as Sampling(temperature=0.5)"),
+            ("limits", isinstance(given.limits, RunLimits), "a RunLimits, such as RunLimits(calls=8)"),
+            ("approve", given.approve is None or callable(given.approve), "a function from PendingCall to Decision"),
+            ("grammar", given.grammar in get_args(GrammarUse), f"one of {', '.join(get_args(GrammarUse))}"),
+            ("guessed", given.guessed in get_args(Guessed), f"one of {', '.join(get_args(Guessed))}"),
+        ):
+            if not is_right:
+                raise _invalid(f"{name} is {getattr(self, name)!r}; expected {expected}")
         if self.effort is not None:
             known_effort(self.effort)
         if self.resume and self.prefix is not None:
@@ -156,8 +156,14 @@ def with_changes(options: RunOptions | None, changes: RunChanges) -> RunOptions:
     return msgspec.structs.replace(options or _DEFAULTS, **changes) if changes else options or _DEFAULTS
 
 
-def _invalid(message: str) -> InputError:
-    return InputError(ErrorCode.RUN_INVALID_OPTION, message)
+def _invalid(message: str, path: str | None = None, code: ErrorCode = ErrorCode.RUN_INVALID_OPTION) -> InputError:
+    return InputError(code, message, Position(path=path))
+
+
+def check_model(model: object) -> None:
+    """Callers without types get an error here, not in the middle of a run."""
+    if not isinstance(getattr(model, "traits", None), Traits):
+        raise _invalid(f"{model!r} is not a model; open one with `await open_model(name)`, or pass the name to Agent")
 
 
 # ── demands: the tool choice and the response format ────────────────────────────────────────────────────────────────
@@ -165,10 +171,11 @@ def _invalid(message: str) -> InputError:
 
 def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
     """The tools with those that may be called, and the choice between them, with the whole name of a tool."""
-    wanted = read_tool_choice(choice, "$.tool_choice")
+    at = "$.tool_choice"
+    wanted = read_tool_choice(choice, at)
     if wanted.tools is None:
         if wanted.mode == "required" and not tools.namespaces:
-            raise _invalid_choice("a call is required, but there are no tools")
+            raise _invalid("a call is required, but there are no tools", at)
         return tools, wanted.mode
     names = [named.name or "" for named in wanted.tools]
     if wanted.mode != "one":
@@ -176,57 +183,51 @@ def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
     tool = tools.find(names[0])
     if tool is None:
         expected = ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
-        raise _invalid_choice(f"tool_choice is {names[0]!r}; expected {expected}")
+        raise _invalid(f"tool_choice is {names[0]!r}; expected {expected}", at)
     return tools, tools.recipient_of(tool)
 
 
-def _invalid_choice(message: str) -> InputError:
-    return InputError(ErrorCode.RUN_INVALID_OPTION, message, Position(path="$.tool_choice"))
+def known_format(given: object, *, is_checked: bool) -> ResponseFormat | None:
+    """The form of the answer: a ResponseFormat, one of OpenAI's objects for it, or an object with name and schema.
 
-
-def known_format(given: object) -> ResponseFormat | None:
-    """The form of the answer: a ResponseFormat, one of OpenAI's objects for it, or an object with name and schema."""
-    if given is None or isinstance(given, ResponseFormat):
-        return given
-    return read_response_format(given, "$.response_format", code=ErrorCode.RUN_INVALID_OPTION, exact=True)
-
-
-def check_form(form: ResponseFormat) -> None:
-    """Raises where the schema of the answer is none, or no answer can have this form."""
-    _check_schema(form.name, form.schema, is_answers=True)
-    if fits_nothing(form.schema):
-        said = f"no answer can have the format {form.name}: no value can match its schema"
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path="$"))
+    Raises where its schema is invalid, or no answer can have this form, unless the caller has checked that.
+    """
+    if given is None:
+        return None
+    form = given
+    if not isinstance(form, ResponseFormat):
+        form = read_response_format(given, "$.response_format", code=ErrorCode.RUN_INVALID_OPTION, exact=True)
+    if not is_checked and form is not None:
+        _check_schema(form.name, form.schema, is_answers=True)
+        if fits_nothing(form.schema):
+            raise _invalid(f"no answer can have the format {form.name}: no value can match its schema", "$")
+    return form
 
 
 def check_text_forms(tools: ToolSet) -> None:
-    """Raises where the text of a tool has a form that nobody can read, or a tool that takes no text has one. Whoever
-    brings the forms of strangers has looked at them."""
+    """Raise where the form of a tool's text cannot be read, or a tool that takes JSON has one. Those of untrusted tools
+    were checked by whoever brought them, within bounds."""
     for tool in tools:
         form: Any = tool.text_form  # callers without types may give anything
         if form is None or tool.untrusted:
             continue
         name = tools.recipient_of(tool)
+        said, character, fault = None, None, None
         if tool.takes != "text":
-            raise _no_form(f"{name} takes JSON and cannot have a text_form; set takes='text', or use a schema")
-        if not isinstance(form, TextForm) or not isinstance(form.definition, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _no_form(f"the text_form of {name} is {form!r}; expected a TextForm(syntax, definition)")
-        if form.syntax not in get_args(Syntax):
-            expected = " or ".join(get_args(Syntax))
-            raise _no_form(f"the syntax of the form of {name} is {form.syntax!r}; expected {expected}")
-        fault = find_fault(form, name)
-        if fault is not None:
-            raise _no_form(fault.message, fault.at.character) from fault
-
-
-def _no_form(message: str, character: int | None = None) -> InputError:
-    at = Position(path="$.text_form", character=character)
-    return InputError(ErrorCode.TOOL_INVALID_DEFINITION, message, at)
+            said = f"{name} takes JSON and cannot have a text_form; set takes='text', or use a schema"
+        elif not isinstance(form, TextForm) or not isinstance(form.definition, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            said = f"the text_form of {name} is {form!r}; expected a TextForm(syntax, definition)"
+        elif form.syntax not in get_args(Syntax):
+            said = f"the syntax of the form of {name} is {form.syntax!r}; expected {' or '.join(get_args(Syntax))}"
+        elif (fault := find_fault(form, name)) is not None:
+            said, character = fault.message, fault.at.character
+        if said is not None:
+            at = Position(path="$.text_form", character=character)
+            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, at) from fault
 
 
 def check_strict_tools(tools: ToolSet) -> None:
-    """The same for the arguments of tools that are strict. Whoever brings the schemas of strangers has looked at them,
-    within bounds."""
+    """The same for the arguments of strict tools."""
     for tool in tools:
         if not tool.strict or tool.untrusted or tool.parameters is None:
             continue
@@ -234,18 +235,12 @@ def check_strict_tools(tools: ToolSet) -> None:
         _check_schema(name, tool.parameters, is_answers=False)
         if fits_nothing(tool.parameters):
             said = f"{name} is strict, but no arguments can match its schema"
-            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, Position(path="$.parameters"))
+            raise _invalid(said, "$.parameters", ErrorCode.TOOL_INVALID_DEFINITION)
 
 
 def _check_schema(name: str, schema: Json | bool, *, is_answers: bool) -> None:
     try:
         compile_schema(name, schema, is_answers=is_answers, is_demanded=True)
     except InputError as error:
-        if error.code is not ErrorCode.TOOL_MISSING_EXTRA:  # nobody can tell without jsonschema
+        if error.code is not ErrorCode.TOOL_MISSING_EXTRA:  # without jsonschema, it is not checked
             raise
-
-
-def check_model(model: object) -> None:
-    """Callers without types get an error here, not in the middle of a run."""
-    if not isinstance(getattr(model, "traits", None), Traits):
-        raise _invalid(f"{model!r} is not a model; open one with `await open_model(name)`, or pass the name to Agent")

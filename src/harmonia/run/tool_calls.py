@@ -136,10 +136,12 @@ class Calls:
                         return
                     tasks[asyncio.create_task(self._invoke(pending.call))] = (pending, time.monotonic())
             while tasks:
-                done = await self._wait(tasks)
-                if not done:
+                if self._cancellation.reason is not None:
                     return
-                for task in [each for each in tasks if each in done]:
+                waited = await self._cancellation.wait_for(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))
+                if waited is None:
+                    return
+                for task in [each for each in tasks if each in waited[0]]:
                     pending, began = tasks.pop(task)
                     yield self._ended(pending, task.result(), began)
             self._is_finished = True
@@ -153,20 +155,6 @@ class Calls:
                 # It was done all the same, and what it did is not undone, so the model should know.
                 if not task.cancelled() and task.exception() is None:
                     self._results[pending.id] = task.result()
-
-    async def _wait(self, tasks: dict[asyncio.Task[ToolResult], Any]) -> set[asyncio.Task[ToolResult]]:
-        """The tasks that are done; none, if the run was cancelled first."""
-        if self._cancellation.reason is not None:
-            return set()
-        self._cancellation.waiting = asyncio.current_task()
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            if self._cancellation.caught():
-                return set()
-            raise
-        self._cancellation.end_wait()
-        return done
 
     async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult:
         """The tool, and the call to run it with or to hand over; or the result at once."""
@@ -210,15 +198,10 @@ class Calls:
         """What the approver decides; None where the run was cancelled while it was asked."""
         decision = approve(pending)
         if inspect.isawaitable(decision):
-            self._cancellation.waiting = asyncio.current_task()
-            try:
-                decision = await decision
-            except asyncio.CancelledError:
-                if self._cancellation.caught():
-                    return None
-                raise
-            self._cancellation.end_wait()
-        if not isinstance(decision, Approve | Refuse | Edit | Answer):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+            decision = await self._cancellation.wait_for(decision)
+            if decision is None and self._cancellation.reason is not None:
+                return None
+        if not isinstance(decision, Approve | Refuse | Edit | Answer):
             raise InputError(
                 ErrorCode.RUN_INVALID_OPTION, f"approve returned {decision!r}; expected Approve, Refuse, Edit or Answer"
             )
