@@ -91,35 +91,31 @@ def compose(
     others in the developer message. What is there already stays, so composing twice changes nothing.
     """
     messages = list(conversation)
-    system = _content_of(messages, Role.SYSTEM, SystemContent)
-    changed = system or (0, SystemContent())
-    if effort is not None:
-        changed = (changed[0], changed[1].replace(reasoning_effort=known_effort(effort)))
+    at, system = _content_of(messages, Role.SYSTEM, SystemContent) or (None, SystemContent())
+    wanted = system if effort is None else system.replace(reasoning_effort=known_effort(effort))
     if tools is not None and tools.system_namespaces:
-        changed = (changed[0], changed[1].with_tools(*tools.system_namespaces))
-    if system is None and not any(message.role is Role.SYSTEM for message in messages):
-        messages.insert(0, Message.system(changed[1]))
-    elif system is not None and changed[1] != system[1]:
-        messages[changed[0]] = _with_content(messages[changed[0]], changed[1])
-    elif system is None and changed[1] != SystemContent():
+        wanted = wanted.with_tools(*tools.system_namespaces)
+    if at is not None:
+        messages[at] = _with_content(messages[at], system, wanted)
+    elif not any(message.role is Role.SYSTEM for message in messages):
+        messages.insert(0, Message.system(wanted))
+    elif wanted != system:
         raise InputError(
             ErrorCode.RUN_INVALID_OPTION,
             "the system message is plain text, so the effort and the built-in tools cannot be added to it; "
             "give it a SystemContent",
         )
-
     namespaces = tools.developer_namespaces if tools is not None else ()
     if namespaces or response_format is not None:
-        found = _content_of(messages, Role.DEVELOPER, DeveloperContent)
-        developer = found[1] if found is not None else DeveloperContent()
-        wanted = developer.with_tools(*namespaces) if namespaces else developer
+        at, developer = _content_of(messages, Role.DEVELOPER, DeveloperContent) or (None, DeveloperContent())
+        told = developer.with_tools(*namespaces) if namespaces else developer
         if response_format is not None:
-            wanted = wanted.replace(response_formats=(response_format,))
-        if found is None:
-            at = next((index for index, each in enumerate(messages) if each.role is not Role.SYSTEM), len(messages))
-            messages.insert(at, Message(Role.DEVELOPER, wanted))
-        elif wanted != developer:
-            messages[found[0]] = _with_content(messages[found[0]], wanted)
+            told = told.replace(response_formats=(response_format,))
+        if at is not None:
+            messages[at] = _with_content(messages[at], developer, told)
+        else:
+            after = next((index for index, each in enumerate(messages) if each.role is not Role.SYSTEM), len(messages))
+            messages.insert(after, Message(Role.DEVELOPER, told))
     # The head is rendered again and again, and with many tools it is long.
     return Conversation(freeze(message) if message.role in _HEAD else message for message in messages)
 
@@ -226,9 +222,10 @@ def _content_of(messages: list[Message], role: Role, kind: type[Content]) -> tup
     return None
 
 
-def _with_content(message: Message, content: SystemContent | DeveloperContent) -> Message:
-    contents = [content if isinstance(each, type(content)) else each for each in message.contents]
-    return message.replace(content=contents)
+def _with_content(message: Message, before: object, content: SystemContent | DeveloperContent) -> Message:
+    if content == before:
+        return message
+    return message.replace(content=[content if isinstance(each, type(content)) else each for each in message.contents])
 
 
 Model = Engine | Provider
@@ -332,34 +329,13 @@ _Piece = int | Sequence[int] | str
 
 
 class Completion:
-    """What the model says in one sampling. a provider's events are those of the parser already; an engine's chunks go
-    through one.
+    """What the model says in one sampling.
 
-    `given` are the tokens of a message that the prompt began, behind `<|start|>assistant`: the message goes on, and the
+    `given` are the tokens of a message that the prompt began, after `<|start|>assistant`: the message goes on, and the
     caller knows its beginning. An engine that gives text got them as text, too. `keeps` what the engine sends, for
     `as_sampled`. A `reader` takes the parser's place where the model does not speak Harmony. With `shows_guessed`, text
     that is a guess, and may be the answer, is shown.
     """
-
-    __slots__ = (
-        "_doubted",
-        "_given",
-        "_guesses",
-        "_has_turn_ended",
-        "_is_closed",
-        "_is_provider",
-        "_kept",
-        "_late",
-        "_one_call",
-        "_parser",
-        "_read",
-        "_reader",
-        "feed",
-        "hidden_because",
-        "is_over",
-        "messages",
-        "opening",
-    )
 
     def __init__(
         self,
@@ -375,24 +351,23 @@ class Completion:
     ) -> None:
         self._parser = Parser(Role.ASSISTANT, tools=tools)
         self._reader = reader
-        # The reader of another family takes text, and its engines give nothing else.
-        read = self._parser.feed if reader is None else self._read_text
-        self._doubted: list[int] = []
-        self._read: Final[Callable[[_Piece], list[Event]]] = read
-        self._guesses = GuessedAsFinal() if shows_guessed else None
-        self._kept: list[_Piece] | None = [] if keeps and not is_provider else None
-        self._late: list[ErrorCode] = []
-        self._is_closed = False
-        self._has_turn_ended = False
-        # The run calls it for every chunk, and hands the events on that `note` has to see.
-        feed = self._read if self._kept is None and self._guesses is None else self._feed_and_keep
-        self.feed: Final[Callable[[_Piece], list[Event]]] = feed
-        self.messages: list[Message] = []
-        self.hidden_because: str | None = None
-        self.is_over = False
         self._is_provider = is_provider
         self._one_call = one_call
         self._given = tuple(given)
+        self._guesses = GuessedAsFinal() if shows_guessed else None
+        self._kept: list[_Piece] | None = [] if keeps and not is_provider else None
+        self._doubted: list[int] = []
+        self._late: list[ErrorCode] = []
+        self._is_closed = False
+        self._has_turn_ended = False
+        self.messages: list[Message] = []
+        self.hidden_because: str | None = None
+        self.is_over = False
+        # The reader of another family takes text, and its engines give nothing else.
+        self._read: Callable[[_Piece], list[Event]] = self._parser.feed if reader is None else self._read_text
+        # The run calls it for every chunk, and passes the events on that `note` has to see.
+        is_plain = self._kept is None and self._guesses is None
+        self.feed: Final[Callable[[_Piece], list[Event]]] = self._read if is_plain else self._feed_and_keep
         # The events of what the prompt began, for a run that began it itself.
         self.opening: list[Event] = []
         if given:
@@ -413,41 +388,37 @@ class Completion:
 
     @property
     def as_sampled(self) -> AsSampled | None:
-        """What the engine sent; None where nobody asked for it to be kept."""
+        """What the engine sent; None where it was not to be kept."""
         if self._kept is None:
             return None
         tokens: list[int] = []
-        texts: list[str] = []
         for chunk in self._kept:
-            if isinstance(chunk, int):
-                tokens.append(chunk)
-            elif isinstance(chunk, str):
-                texts.append(chunk)
-            else:
-                tokens += chunk
-        return AsSampled(tuple(tokens), "".join(texts), self._given, tuple(self._late))
+            if not isinstance(chunk, str):
+                tokens += [chunk] if isinstance(chunk, int) else chunk
+        text = "".join(chunk for chunk in self._kept if isinstance(chunk, str))
+        return AsSampled(tuple(tokens), text, self._given, tuple(self._late))
 
     def note_late(self, events: Sequence[Event], chunk: _Piece = ()) -> None:
-        """The engine went on behind `<|return|>`. It is no part of the answer, but whoever looks at what was sampled
+        """The engine continued after `<|return|>`. That is not part of the answer, but who looks at what was sampled
         wants to see it. `events` are those of the chunk that ended the turn, `chunk` is one that came later."""
         if self._kept is not None and _stop_of(self.messages) == "return":
             self._collect([*events, *self.feed(chunk)])
 
     def _collect(self, events: Sequence[Event]) -> None:
         codes = (event.diagnostic.code for event in events if isinstance(event, Repaired))
-        # It was stopped, perhaps within a header: what it did not come to is no fault.
+        # It was stopped, perhaps within a header: what it did not come to is not a fault.
         self._late += [code for code in codes if code.value.startswith(_OUTSIDE_MESSAGES)]
 
     def _read_text(self, chunk: _Piece) -> list[Event]:
         assert self._reader is not None
-        events = self._reader.feed(cast("str", chunk))
-        self._note_doubts(events)
-        return events
+        return self._with_doubts(self._reader.feed(cast("str", chunk)))
 
-    def _note_doubts(self, events: Sequence[Event]) -> None:
+    def _with_doubts(self, events: list[Event]) -> list[Event]:
+        """The events; what they doubt is noted."""
         from harmonia.families.reader import doubted_call  # loaded already, where there is a reader
 
         self._doubted += [index for event in events if (index := doubted_call(event)) is not None]
+        return events
 
     def _feed_and_keep(self, chunk: _Piece) -> list[Event]:
         if self._kept is not None:
@@ -469,7 +440,7 @@ class Completion:
         else:
             self._has_turn_ended = True
             self.hidden_because = event.hidden_because
-            # <|return|> hands over for good. Behind <|call|> an engine may let the model make another call.
+            # <|return|> hands over for good. After <|call|> an engine may let the model make another call.
             self.is_over = self.is_over or event.stop == "return" or (self._one_call and event.stop == "call")
 
     def end(self, reason: FinishReason | None) -> list[Event]:
@@ -477,14 +448,14 @@ class Completion:
         if self._reader is not None:
             return self._end_reading(self._reader, reason)
         if self.is_over:
-            # What stands behind <|return|> in the same chunk is no part of the answer.
+            # What follows <|return|> in the same chunk is not part of the answer.
             if self._kept is not None and not self._is_closed and _stop_of(self.messages) == "return":
                 self._is_closed = True
                 self._collect(self._parser.close())
             if self._has_turn_ended:
                 return []
         if self.is_over or self._is_provider:
-            # The messages have ended; that the turn has, and what there is to see, is left to say.
+            # The messages have ended; that the turn has, and what there is to see, is not reported yet.
             self._is_provider = False
             event = TurnEnded(_stop_of(self.messages), why_hidden(self.messages))
             self.note(event)
@@ -495,7 +466,7 @@ class Completion:
         if reason == "stop" and header is not None:
             stop = CALL if header.is_call else RETURN
             events += self.feed(stop if parser.reads_tokens else SPELLING_BY_ID[stop])
-        # A text that was cut off may be gone on with, as the tokens that it was. A call that was cut off is none.
+        # A text that was cut off may be continued, as the tokens that it was. A call that was cut off may not.
         begun = None if header is None or header.is_call else parser.sampled_so_far
         events += self._show(parser.close())
         if begun is not None:
@@ -506,39 +477,33 @@ class Completion:
         return events
 
     def _end_reading(self, reader: Reader, reason: FinishReason | None) -> list[Event]:
+        from harmonia.families.reader import as_doubted
+
         if self._is_closed:
             return []
         self._is_closed = True
-        # What follows the one call that was asked for is no part of the answer.
+        # What follows the one call that was asked for is not part of the answer.
         events: list[Event] = []
-        last: list[Event] = [TurnEnded(None)] if self.is_over else reader.close()
-        self._note_doubts(last)
-        for event in self._show(last):
-            if isinstance(event, MessageEnded):
-                event = _as_ended(event) if reason == "stop" else event
-                self.note(event)
+        for event in self._show(self._with_doubts([TurnEnded(None)] if self.is_over else reader.close())):
+            if isinstance(event, MessageEnded) and reason == "stop":
+                event = _as_ended(event)
             elif isinstance(event, TurnEnded):
                 event = msgspec.structs.replace(event, stop=_stop_of(self.messages))
+            if isinstance(event, MessageEnded | TurnEnded):
                 self.note(event)
             events.append(event)
-        self._doubt_calls()
-        return events
-
-    def _doubt_calls(self) -> None:
-        """What came later made guesses of these calls."""
-        from harmonia.families.reader import as_doubted
-
-        for index in self._doubted:
+        for index in self._doubted:  # what came later made guesses of these calls
             if index < len(self.messages):
                 self.messages[index] = as_doubted(self.messages[index])
+        return events
 
 
 def _as_begun(event: MessageEnded, begun: Sampled) -> MessageEnded:
     """The end of a message that has none, with what was sampled of it: only that was mended."""
-    message = event.message
-    if event.stop is not None or message.origin is None:
+    origin = event.message.origin
+    if event.stop is not None or origin is None:
         return event
-    return msgspec.structs.replace(event, message=message.with_origin(message.origin, begun))
+    return msgspec.structs.replace(event, message=event.message.with_origin(origin, begun))
 
 
 def _as_ended(event: MessageEnded) -> MessageEnded:
@@ -570,11 +535,8 @@ def sort_out(
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """What enters the history, and what is left out. `is_cut` says that the last message may lack its end. Without a
     renderer it does not matter whether Harmony could write it."""
-    kept: list[Message] = []
-    left_out: list[Message] = []
-    for message in messages:
-        (kept if _may_stay(message, renderer, is_cut=is_cut) else left_out).append(message)
-    return tuple(kept), tuple(left_out)
+    judged = [(message, _may_stay(message, renderer, is_cut=is_cut)) for message in messages]
+    return tuple(each for each, stays in judged if stays), tuple(each for each, stays in judged if not stays)
 
 
 def _may_stay(message: Message, renderer: Renderer | None, *, is_cut: bool) -> bool:
@@ -582,7 +544,7 @@ def _may_stay(message: Message, renderer: Renderer | None, *, is_cut: bool) -> b
     if message.role is not Role.ASSISTANT or (origin is not None and origin.forged):
         return False
     is_whole = origin is None or origin.stop is not None
-    # A call that was cut off is no call, and a header that was cut off is no text.
+    # A call that was cut off is not a call, and a header that was cut off is not text.
     if is_cut and not is_whole and (is_tool_address(message.recipient) or message.channel is None):
         return False
     if message.sampled is not None or renderer is None:

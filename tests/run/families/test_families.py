@@ -77,7 +77,7 @@ class Weather:
         self.cities: list[str] = []
 
     def __call__(self) -> Tool:
-        return Tool.from_function(self._get_weather, "get_weather")
+        return Tool.from_function(self._get_weather, name="get_weather")
 
     def _get_weather(self, city: str) -> dict[str, object]:
         """The weather in a city, now."""

@@ -125,7 +125,7 @@ def test_a_name_and_a_description_of_their_own_go_first() -> None:
 
     made = Tool.from_function(named)
     assert (made.name, made.description, made.timeout_s) == ("decorated", "By the decorator.", 3)
-    made = Tool.from_function(named, "given", namespace="space")
+    made = Tool.from_function(named, name="given", namespace="space")
     assert (made.name, made.description, made.namespace) == ("given", "By the decorator.", "space")
 
 

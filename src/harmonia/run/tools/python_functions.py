@@ -26,7 +26,7 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import (
     Annotated,
     Any,
@@ -34,6 +34,7 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    Unpack,
     cast,
     get_args,
     get_origin,
@@ -45,7 +46,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
 from harmonia.messages import Json
-from harmonia.run.tools.tool import FUNCTIONS, Tool
+from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolOptions
 from harmonia.run.tools.type_schemas import Reader, Unfit, read_annotation
 
 _OPTIONS: Final = "__harmonia_tool__"
@@ -57,45 +58,18 @@ _KINDS: Final = {
 }
 
 
-class ToolOptions(NamedTuple):
-    """What the decorator and `Tool.from_function` say of a function beside what it says itself."""
-
-    name: str | None = None
-    description: str | None = None
-    namespace: str | None = None
-    timeout_s: float | None = None
-    strict: bool | None = None
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @overload
 def tool(function: Function, /) -> Function: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    namespace: str | None = None,
-    timeout_s: float | None = None,
-    strict: bool | None = None,
-) -> Callable[[Function], Function]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    namespace: str | None = None,
-    timeout_s: float | None = None,
-    strict: bool | None = None,
-) -> Any:
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Function], Function]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
     """Mark a function as a tool, with a name, a description, a namespace or a limit of its own, or as strict.
 
     The function stays what it is and can be called as before. Any function can be put into a ToolSet, marked or not.
     """
-    options = ToolOptions(name, description, namespace, timeout_s, strict)
 
     def mark(marked: Callable[..., Any]) -> Callable[..., Any]:
         setattr(marked, _OPTIONS, options)
@@ -106,25 +80,32 @@ def tool(
 
 def is_marked(value: object) -> bool:
     """Whether a value is a function that `tool` marked."""
-    return callable(value) and isinstance(getattr(value, _OPTIONS, None), ToolOptions)
+    return callable(value) and isinstance(getattr(value, _OPTIONS, None), dict)
 
 
 def tool_of_function(function: Callable[..., Any], options: ToolOptions) -> Tool:
     """The tool that calls a function; what `options` leave open is as the decorator or the function itself says."""
     if not callable(function) or isinstance(function, type):
         raise _invalid(f"{function!r} is not a function; a class can only be the type of a parameter")
-    core, fixed = _core_of(function)
+    # The function inside partials, and the names of the arguments that they fix.
+    core: Any = function
+    fixed: set[str] = set()
+    while isinstance(core, functools.partial):
+        fixed |= set(core.keywords)
+        core = core.func
+    # What has the annotations, and whose kind counts: the function, or the method that makes an object callable.
+    called: Any = core if inspect.isroutine(core) else type(core).__call__
     marked: ToolOptions = getattr(core, _OPTIONS, ToolOptions())
-    given = marked._replace(**{field: said for field, said in options._asdict().items() if said is not None})
-    name = given.name or getattr(core, "__name__", None) or type(core).__name__
+    given = cast("ToolOptions", {**marked, **{option: said for option, said in options.items() if said is not None}})
+    name = given.get("name") or str(getattr(core, "__name__", None) or type(core).__name__)
     if name == "<lambda>":
         raise _invalid("a lambda has no name; give it one with Tool.from_function(f, name=…)")
 
-    documented = read_docstring(inspect.getdoc(_documented(core)) or "")
+    documented = read_docstring(inspect.getdoc(called if called.__doc__ else core) or "")
     readers: dict[str, Reader] = {}
     properties: dict[str, Json] = {}
     required: list[str] = []
-    for parameter, annotation in _parameters_of(name, function, core, fixed):
+    for parameter, annotation in _parameters_of(name, function, called, fixed):
         reader = readers[parameter.name] = _reader_of(name, parameter, annotation)
         schema = dict(reader.schema)
         described = documented.parameters.get(parameter.name)
@@ -137,48 +118,32 @@ def tool_of_function(function: Callable[..., Any], options: ToolOptions) -> Tool
         properties[parameter.name] = schema
     return Tool(
         name,
-        given.description or documented.description,
+        given.get("description") or documented.description,
         _object_schema(properties, required, readers),
-        _invoker(name, function, core, readers),
-        namespace=given.namespace or FUNCTIONS,
-        timeout_s=given.timeout_s,
-        strict=given.strict is True,
+        _invoker(name, function, called, readers),
+        namespace=given.get("namespace") or FUNCTIONS,
+        timeout_s=given.get("timeout_s"),
+        strict=given.get("strict") is True,
     )
 
 
 # ── the signature ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _core_of(function: Callable[..., Any]) -> tuple[Callable[..., Any], set[str]]:
-    """The function inside partials, and the names of the arguments that they fix."""
-    fixed: set[str] = set()
-    while isinstance(function, functools.partial):
-        fixed |= set(function.keywords)
-        function = function.func
-    return function, fixed
-
-
-def _documented(core: Callable[..., Any]) -> Any:
-    """What has the docstring and the annotations: the function, or the method that makes an object callable."""
-    if inspect.isroutine(core):
-        return core
-    called = type(core).__call__
-    return called if called.__doc__ else core
-
-
 def _parameters_of(
-    name: str, function: Callable[..., Any], core: Callable[..., Any], fixed: set[str]
-) -> list[tuple[inspect.Parameter, Any]]:
+    name: str, function: Callable[..., Any], called: Any, fixed: set[str]
+) -> Iterator[tuple[inspect.Parameter, Any]]:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise _invalid(f"the signature of {name} cannot be determined: {error}") from error
-    annotated = core if inspect.isroutine(core) else type(core).__call__
     try:
-        hints = _hints_of(inspect.unwrap(annotated))
+        hints = _hints_of(inspect.unwrap(called))
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
-        raise _invalid(f"an annotation of {name} cannot be read: {error}", _blamed(signature, error)) from error
-    parameters: list[tuple[inspect.Parameter, Any]] = []
+        # The parameter whose annotation has the name that is not known.
+        unknown = getattr(error, "name", None)
+        named = (each.name for each in signature.parameters.values() if unknown and unknown in str(each.annotation))
+        raise _invalid(f"an annotation of {name} cannot be read: {error}", next(named, None)) from error
     for parameter in signature.parameters.values():
         if parameter.name in fixed:
             continue
@@ -186,14 +151,11 @@ def _parameters_of(
             raise _invalid(f"the parameter {parameter} of {name} {_KINDS[parameter.kind]}", parameter.name)
         annotation = hints.get(parameter.name, Any)
         # `city: str = None` means that it may be left out, and models send null for that.
-        if parameter.default is None:
-            annotation = _optional(annotation)
-        parameters.append((parameter, annotation))
-    return parameters
+        yield parameter, _optional(annotation) if parameter.default is None else annotation
 
 
 def _hints_of(function: Any) -> dict[str, Any]:
-    """The types of the parameters. That of the result may be known to type checkers only; nobody asks for it."""
+    """The types of the parameters. That of the result may be known to type checkers only, and is not needed."""
     annotations: dict[str, Any] = dict(getattr(function, "__annotations__", None) or {})
     annotations.pop("return", None)
     parameters = types.SimpleNamespace(
@@ -207,36 +169,25 @@ def _optional(annotation: Any) -> Any:
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return Annotated[(_optional(parts[0]), *parts[1:])]
-    allows_none = annotation in (Any, types.NoneType) or (
-        origin in (Union, types.UnionType) and types.NoneType in parts
-    )
+    is_union = origin in (Union, types.UnionType)
+    allows_none = annotation in (Any, types.NoneType) or (is_union and types.NoneType in parts)
     return annotation if allows_none else Union[annotation, None]  # noqa: UP007 -- not every annotation knows `|`
-
-
-def _blamed(signature: inspect.Signature, error: Exception) -> str | None:
-    """The parameter whose annotation has the name that is not known."""
-    unknown = getattr(error, "name", None)
-    named = (each.name for each in signature.parameters.values() if unknown and unknown in str(each.annotation))
-    return next(named, None)
 
 
 def _reader_of(name: str, parameter: inspect.Parameter, annotation: Any) -> Reader:
     default_type = cast("type[Any]", type(parameter.default))
     if default_type.__name__ == "FieldInfo" and default_type.__module__.startswith("pydantic"):
-        raise _invalid(
-            f"the parameter {parameter.name} of {name} has a Field as its default; write Annotated[type, Field(…)]",
-            parameter.name,
-        )
+        said = f"the parameter {parameter.name} of {name} has a Field as its default; write Annotated[type, Field(…)]"
+        raise _invalid(said, parameter.name)
     try:
         return read_annotation(annotation)
     except TypeError as error:
-        raise _invalid(
-            f"the parameter {parameter.name} of {name} has a type that JSON cannot express: {error}", parameter.name
-        ) from error
+        said = f"the parameter {parameter.name} of {name} has a type that JSON cannot express: {error}"
+        raise _invalid(said, parameter.name) from error
 
 
 def _default_of(default: object) -> Any:
-    """The default as JSON; None where it is none, or has no JSON: then the model learns only that there is one."""
+    """The default as JSON; None where it is None, or has no JSON: then the model learns only that there is one."""
     try:
         # Through JSON, so that a tuple is a list, and NaN, which it lacks, is None.
         return msgspec.json.decode(msgspec.json.encode(default))
@@ -280,9 +231,7 @@ def _rename_references(schema: Any, renamed: dict[str, str]) -> Any:
 # ── the call ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _invoker(
-    name: str, function: Callable[..., Any], core: Callable[..., Any], readers: dict[str, Reader]
-) -> Callable[[Json], Any]:
+def _invoker(name: str, function: Callable[..., Any], called: Any, readers: dict[str, Reader]) -> Callable[[Json], Any]:
     def converted(arguments: Json) -> Json:
         read: Json = {}
         for parameter, value in arguments.items():
@@ -302,7 +251,6 @@ def _invoker(
 
     # Not what a decorator wraps, which it may have made synchronous: `asyncio.run` needs a thread without a loop.
     # A coroutine that comes out of the thread is awaited all the same.
-    called = core if inspect.isroutine(core) else type(core).__call__
     if inspect.iscoroutinefunction(called):
 
         async def invoke_async(arguments: Json) -> Any:
@@ -321,16 +269,22 @@ def _invalid(message: str, parameter: str | None = None) -> InputError:
     return InputError(ErrorCode.TOOL_INVALID_DEFINITION, message, at)
 
 
+# ── the docstring ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+# By hand: docstring-parser 0.18 loses the text after NumPy's parameters, does not read a docstring that begins with
+# `Args:`, and cannot give back the sections that it parsed as they were written, which the model reads.
+
 _PARAMETERS: Final = frozenset(
     {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"}
 )
-# A model has nothing to do with what a function raises.
+# A model does not need to know what a function raises.
 _DROPPED: Final = frozenset({"raises", "exceptions"})
 
 _GOOGLE_HEADING: Final = re.compile(r"([A-Za-z][A-Za-z ]*):\s*")
+# The names of an entry, and what follows on their line.
 _GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w++)\s*+(?:\(.*?\)\s*+)?:(?:\s++(.*)|\s*)")
+_NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()")
 _NUMPY_RULE: Final = re.compile(r"-{3,}\s*")
-_NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?")
 _REST_PARAMETER: Final = re.compile(
     r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)"
 )
@@ -354,15 +308,17 @@ def read_docstring(text: str) -> Documented:
         line = lines[at]
         following = lines[at + 1] if at + 1 < len(lines) else ""
         heading = _GOOGLE_HEADING.fullmatch(line)
-        title = line.strip().lower()
-        if heading and heading[1].lower() in _PARAMETERS | _DROPPED and (not following or following[:1].isspace()):
+        google = heading[1].lower() if heading and (not following or following[:1].isspace()) else ""
+        numpy = line.strip().lower() if _NUMPY_RULE.fullmatch(following) else ""
+        if google in _PARAMETERS | _DROPPED:
             section, at = _indented(lines, at + 1)
-            if heading[1].lower() in _PARAMETERS:
-                parameters |= _google_entries(section)
-        elif title in _PARAMETERS | _DROPPED and _NUMPY_RULE.fullmatch(following):
+            if google in _PARAMETERS:
+                outer = min((_indent(each) for each in section if each.strip()), default=0)
+                parameters |= _entries(section, _GOOGLE_ENTRY, outer)
+        elif numpy in _PARAMETERS | _DROPPED:
             section, at = _numpy_section(lines, at + 2)
-            if title in _PARAMETERS:
-                parameters |= _numpy_entries(section)
+            if numpy in _PARAMETERS:
+                parameters |= _entries(section, _NUMPY_ENTRY, 0)
         elif (parameter := _REST_PARAMETER.fullmatch(line)) is not None:
             more, at = _indented(lines, at + 1)
             parameters[parameter[1]] = _join([parameter[2], *more])
@@ -385,47 +341,31 @@ def _indented(lines: list[str], start: int) -> tuple[list[str], int]:
     return lines[start:end], end
 
 
-def _google_entries(section: list[str]) -> dict[str, str]:
-    outer = min((_indent(line) for line in section if line.strip()), default=0)
-    entries: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    for line in section:
-        entry = _GOOGLE_ENTRY.fullmatch(line.strip()) if _indent(line) == outer else None
-        if entry is not None:
-            current = entries[entry[1]] = [entry[2] or ""]
-        elif current is not None:
-            current.append(line)
-    return {name: _join(said) for name, said in entries.items()}
-
-
 def _numpy_section(lines: list[str], start: int) -> tuple[list[str], int]:
     end = start
     while end < len(lines):
-        rule = lines[end + 1] if end + 1 < len(lines) else ""
-        if lines[end].strip() and _indent(lines[end]) == 0 and _NUMPY_RULE.fullmatch(rule):
+        line, following = lines[end], lines[end + 1] if end + 1 < len(lines) else ""
+        if line.strip() and _indent(line) == 0 and _NUMPY_RULE.fullmatch(following):
             break
-        # Text at the left edge behind an empty line that is no entry is the description going on.
-        if not lines[end].strip() and end + 1 < len(lines) and _is_prose(lines[end + 1]):
+        # Text at the left edge after an empty line that is not an entry continues the description.
+        is_prose = _indent(following) == 0 and _NUMPY_ENTRY.fullmatch(following.strip()) is None
+        if not line.strip() and is_prose:
             break
         end += 1
     return lines[start:end], end
 
 
-def _is_prose(line: str) -> bool:
-    return bool(line.strip()) and _indent(line) == 0 and _NUMPY_ENTRY.fullmatch(line.strip()) is None
-
-
-def _numpy_entries(section: list[str]) -> dict[str, str]:
+def _entries(section: list[str], entry: re.Pattern[str], indent: int) -> dict[str, str]:
+    """What is said of each name of a section whose entries begin at this indentation."""
     entries: dict[str, list[str]] = {}
-    current: list[str] | None = None
+    current: list[str] = []
     for line in section:
-        entry = _NUMPY_ENTRY.fullmatch(line.strip()) if line.strip() and _indent(line) == 0 else None
-        if entry is not None:
-            current = []
-            for name in entry[1].split(","):
-                entries[name.strip().lstrip("*")] = current
-        elif current is not None:
+        found = entry.fullmatch(line.strip()) if _indent(line) == indent else None
+        if found is None:
             current.append(line)
+        else:
+            current = [found[2] or ""]
+            entries |= {name.strip().lstrip("*"): current for name in found[1].split(",")}
     return {name: _join(said) for name, said in entries.items()}
 
 

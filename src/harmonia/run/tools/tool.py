@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -12,6 +12,16 @@ from harmonia.messages import Json, ToolNamespace
 from harmonia.tool_definitions import FUNCTIONS, Takes, ToolDefinition, read_definition
 
 __all__ = ["FUNCTIONS", "Takes", "Tool", "ToolResult"]
+
+
+class ToolOptions(TypedDict, total=False):
+    """What the decorator and `Tool.from_function` say of a function beside what it says itself."""
+
+    name: str | None
+    description: str | None
+    namespace: str | None
+    timeout_s: float | None
+    strict: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +42,11 @@ class Tool(ToolDefinition):
     annotations: Json | None = field(default=None, kw_only=True)
 
     @classmethod
-    def from_function(
-        cls,
-        function: Callable[..., Any],
-        name: str | None = None,
-        description: str | None = None,
-        *,
-        namespace: str | None = None,
-        timeout_s: float | None = None,
-        strict: bool | None = None,
-    ) -> Tool:
-        """A tool that calls a Python function; its signature, annotations and docstring say how.
+    def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
+        """A tool that calls a Python function; its signature, annotations and docstring say how, and the options."""
+        from harmonia.run.tools.python_functions import tool_of_function
 
-        See python_functions.py.
-        """
-        from harmonia.run.tools.python_functions import ToolOptions, tool_of_function
-
-        return tool_of_function(function, ToolOptions(name, description, namespace, timeout_s, strict))
+        return tool_of_function(function, options)
 
     @classmethod
     def from_definition(cls, definition: object, path: str = "$") -> Tool:
