@@ -22,8 +22,7 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from harmonia.errors import ErrorCode, HarmonyError, InputError
-from harmonia.serve.chat_completions.routes import chat_completion_routes
-from harmonia.serve.chat_completions.service import ChatCompletions
+from harmonia.serve.chat_completions.service import ChatCompletions, chat_completion_routes
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.authorization import AccessPolicy, is_preflight
 from harmonia.serve.http.connections import Connection

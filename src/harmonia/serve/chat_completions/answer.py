@@ -167,7 +167,7 @@ class Choice:
     def _say(self, event: TextDelta) -> None:
         text = self._content.feed(event.text)
         if self._wants_logprobs:
-            self._pending += [(each, len(_bytes_of(each))) for each in self._token_usage.logprobs_of(event)]
+            self._pending += [(each, _size_of(each)) for each in self._token_usage.logprobs_of(event)]
         if text and self._stops is not None:
             text = self._stops.feed(text)
             if self._stops.is_hit:
@@ -294,20 +294,22 @@ def _why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
     """Why nothing is visible, without any model text."""
     found: dict[str, None] = {}
     for message in messages:
+        channel = (message.channel or "").lower()
         if is_call(message):
             found["a call that was cut off" if is_cut else "a call that was not delivered"] = None
-        elif message.text.strip() and is_call_without_recipient(message):
+        elif not message.text.strip():
+            continue
+        elif is_call_without_recipient(message):
             found["a call without a recipient"] = None
-        elif message.text.strip() and is_visible(message, show_guessed=True) and not is_visible(message):
-            found["text without a known channel, which is hidden unless the setting guessed is shown"] = None
-        elif message.text.strip() and not is_visible(message):
-            channel = (message.channel or "").lower()
+        elif not is_visible(message, show_guessed=True):
             found[f"text on {channel}" if channel in _CHANNELS else "text on a channel that is not shown"] = None
+        elif not is_visible(message):
+            found["text without a known channel, which is hidden unless the setting guessed is shown"] = None
     return f"there is only {', '.join(found)}" if found else "there is no text"
 
 
-def _bytes_of(logprob: TokenLogprob) -> bytes:
-    return logprob.text.encode() if logprob.token is None else decode_bytes([logprob.token])
+def _size_of(logprob: TokenLogprob) -> int:
+    return len(logprob.text.encode() if logprob.token is None else decode_bytes([logprob.token]))
 
 
 # ── stop strings ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,13 +338,11 @@ class Stops:
                     longest = max(longest, matcher.length)
             if longest:
                 self.is_hit = True
-                shown = self._held + text[: at + 1]
-                self._held = ""
-                return shown[: len(shown) - longest]
+                return (self.end() + text[: at + 1])[:-longest]
         shown = self._held + text
-        waiting = max((matcher.matched for matcher in matchers), default=0)
-        self._held = shown[len(shown) - waiting :]
-        return shown[: len(shown) - waiting]
+        ready = len(shown) - max((matcher.matched for matcher in matchers), default=0)
+        self._held = shown[ready:]
+        return shown[:ready]
 
     @property
     def is_holding(self) -> bool:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import read_chat
@@ -27,16 +27,14 @@ from harmonia.serve.chat_completions.request import (
     read_call,
 )
 from harmonia.serve.security.trusted_messages import call_as_sampled
-from harmonia.serve.wire.attachments import describe_part
+from harmonia.serve.wire.attachments import text_of_part
 from harmonia.serve.wire.request_tools import recipient_for
 from harmonia.serve.wire.validation import RequestWarnings, invalid
 
 # Losses that do not matter to a model: that a text was a refusal, that results were put in the order of their calls.
 _HARMLESS: Final = frozenset(("refusal", "order"))
-# The fields of a part. The model does not read all of them: hints for a cache, citations of a provider.
-_BESIDE: Final = ("type", "prompt_cache_breakpoint", "annotations")
-_OF_PARTS: Final = {kind: frozenset((kind, *_BESIDE)) for kind in ("text", "refusal")}
-_BETWEEN_PARTS: Final = "\n"
+# The types of text parts, each with the field that has the text.
+_TEXT_FIELDS: Final = {"text": "text", "refusal": "refusal"}
 
 
 def read_conversation(
@@ -107,7 +105,8 @@ class _Reader:
 
     def _join(self, parts: Sequence[Any], path: str) -> str:
         """The parts of a content as one text, each on lines of its own."""
-        return _BETWEEN_PARTS.join(_text_of(part, f"{path}[{at}]", self._warnings) for at, part in enumerate(parts))
+        placed = ((part, f"{path}[{at}]") for at, part in enumerate(parts))
+        return "\n".join(text_of_part(part, where, self._warnings, _TEXT_FIELDS) for part, where in placed)
 
     def _write_assistant(self, message: AssistantMessage, written: Json, path: str) -> None:
         written["name"] = message.name
@@ -131,16 +130,3 @@ class _Reader:
         else:
             recipient, text = recipient_for(self._tools, call.function.name), call.function.arguments
         return {"id": call.id, "type": "function", "function": {"name": recipient, "arguments": text}}
-
-
-def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
-    if not isinstance(given, dict):
-        invalid("a content part must be a JSON object with a type", path)
-    part = cast("Json", given)
-    kind = part.get("type")
-    if not isinstance(kind, str) or kind not in _OF_PARTS:
-        return describe_part(part, path, warnings)
-    text = warnings.drop_unknown(part, _OF_PARTS[kind], path).get(kind)
-    if not isinstance(text, str):
-        invalid("expected a string", f"{path}.{kind}")
-    return text

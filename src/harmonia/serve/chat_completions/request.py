@@ -140,8 +140,6 @@ class StreamOptions(_Body, frozen=True):
 
 
 class CreateCompletion(_Body, frozen=True, kw_only=True):
-    """The body. Messages and tools are read one by one, below and in tools.py."""
-
     model: str
     messages: Annotated[list[Any], msgspec.Meta(min_length=1)]
     tools: list[Json] | None = None
@@ -186,7 +184,6 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
 
     @property
     def effort(self) -> ReasoningEffort | None:
-        """The effort in Harmony's words."""
         return nearest_effort(self.reasoning_effort)
 
     @property
@@ -198,10 +195,6 @@ class CreateCompletion(_Body, frozen=True, kw_only=True):
     def stops(self) -> tuple[str, ...]:
         given = self.stop
         return () if given is None else (given,) if isinstance(given, str) else tuple(given)
-
-    @property
-    def choices(self) -> int:
-        return self.n or 1
 
     @property
     def wants_usage(self) -> bool:
@@ -266,11 +259,10 @@ def read_request(value: object) -> CreateCompletion:
     return request
 
 
-def read_messages(values: list[Any], most: int, warnings: RequestWarnings | None = None) -> list[ChatMessage]:
+def read_messages(values: list[Any], most: int, warnings: RequestWarnings) -> list[ChatMessage]:
     """The messages, each as the struct of its role. Unknown keys go to `warnings`."""
     if len(values) > most:
         too_large(f"there are {len(values)} messages; at most {most} are allowed", "$.messages")
-    warnings = warnings or RequestWarnings()
     return [_read_message(value, f"$.messages[{at}]", warnings) for at, value in enumerate(values)]
 
 

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from starlette.routing import Route
+
 from harmonia.errors import EngineError, ErrorCode, InputError
 from harmonia.events import HeaderCompleted, MessageStarted, Skipped
 from harmonia.json_codec import encode_bytes
@@ -36,6 +38,9 @@ from harmonia.serve.chat_completions.request import (
 )
 from harmonia.serve.chat_completions.writer import ChunkSink, Envelope, MessageSink, usage_chunk, write_completion
 from harmonia.serve.config.settings import Settings
+from harmonia.serve.http.endpoints import PREFIXES, GenerationEndpoint
+from harmonia.serve.http.running_requests import RunningRequests
+from harmonia.serve.http.telemetry import Metrics
 from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool
 from harmonia.serve.security.keys import Caller, new_id
@@ -106,7 +111,8 @@ class StartedCompletion:
         self._tools = tools
         self._failure: Exception | None = None
         self._opening: asyncio.Task[None] | None = None  # waits for the first words of the first choice
-        if request.choices > limits.choices:
+        choices = request.n or 1
+        if choices > limits.choices:
             invalid(f"at most {limits.choices} choices can be generated at once", "$.n")
         if request.logprobs and not served.gives_logprobs:
             unsupported("the engine of this server does not return log-probabilities; leave this out", "$.logprobs")
@@ -126,7 +132,7 @@ class StartedCompletion:
         self._terms = Terms(request, settings, served, allowed, demanded, warnings.texts)
         written = {id(message): message for message in conversation}
         self._running: list[_Running] = []
-        for choice in range(request.choices):
+        for choice in range(choices):
             options = RunOptions(
                 sampling=request.sampling(choice),
                 tool_choice=tool_choice,
@@ -309,3 +315,11 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def chat_completion_routes(
+    service: ChatCompletions, settings: Settings, running: RunningRequests, metrics: Metrics
+) -> list[Route]:
+    """`/v1/chat/completions` over HTTP, with and without `/v1`."""
+    create = GenerationEndpoint(service, settings, running, metrics, ("openai", "open-responses"), is_named=False)
+    return [Route(prefix + "/chat/completions", create, methods=["POST"]) for prefix in PREFIXES]

@@ -35,7 +35,7 @@ from harmonia.serve.responses.conversation import (
     additional_tools,
     read_entries,
 )
-from harmonia.serve.responses.items.base import CallItem, Item, ItemReference, MessageItem, texts_of
+from harmonia.serve.responses.items.base import CallItem, ItemReference, MessageItem, texts_of
 from harmonia.serve.responses.items.mcp import McpCall, McpListTools
 from harmonia.serve.responses.items.table import read_item
 from harmonia.serve.responses.request import CreateResponse
@@ -196,7 +196,9 @@ class PreparedRequest:
         """The turn in which this request was answered with these items. Nothing is run: the results of approved calls
         are at the head of the output, after the lists of tools, and are part of the prompt."""
         given = 0
-        while given < len(output) and _precedes_sampling(output[given][0]):
+        for item, _ in output:
+            if not isinstance(item, McpListTools) and not (isinstance(item, McpCall) and item.approval_request_id):
+                break
             given += 1
         entries = [*self._entries, *output]
         before = ConversationReader(entries[: len(self._entries) + given], self.tools, self._seals)
@@ -235,10 +237,6 @@ class PreparedRequest:
         if room < 1:
             invalid(f"this leaves no room for the prompt in a context of {context} tokens", "$.max_output_tokens")
         return fit(self.conversation, room, render=self._served.renderer.render).conversation
-
-
-def _precedes_sampling(item: Item) -> bool:
-    return isinstance(item, McpListTools) or (isinstance(item, McpCall) and item.approval_request_id is not None)
 
 
 # ── earlier responses ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -300,23 +298,17 @@ def _stored_inputs(given: list[Json], entries: list[Entry]) -> list[StoredItem]:
         if not isinstance(id_, str) or not id_ or id_ in taken:
             id_ = new_id("in")
         taken.add(id_)
-        kept = _with_parts({**wire, "type": wire.get("type") or "message", "id": id_})
+        kept: Json = {**wire, "type": wire.get("type") or "message", "id": id_}
+        content = wire.get("content")
+        if kept["type"] == "message" and isinstance(content, str):  # clients that list items read only parts
+            is_answer = wire.get("role") == "assistant"
+            part: Json = {"type": "output_text", "annotations": []} if is_answer else {"type": "input_text"}
+            kept["content"] = [{**part, "text": content}]
         if source.messages is None:
             kept.pop("encrypted_content", None)  # the item says something else, so the seal is of no use
         sampled = None if source.messages is None else write_messages(source.messages)
         stored.append(StoredItem(id_, encode_bytes(kept), sampled))
     return stored
-
-
-def _with_parts(item: Json) -> Json:
-    """The item with the content of a message as parts: clients that list items read nothing else."""
-    content = item.get("content")
-    if item["type"] != "message" or not isinstance(content, str):
-        return item
-    part: Json = {"type": "input_text", "text": content}
-    if item.get("role") == "assistant":
-        part = {"type": "output_text", "text": content, "annotations": []}
-    return {**item, "content": [part]}
 
 
 def _instructions(request: CreateResponse, warnings: RequestWarnings) -> list[str]:

@@ -58,13 +58,8 @@ class CallerSeals:
     def __init__(self, seals: Seals, owner: str, model: str) -> None:
         self.seal = partial(seals.seal_messages, owner=owner, model=model)
         self.seal_sampled = partial(seals.seal_sampled, owner=owner, model=model)
-        self._open = partial(seals.open_messages, owner=owner, model=model)
+        self.open = partial(seals.open_messages, owner=owner, model=model)
         self._open_sampled = partial(seals.open_sampled, owner=owner, model=model)
-
-    def open(self, seal: str, bound_to: bytes, path: str, *, accepts_unbound: bool = False) -> tuple[Message, ...]:
-        """The messages in the seal; `path` is for the error. Seals of version hs1 open only with `accepts_unbound`."""
-        unbound = UNBOUND if accepts_unbound else None
-        return tuple(self._open(seal, bound_to=bound_to, unbound=unbound, at=Position(path=path)))
 
     def open_sampled(self, seal: str, path: str) -> AsSampled:
         return self._open_sampled(seal, at=Position(path=path))
@@ -92,7 +87,6 @@ class DecidedCall(msgspec.Struct, frozen=True):
     request_id: str
     message: Message
     approves: bool
-    reason: str | None
     path: str
     sampled: Message | None
     expires_at: int | None
@@ -236,10 +230,11 @@ class ConversationReader:
 
     def _is_left_out(self, message: Message, source: Source) -> bool:
         """Whether the message is empty; then the response has a warning that it was left out."""
-        is_empty = message_defaults.is_empty(message)
-        if is_empty and not source.is_past:
+        if not message_defaults.is_empty(message):
+            return False
+        if not source.is_past:
             self.warnings.add_empty_message(source.path)
-        return is_empty
+        return True
 
     def _read_reasoning(self, item: ReasoningItem, source: Source, before: Message | None) -> None:
         messages = source.messages
@@ -295,11 +290,10 @@ class ConversationReader:
             return
         call = self._as_sampled(self._written_call(item.called()), item, source)
         _, *results = source.messages or self.unsealed.get(source.path) or (call,)
-        if results and results[0].text == output:
-            self._read.add_call(call, item.id, results[0], source.path)
-        else:
-            self.unsealed.pop(source.path, None)  # its result is another one
-            self._read.add_call(call, item.id, output, source.path)
+        is_its_result = bool(results) and results[0].text == output
+        if not is_its_result:
+            self.unsealed.pop(source.path, None)
+        self._read.add_call(call, item.id, results[0] if is_its_result else output, source.path)
         self.delivered[id(call)] = call
 
     def _read_approval_request(self, item: McpApprovalRequest, source: Source) -> None:
@@ -341,7 +335,16 @@ class ConversationReader:
             return
         if not source.is_past:
             if item.harmonia_arguments is not None:
-                self._check_arguments(message, f"{path}.harmonia_arguments")
+                # What a person wrote must fit the tool, too. If the tool is gone, running it will report that.
+                call = call_of(message)
+                if call is None or not isinstance(call.value, dict):
+                    what = "the arguments of a call must be one JSON object, as a string"
+                    invalid(what, f"{path}.harmonia_arguments")
+                try:
+                    if self._tools.find(call.recipient) is not None:
+                        self._tools.check(call)
+                except ToolError as error:
+                    invalid(error.message, f"{path}.harmonia_arguments")
             sampled, expires = self._trusted_call(id_)
             if item.approve and sampled is None and id_ not in self._approved:
                 # What the model did not certainly call is not run, whoever approves it (law 5).
@@ -350,7 +353,7 @@ class ConversationReader:
                     "send its mcp_approval_request back unchanged, with its encrypted_content"
                 )
                 refuse(ErrorCode.SERVE_BAD_SEAL, expected, place)
-            self.decided.append(DecidedCall(id_, message, item.approve, item.reason, path, sampled, expires, by_hand))
+            self.decided.append(DecidedCall(id_, message, item.approve, path, sampled, expires, by_hand))
         result = by_hand or self._approved.get(id_)
         if not item.approve:
             because = f": {item.reason}" if item.reason else ""
@@ -362,26 +365,11 @@ class ConversationReader:
         """The call of an approval request as it was sampled, and until when it can be decided: as long as the seal of
         the request opens. An old seal is good enough only next to an item of our own store."""
         item, source, sampled = self._trusted_requests.get(id_, (None, None, None))
-        if item is None or source is None or sampled is None or item.encrypted_content is None:
-            return None, None
-        try:
-            self._opened(item, source, item.encrypted_content, accepts_unbound=source.is_ours)
-        except InputError:
-            return None, None
-        return sampled, expires_at(item.encrypted_content)
-
-    def _check_arguments(self, message: Message, path: str) -> None:
-        """Arguments that a person wrote must fit the tool, like those of a model. If the tool is gone, running it will
-        report that."""
-        call = call_of(message)
-        if call is None or not isinstance(call.value, dict):
-            invalid("the arguments of a call must be one JSON object, as a string", path)
-        if self._tools.find(call.recipient) is None:
-            return
-        try:
-            self._tools.check(call)
-        except ToolError as error:
-            invalid(error.message, path)
+        if item is not None and source is not None and sampled is not None and item.encrypted_content is not None:
+            with suppress(InputError):
+                self._opened(item, source, item.encrypted_content, accepts_unbound=source.is_ours)
+                return sampled, expires_at(item.encrypted_content)
+        return None, None
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -410,7 +398,9 @@ class ConversationReader:
                 messages = self._opened(item, source, seal, before)
         if messages is None:
             messages = self._opened(item, source, seal)
-        if not messages or not _has_recipient(messages[0], made.recipient):
+        # The call must go where its item leads now: the tools of this request may be others. Models sometimes leave
+        # the namespace out.
+        if not messages or made.recipient not in (messages[0].recipient, f"functions.{messages[0].recipient}"):
             return made
         self.unsealed[source.path] = messages
         return messages[0]
@@ -418,14 +408,9 @@ class ConversationReader:
     def _opened(
         self, item: SealedItem, source: Source, seal: str, before: str = "", *, accepts_unbound: bool = False
     ) -> tuple[Message, ...]:
-        path = f"{source.path}.encrypted_content"
-        return self._seals.open(seal, item.binding(before), path, accepts_unbound=accepts_unbound)
-
-
-def _has_recipient(sampled: Message, recipient: str | None) -> bool:
-    """Whether the call goes where its item leads now: the tools of this request may be others."""
-    # Models sometimes leave the namespace out.
-    return sampled.recipient == recipient or f"functions.{sampled.recipient}" == recipient
+        """The messages in the seal of an item. A seal of version hs1 opens only with `accepts_unbound`."""
+        at, unbound = Position(path=f"{source.path}.encrypted_content"), UNBOUND if accepts_unbound else None
+        return tuple(self._seals.open(seal, bound_to=item.binding(before), unbound=unbound, at=at))
 
 
 def _one_or_all(texts: tuple[str, ...]) -> str | tuple[str, ...]:

@@ -40,7 +40,7 @@ class MalformedSamplings:
     def note(self, event: TurnEvent, items: int) -> None:
         match event:
             case SamplingStarted():
-                self._settle(items)
+                self.finish(items)
                 self._first, self._faults = items, []
             case Repaired():
                 if len(self._faults) <= MOST_FAULTS:  # one more: the last may be about the end
@@ -57,14 +57,19 @@ class MalformedSamplings:
 
     def finish(self, items: int) -> list[Json]:
         """The reports, now that there are so many items."""
-        self._settle(items)
+        if self._open is not None:
+            self._open["items"] = items - self._first
+            self._reports.append(self._open)
+            self._open = None
         return self._reports
 
     def _end(self, event: SamplingEnded | SamplingGivenUp, unmet: UnmetKind | None) -> None:
-        faults = self._faults
-        if event.reason in _CUT and faults and faults[-1] is ErrorCode.MISSING_SENTINEL and _is_cut(event):
-            faults = faults[:-1]
-        kept = event.as_sampled
+        faults, kept = self._faults, event.as_sampled
+        if event.reason in _CUT and faults and faults[-1] is ErrorCode.MISSING_SENTINEL:
+            # Whether a message has no end. Messages that never enter the history are apart, so either last counts.
+            lasts = (each[-1].origin for each in (event.messages, event.left_out) if each)
+            if any(last is not None and last.stop is None for last in lasts):
+                faults = faults[:-1]
         faults = [*faults, *(() if kept is None else kept.late)][:MOST_FAULTS]
         if not faults and unmet is None:
             return
@@ -77,15 +82,3 @@ class MalformedSamplings:
         if len(sealed) <= self._left:
             self._left -= len(sealed)
             self._open["encrypted_content"] = sealed
-
-    def _settle(self, items: int) -> None:
-        if self._open is not None:
-            self._open["items"] = items - self._first
-            self._reports.append(self._open)
-            self._open = None
-
-
-def _is_cut(event: SamplingEnded | SamplingGivenUp) -> bool:
-    """Whether a message has no end. Messages that never enter the history are listed apart, so either last counts."""
-    lasts = [each[-1] for each in (event.messages, event.left_out) if each]
-    return any(last.origin is not None and last.origin.stop is None for last in lasts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from starlette.routing import Route
 
 from harmonia.serve.config.settings import Settings
@@ -21,27 +23,15 @@ def response_routes(service: Responses, settings: Settings, running: RunningRequ
         with running.slot(exchange):
             return await service.input_tokens(await read_value(exchange, settings.limits), caller)
 
-    async def retrieve(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.retrieve(response_id, caller, exchange.query())
-
-    async def delete(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.delete(response_id, caller)
-
-    async def cancel(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.cancel(response_id, caller)
-
-    async def input_items(exchange: Exchange, response_id: str, caller: Caller) -> bytes:
-        return await service.input_items(response_id, caller, exchange.query())
-
+    endpoints: dict[tuple[str, str], Callable[[Exchange, str, Caller], Awaitable[bytes]]] = {
+        ("POST", "/input_tokens"): count_input,
+        ("GET", "/{id}"): lambda exchange, id_, caller: service.retrieve(id_, caller, exchange.query()),
+        ("DELETE", "/{id}"): lambda _, id_, caller: service.delete(id_, caller),
+        ("POST", "/{id}/cancel"): lambda _, id_, caller: service.cancel(id_, caller),
+        ("GET", "/{id}/input_items"): lambda exchange, id_, caller: service.input_items(id_, caller, exchange.query()),
+    }
     routes: list[Route] = []
-    for prefix in PREFIXES:
-        one = prefix + "/responses/{id}"
-        routes += [
-            Route(prefix + "/responses", create, methods=["POST"]),
-            Route(prefix + "/responses/input_tokens", JsonEndpoint(running, count_input), methods=["POST"]),
-            Route(one, JsonEndpoint(running, retrieve), methods=["GET"]),
-            Route(one, JsonEndpoint(running, delete), methods=["DELETE"]),
-            Route(one + "/cancel", JsonEndpoint(running, cancel), methods=["POST"]),
-            Route(one + "/input_items", JsonEndpoint(running, input_items), methods=["GET"]),
-        ]
+    for path in (prefix + "/responses" for prefix in PREFIXES):
+        routes.append(Route(path, create, methods=["POST"]))
+        routes += [Route(path + end, JsonEndpoint(running, ask), methods=[by]) for (by, end), ask in endpoints.items()]
     return routes

@@ -223,11 +223,14 @@ class StartedResponse:
             for event in writer.start():
                 yield event
             try:
-                for prepare in (self._list_servers, self._run_approved):
-                    for event in await prepare():
+                listed = writer.list_servers(self._prepared.unlisted_servers())
+                for event in await self._save_before(listed):
+                    yield event
+                if not writer.is_over:  # the store has not failed
+                    for event in await self._save_before(await self._run_approved()):
                         yield event
-                    if writer.is_over:
-                        return  # the store failed
+                if writer.is_over:
+                    return
                 run, first, pulled = await self._begin_run()
                 events = writer.feed(first)
                 if events:  # it was stopped before it began
@@ -350,11 +353,6 @@ class StartedResponse:
             raise locate(error, prepared.tools, request.response_format, "$.text.format.schema") from error
         return run, self._first, self._pulled
 
-    async def _list_servers(self) -> Sequence[StreamEvent]:
-        """List the tools of the request's MCP servers that were not listed before."""
-        events = self._writer.list_servers(self._prepared.unlisted_servers())
-        return await self._save_before(events) if events else events
-
     async def _run_approved(self) -> Sequence[StreamEvent]:
         """Run the calls that the client approved, before the model is asked."""
         prepared, events = self._prepared, list[StreamEvent]()
@@ -377,7 +375,7 @@ class StartedResponse:
                 events += self._writer.add_approved(tool, decided.request_id, decided.message, result, by_hand=by_hand)
         if results:
             prepared.converse(results)
-        return await self._save_before(events)
+        return events
 
     async def _run_one(self, decided: DecidedCall, tools: ToolSet) -> ToolResult:
         call = call_of(decided.message)
@@ -397,7 +395,8 @@ class StartedResponse:
     async def _save_before(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
         """The events that may be sent, now that the store has what they report; if it fails, so does the response."""
         try:
-            await self._save()
+            if self._writer.unsaved or self._writer.is_over:
+                await self._save()
         except Exception as error:
             return self._writer.fail_instead(events, error)
         return events

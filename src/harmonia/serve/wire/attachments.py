@@ -14,18 +14,18 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
 import imagesize
 
 from harmonia.messages import Json
-from harmonia.serve.wire.validation import RequestWarnings, unsupported
+from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
 
 # A JPEG may have a preview and a profile before its size.
 _HEAD_BYTES: Final = 512 * 1024
@@ -44,10 +44,16 @@ class _Data(NamedTuple):
     is_base64: bool
 
     def read(self, most: int) -> bytes | None:
-        """The first bytes; None if they cannot be decoded."""
+        """The first bytes; None if they cannot be decoded. Base64 may have white space, and no padding."""
         if not self.is_base64:
             return unquote_to_bytes(self.payload[: 3 * most])[:most]
-        return _decode(self.payload, most)
+        chars = "".join(self.payload[: 2 * most].split()).replace("-", "+").replace("_", "/").rstrip("=")
+        if len(self.payload) > 2 * most:
+            chars = chars[: len(chars) // 4 * 4]
+        try:
+            return base64.b64decode(chars + "=" * (-len(chars) % 4), validate=True)[:most]
+        except ValueError:
+            return None
 
     @property
     def size(self) -> int:
@@ -55,6 +61,25 @@ class _Data(NamedTuple):
             return len(unquote_to_bytes(self.payload))
         chars = len(self.payload) - sum(self.payload.count(space) for space in "\r\n\t ")
         return (chars - self.payload.rstrip().count("=", -4)) * 3 // 4
+
+
+# What the model does not read of a text part: citations, log-probabilities, hints for a cache.
+_UNREAD: Final = ("type", "annotations", "logprobs", "prompt_cache_breakpoint")
+
+
+def text_of_part(given: object, path: str, warnings: RequestWarnings, fields: Mapping[str, str]) -> str:
+    """A part of a content as text. `fields` are the types of text parts, each with the field that has the text."""
+    if not isinstance(given, dict):
+        invalid("a content part must be a JSON object with a type", path)
+    part = cast("Json", given)
+    kind = part.get("type")
+    name = fields.get(kind) if isinstance(kind, str) else None
+    if name is None:
+        return describe_part(part, path, warnings)
+    text = warnings.drop_unknown(part, (name, *_UNREAD), path).get(name)
+    if not isinstance(text, str):
+        invalid("expected a string", f"{path}.{name}")
+    return text
 
 
 def describe_part(part: Json, path: str, warnings: RequestWarnings | None = None) -> str:
@@ -79,10 +104,11 @@ def _known(part: Json, path: str, warnings: RequestWarnings) -> Json:
 # ── kinds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _describe_image(part: Json) -> str:
-    given = part.get("image_url")
+def _describe_linked(noun: str, part: Json) -> str:
+    """An image or a video."""
+    given = part.get(f"{noun}_url")
     url: Any = cast("Json", given).get("url") if isinstance(given, dict) else given
-    return _describe_medium("image", url, part.get("file_id"), _image_facts)
+    return _describe_medium(noun, url, part.get("file_id"))
 
 
 def _describe_audio(part: Json) -> str:
@@ -90,32 +116,21 @@ def _describe_audio(part: Json) -> str:
     audio = cast("Json", given) if isinstance(given, dict) else part
     data, spoken = audio.get("data"), audio.get("format")
     if not isinstance(data, str):
-        return _describe_medium(
-            "audio", audio.get("audio_url") or audio.get("url"), audio.get("file_id") or audio.get("id")
-        )
+        url, id_ = audio.get("audio_url") or audio.get("url"), audio.get("file_id") or audio.get("id")
+        return _describe_medium("audio", url, id_)
     if _DATA_URL.match(data) is None:
         data = f"data:{spoken if isinstance(spoken, str) else ''};base64,{data}"
     return _describe_medium("audio", data, None)
 
 
-def _describe_video(part: Json) -> str:
-    given = part.get("video_url")
-    url: Any = cast("Json", given).get("url") if isinstance(given, dict) else given
-    return _describe_medium("video", url, part.get("file_id"))
-
-
 def _describe_file(part: Json) -> str:
     nested = part.get("file")
     file = cast("Json", nested) if isinstance(nested, dict) else part
-    name = file.get("filename")
+    name, data = file.get("filename"), file.get("file_data")
     said = [_shown(name)] if isinstance(name, str) and name else []
-    data = file.get("file_data")
     if not isinstance(data, str) or not data:
-        where = _where(file.get("file_url"), file.get("file_id"))
-        return f"[file: {', '.join([*said, where])}]"
-    found = _data_of(data)
-    if found is None:
-        found = _Data(None, data, is_base64=True)
+        return f"[file: {', '.join([*said, _where(file.get('file_url'), file.get('file_id'))])}]"
+    found = _data_of(data) or _Data(None, data, is_base64=True)
     inner = found.read(_INLINED_BYTES)
     if inner is None:
         return f"[file: {', '.join([*said, 'data that is not base64'])}]"
@@ -125,10 +140,10 @@ def _describe_file(part: Json) -> str:
     if text is not None:
         return f"[file: {', '.join(said)}]\n{text}\n[end of file]"
     kind = _kind_of(inner) or _short_type(found.media_type)
-    return f"[file: {', '.join([*said, *([kind] if kind else [])])}; {_TEXT_ONLY}]"
+    return f"[file: {', '.join(filter(None, (*said, kind)))}; {_TEXT_ONLY}]"
 
 
-def _describe_medium(noun: str, url: object, id_: object, facts: Callable[[bytes], list[str]] | None = None) -> str:
+def _describe_medium(noun: str, url: object, id_: object) -> str:
     found = _data_of(url)
     if found is None:
         return f"[{noun}: {_where(url, id_)}; {_TEXT_ONLY}]"
@@ -136,21 +151,19 @@ def _describe_medium(noun: str, url: object, id_: object, facts: Callable[[bytes
     if head is None:
         return f"[{noun}: data that is not base64; {_TEXT_ONLY}]"
     kind = _kind_of(head) or _short_type(found.media_type)
-    said = [*([kind] if kind else []), f"{found.size:,} bytes", *(facts(head) if facts is not None else [])]
-    return f"[{noun}: {', '.join(said)}; {_TEXT_ONLY}]"
+    said = ", ".join(filter(None, (kind, f"{found.size:,} bytes", _pixels_of(head))))
+    return f"[{noun}: {said}; {_TEXT_ONLY}]"
 
 
 DESCRIBED: Final[dict[str, Callable[[Json], str]]] = {
-    "image_url": _describe_image,
-    "input_image": _describe_image,
+    "image_url": partial(_describe_linked, "image"),
+    "input_image": partial(_describe_linked, "image"),
     "file": _describe_file,
     "input_file": _describe_file,
     "input_audio": _describe_audio,
-    "video_url": _describe_video,
-    "input_video": _describe_video,
+    "video_url": partial(_describe_linked, "video"),
+    "input_video": partial(_describe_linked, "video"),
 }
-
-
 # Known fields of parts. `detail` and `prompt_cache_breakpoint` mean nothing to a model that only reads text.
 _HOLDERS: Final = ("image_url", "input_audio", "audio", "video_url", "file")
 _FIELDS: Final = frozenset(
@@ -190,27 +203,11 @@ def _short_type(media_type: str | None) -> str | None:
 
 
 def _data_of(url: object) -> _Data | None:
-    if not isinstance(url, str):
-        return None
-    match = _DATA_URL.match(url)
+    match = _DATA_URL.match(url) if isinstance(url, str) else None
     if match is None:
         return None
     is_base64 = any(each.strip().lower() == "base64" for each in match[2].split(";"))
-    return _Data(match[1].strip() or None, url[match.end() :], is_base64)
-
-
-def _decode(payload: str, most: int) -> bytes | None:
-    """The first bytes of base64; white space is ignored, and padding may be missing."""
-    chars = payload[: 2 * most]
-    chars = "".join(chars.split()).replace("-", "+").replace("_", "/").rstrip("=")
-    if len(payload) > 2 * most:
-        chars = chars[: len(chars) // 4 * 4]
-    if len(chars) % 4 == 1:
-        return None
-    try:
-        return base64.b64decode(chars + "=" * (-len(chars) % 4), validate=True)[:most]
-    except (binascii.Error, ValueError):
-        return None
+    return _Data(match[1].strip() or None, match.string[match.end() :], is_base64)
 
 
 def _text_of(data: bytes) -> str | None:
@@ -242,11 +239,11 @@ def _kind_of(head: bytes) -> str | None:
     return next((kind for signature, kind in _SIGNATURES if head.startswith(signature)), None)
 
 
-def _image_facts(head: bytes) -> list[str]:
-    """Width and height in pixels, if they can be read."""
+def _pixels_of(head: bytes) -> str | None:
+    """Width and height of an image in pixels, if they can be read."""
     # Of the formats that imagesize reads only these four: it parses SVG as XML, which is not safe with clients' data.
     if _kind_of(head) not in ("png", "jpeg", "gif", "webp"):
-        return []
+        return None
     # imagesize has no py.typed.
     width, height = imagesize.get(io.BytesIO(head), exif_rotation=False)  # pyright: ignore[reportUnknownMemberType]
-    return [f"{width}×{height}"] if width >= 0 and height >= 0 else []
+    return f"{width}×{height}" if width >= 0 and height >= 0 else None

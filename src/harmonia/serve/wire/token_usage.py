@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from harmonia.events import ArgumentsDelta, MessageEnded, TextDelta
-from harmonia.messages import Json, Message, is_tool_address
+from harmonia.messages import Json, is_tool_address
 from harmonia.parts import is_visible
 from harmonia.run.engines.base import Alternative, TokenLogprob
 from harmonia.run.events import LogprobsGiven, SamplingGivenUp, SamplingStarted, TurnEvent
@@ -19,8 +19,8 @@ DEFAULT_TOP_P: Final = 1.0
 # Stands for minus infinity, which JSON does not have.
 _LEAST_LOGPROB: Final = -9999.0
 
-CALLS: Final = "calls"
-OTHER: Final = "other"
+_CALLS: Final = "calls"
+_OTHER: Final = "other"
 _CHANNELS: Final = ("analysis", "commentary", "final")
 
 
@@ -52,16 +52,21 @@ class TokenUsage:
         elif isinstance(event, SamplingGivenUp):
             # Hidden, but the client pays for it.
             count = event.left_out_tokens or sum(len(encode(message.text)) for message in event.left_out)
-            self.channels[OTHER] = self.channels.get(OTHER, 0) + count
-            self.reasoning_tokens += count
+            self._add(_OTHER, count, is_hidden=True)
         elif isinstance(event, MessageEnded):
-            message = event.message
-            count = max(_count(event) - self._begun, 0)
+            message, origin = event.message, event.message.origin
+            start = None if origin is None else origin.header.start_token
+            end = event.end_token  # after the stop token
+            count = len(encode(message.text)) if start is None or end is None else end - start
+            channel = message.channel if message.channel in _CHANNELS else _OTHER
+            is_hidden = channel != "final" and not is_visible(message) and message.recipient is None
+            name = _CALLS if is_tool_address(message.recipient) else channel
+            self._add(name, max(count - self._begun, 0), is_hidden=is_hidden)
             self._begun = 0
-            name = _name_of(message)
-            self.channels[name] = self.channels.get(name, 0) + count
-            if message.channel != "final" and not is_visible(message) and message.recipient is None:
-                self.reasoning_tokens += count
+
+    def _add(self, name: str, count: int, *, is_hidden: bool) -> None:
+        self.channels[name] = self.channels.get(name, 0) + count
+        self.reasoning_tokens += count if is_hidden else 0
 
     def logprobs_of(self, delta: TextDelta) -> tuple[TokenLogprob, ...]:
         """The log-probabilities of a delta's tokens; empty if the engine gave none, or returns text."""
@@ -72,22 +77,7 @@ class TokenUsage:
         return tuple(self._logprobs[place] for place in places if place in self._logprobs)
 
 
-def _name_of(message: Message) -> str:
-    if is_tool_address(message.recipient):
-        return CALLS
-    return message.channel if message.channel in _CHANNELS else OTHER
-
-
-def _count(event: MessageEnded) -> int:
-    """The tokens of a sampled message, stop token included."""
-    message = event.message
-    start = None if message.origin is None else message.origin.header.start_token
-    if start is None or event.end_token is None:
-        return len(encode(message.text))
-    return event.end_token - start
-
-
-def write_token(given: TokenLogprob | Alternative) -> Json:
+def _write_token(given: TokenLogprob | Alternative) -> Json:
     """A token, its bytes, which need not be a complete character, and its log-probability."""
     data = given.text.encode(errors="replace") if given.token is None else decode_bytes([given.token])
     return {"token": given.text, "logprob": max(given.logprob, _LEAST_LOGPROB), "bytes": list(data)}
@@ -95,4 +85,4 @@ def write_token(given: TokenLogprob | Alternative) -> Json:
 
 def write_logprob(given: TokenLogprob) -> Json:
     """The same, with the likeliest alternatives."""
-    return {**write_token(given), "top_logprobs": [write_token(other) for other in given.top]}
+    return {**_write_token(given), "top_logprobs": [_write_token(other) for other in given.top]}

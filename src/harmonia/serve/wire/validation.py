@@ -421,10 +421,8 @@ def _fields_of(kind: Any) -> dict[str, Any]:
     """The names that a struct has on the wire, each with the struct that it holds, or None."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    fields = {field.encode_name: _struct_in(field.type) for field in info.fields}
-    return fields if info.tag_field is None else {info.tag_field: None, **fields}
-
-
-def _struct_in(type_: inspect.Type) -> Any:
-    types = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
-    return next((each.cls for each in types if isinstance(each, inspect.StructType)), None)
+    fields: dict[str, Any] = {} if info.tag_field is None else {info.tag_field: None}
+    for field in info.fields:
+        structs = (each.cls for each in _plain(field.type) if isinstance(each, inspect.StructType))
+        fields[field.encode_name] = next(structs, None)
+    return fields

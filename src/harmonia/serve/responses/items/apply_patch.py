@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from harmonia.messages import Json
 from harmonia.parts import Call
 from harmonia.run.tools import Tool
-from harmonia.serve.responses.items.base import CalledTool, CallOutput, ClientCall, dump, without_nulls
+from harmonia.serve.responses.items.base import CalledTool, CallOutput, ClientCall, dump
 from harmonia.serve.responses.items.shell import arguments_of
 from harmonia.serve.wire.validation import RequestWarnings
 
@@ -28,6 +28,7 @@ def _operation(*types: str, has_diff: bool = False) -> Json:
 class PatchCall(ClientCall, frozen=True, tag="apply_patch_call", kw_only=True):
     tool_type: ClassVar[str] = "apply_patch"
     id_prefix: ClassVar[str] = "apc"
+    bound: ClassVar[tuple[str, ...]] = ("call_id", "operation")
     declaration: ClassVar[Tool | None] = Tool(
         "apply_patch",
         "Creates, changes or deletes one file of the user's project.",
@@ -38,9 +39,6 @@ class PatchCall(ClientCall, frozen=True, tag="apply_patch_call", kw_only=True):
 
     def called(self) -> CalledTool:
         return CalledTool("apply_patch", dump(self.operation))
-
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.call_id, without_nulls(self.operation)]
 
     @classmethod
     def written(cls, call: Call) -> Json:

@@ -27,8 +27,8 @@ from harmonia.run.tools import Tool
 from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.keys import new_id
-from harmonia.serve.wire.attachments import describe_part
-from harmonia.serve.wire.validation import RequestWarnings, invalid
+from harmonia.serve.wire.attachments import text_of_part
+from harmonia.serve.wire.validation import RequestWarnings
 from harmonia.tool_definitions import FUNCTIONS
 
 # Precedes the types of items that the dialect open-responses does not define.
@@ -64,12 +64,13 @@ class SealedItem(Item, frozen=True, kw_only=True):
     """
 
     is_always_sealed: ClassVar[bool] = False  # clients that store everything themselves cannot do without the seal
+    bound: ClassVar[tuple[str, ...]] = ()  # the fields that the seal is bound to
 
     encrypted_content: str | None = None
 
     def bound_values(self, before: str) -> list[Any]:
         """What the seal is bound to, apart from the type. `before` is the text that the item continues, if it does."""
-        raise NotImplementedError
+        return [without_nulls(getattr(self, name)) for name in self.bound]
 
     def binding(self, before: str = "") -> bytes:
         # ASCII: half a surrogate pair in a text has no other encoding.
@@ -190,9 +191,7 @@ class ItemReference(Item, frozen=True, tag="item_reference", kw_only=True):
 # ── contents ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-# Fields of a text part that the model does not read: citations, log-probabilities, hints for a cache.
-_TEXT_FIELDS: Final = frozenset(("type", "text", "annotations", "logprobs", "prompt_cache_breakpoint"))
-_REFUSAL_FIELDS: Final = frozenset(("type", "refusal"))
+_TEXT_FIELDS: Final = {**dict.fromkeys(TEXT_PARTS, "text"), "refusal": "refusal"}
 
 
 def texts_of(content: str | list[Any] | None, path: str, warnings: RequestWarnings | None = None) -> tuple[str, ...]:
@@ -203,10 +202,13 @@ def texts_of(content: str | list[Any] | None, path: str, warnings: RequestWarnin
     if isinstance(content, str):
         return (content,)
     warnings = warnings or RequestWarnings()
-    texts = [_text_of(part, f"{path}[{at}]", warnings) for at, part in enumerate(content)]
+    texts = [
+        part if isinstance(part, str) else text_of_part(part, f"{path}[{at}]", warnings, _TEXT_FIELDS)
+        for at, part in enumerate(content)
+    ]
+    described = [isinstance(part, dict) and cast("Json", part)["type"] not in _TEXT_FIELDS for part in content]
     for at in range(len(texts) - 1):
-        ends_line = not texts[at] or texts[at].endswith("\n")
-        if not ends_line and (_is_described(content[at]) or _is_described(content[at + 1])):
+        if texts[at] and not texts[at].endswith("\n") and (described[at] or described[at + 1]):
             texts[at] += "\n"
     return tuple(texts)
 
@@ -220,32 +222,6 @@ def without_nulls(value: Any) -> Any:
 
 def dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _is_described(part: object) -> bool:
-    kind = cast("Json", part).get("type") if isinstance(part, dict) else "text"
-    return kind != "refusal" and kind not in TEXT_PARTS
-
-
-def _text_of(given: object, path: str, warnings: RequestWarnings) -> str:
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, dict):
-        invalid("a content part must be a JSON object with a type", path)
-    part = cast("Json", given)
-    kind = part.get("type")
-    if kind == "refusal":
-        return _text_at(warnings.drop_unknown(part, _REFUSAL_FIELDS, path), "refusal", path)
-    if kind in TEXT_PARTS:
-        return _text_at(warnings.drop_unknown(part, _TEXT_FIELDS, path), "text", path)
-    return describe_part(part, path, warnings)
-
-
-def _text_at(part: Json, name: str, path: str) -> str:
-    text = part.get(name)
-    if not isinstance(text, str):
-        invalid(f"expected a string, got {type(text).__name__}", f"{path}.{name}")
-    return text
 
 
 Phase = Literal["commentary", "final_answer"]
@@ -290,9 +266,6 @@ class ReasoningItem(SealedItem, frozen=True, tag=REASONING, kw_only=True):
     harmonia_call: Annotated[
         Json | None, Meta(description="A call that was not made, and why. For people; it is not read.")
     ] = None
-
-    def bound_values(self, before: str) -> list[Any]:
-        return []
 
 
 def is_reasoning(item: Json) -> bool:
@@ -344,15 +317,13 @@ class FunctionCall(_DefinedCall, frozen=True, tag="function_call", kw_only=True)
     is_streamed: ClassVar[bool] = True
     input_event: ClassVar[str | None] = "response.function_call_arguments"
     input_fields: ClassVar[tuple[str, ...]] = ("arguments", "name")
+    bound: ClassVar[tuple[str, ...]] = ("call_id", "name", "namespace", "arguments")
     empty: ClassVar[Json] = {"arguments": ""}
 
     arguments: str = ""
 
     def called(self) -> CalledTool:
         return CalledTool(self.name, self.arguments, self.namespace)
-
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.call_id, self.name, self.namespace, self.arguments]
 
 
 class FunctionOutput(ContentOutput, frozen=True, tag="function_call_output", kw_only=True):
@@ -365,15 +336,13 @@ class CustomCall(_DefinedCall, frozen=True, tag="custom_tool_call", kw_only=True
     id_prefix: ClassVar[str] = "ctc"
     input_event: ClassVar[str | None] = "response.custom_tool_call_input"
     input_fields: ClassVar[tuple[str, ...]] = ("input",)
+    bound: ClassVar[tuple[str, ...]] = ("call_id", "name", "namespace", "input")
     empty: ClassVar[Json] = {"input": ""}
 
     input: str = ""
 
     def called(self) -> CalledTool:
         return CalledTool(self.name, self.input, self.namespace, is_json=False)
-
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.call_id, self.name, self.namespace, self.input]
 
     @classmethod
     def written(cls, call: Call) -> Json:

@@ -3,7 +3,6 @@ server's tools."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Meta
 
 from harmonia.messages import Json
 from harmonia.run.tools import Tool
-from harmonia.serve.responses.items.base import CallAnswer, Item, ServerCall
+from harmonia.serve.responses.items.base import CallAnswer, Item, ServerCall, dump
 
 
 class McpCall(ServerCall, frozen=True, tag="mcp_call", kw_only=True):
@@ -19,14 +18,12 @@ class McpCall(ServerCall, frozen=True, tag="mcp_call", kw_only=True):
     is_streamed: ClassVar[bool] = True
     input_event: ClassVar[str | None] = "response.mcp_call_arguments"
     input_fields: ClassVar[tuple[str, ...]] = ("arguments",)
+    bound: ClassVar[tuple[str, ...]] = ("server_label", "name", "arguments", "output", "error")
 
     output: str | None = None
     error: str | Json | None = None
     approval_request_id: str | None = None
     harmonia_by_hand: Annotated[bool | None, Meta(description="A person answered in place of the tool.")] = None
-
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.server_label, self.name, self.arguments, self.output, self.error]
 
     @property
     def result_text(self) -> str:
@@ -36,12 +33,10 @@ class McpCall(ServerCall, frozen=True, tag="mcp_call", kw_only=True):
         if self.error is None or isinstance(self.error, str):
             return self.error or ""
         content: Any = self.error.get("content")
-        if isinstance(content, list):
-            parts = [cast("Json", part) for part in cast("list[object]", content) if isinstance(part, dict)]
-            texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-            if texts:
-                return "".join(texts)
-        return json.dumps(self.error, ensure_ascii=False)
+        held = cast("list[object]", content) if isinstance(content, list) else []
+        parts = [cast("Json", part) for part in held if isinstance(part, dict)]
+        texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+        return "".join(texts) if texts else dump(self.error)
 
 
 def write_error(text: str) -> Json:
@@ -53,9 +48,7 @@ class McpApprovalRequest(ServerCall, frozen=True, tag="mcp_approval_request", kw
     id_prefix: ClassVar[str] = "mcpr"
     id_field: ClassVar[str] = "id"
     is_always_sealed: ClassVar[bool] = True
-
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.id, self.server_label, self.name, self.arguments]
+    bound: ClassVar[tuple[str, ...]] = ("id", "server_label", "name", "arguments")
 
 
 class McpApprovalResponse(CallAnswer, frozen=True, tag="mcp_approval_response", kw_only=True):

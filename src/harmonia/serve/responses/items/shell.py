@@ -21,6 +21,7 @@ from harmonia.serve.wire.validation import RequestWarnings, invalid
 class ShellCall(ClientCall, frozen=True, tag="shell_call", kw_only=True):
     tool_type: ClassVar[str] = "shell"
     id_prefix: ClassVar[str] = "sh"
+    bound: ClassVar[tuple[str, ...]] = ("call_id", "action")
     empty: ClassVar[Json] = {"action": {"commands": []}}
     declaration: ClassVar[Tool | None] = Tool(
         "shell",
@@ -42,9 +43,6 @@ class ShellCall(ClientCall, frozen=True, tag="shell_call", kw_only=True):
     def called(self) -> CalledTool:
         return CalledTool("shell", dump(without_nulls(self.action)))
 
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.call_id, without_nulls(self.action)]
-
     @classmethod
     def written(cls, call: Call) -> Json:
         arguments = arguments_of(call)
@@ -58,6 +56,7 @@ class ShellOutput(ContentOutput, frozen=True, tag="shell_call_output", kw_only=T
 class LocalShellCall(ClientCall, frozen=True, tag="local_shell_call", kw_only=True):
     tool_type: ClassVar[str] = "local_shell"
     id_prefix: ClassVar[str] = "lsh"
+    bound: ClassVar[tuple[str, ...]] = ("call_id", "action")
     empty: ClassVar[Json] = {"action": {"type": "exec", "command": [], "env": {}}}
     declaration: ClassVar[Tool | None] = Tool(
         "local_shell",
@@ -83,9 +82,6 @@ class LocalShellCall(ClientCall, frozen=True, tag="local_shell_call", kw_only=Tr
     def called(self) -> CalledTool:
         action = {name: value for name, value in without_nulls(self.action).items() if name != "type"}
         return CalledTool("local_shell", dump(action))
-
-    def bound_values(self, before: str) -> list[Any]:
-        return [self.call_id, without_nulls(self.action)]
 
     @classmethod
     def written(cls, call: Call) -> Json:
