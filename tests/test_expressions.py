@@ -68,6 +68,7 @@ BOUNDED = {
 # Handed on, and then only matched.
 MATCHED = (
     *((f"harmonia.families.{module}", "WITH_JSON") for module in ("call_bodies", "llama")),
+    *((f"harmonia.families.{module}", "_HEAD") for module in ("call_bodies", "mistral")),
     *(("harmonia.schema.declarations", name) for name in ("_HEADING", "_TOOL", "_KEY", "_COMMENTS")),
 )
 

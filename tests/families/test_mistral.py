@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harmonia.families.call_bodies import Arguments, Named, Piece, Unread
-from harmonia.families.mistral import NamedCall, mistral_body
+from harmonia.families.mistral import mistral_body
 from harmonia.families.registry import DEFAULT_READING
 
 
@@ -24,9 +24,10 @@ def test_a_name_and_an_object_are_a_call_that_ends_itself(head: str) -> None:
 
 
 def test_a_call_that_is_over_takes_no_more() -> None:
-    body = NamedCall()
+    body = mistral_body(DEFAULT_READING, "[TOOL_CALLS]")
     body.feed("f{}")
-    assert body.feed("{}") == (0, ())
+    taken, pieces = body.feed("{}")
+    assert (taken, list(pieces)) == (0, [])
 
 
 def test_arguments_that_are_no_object_stay_as_they_are_written() -> None:

@@ -10,13 +10,12 @@ from harmonia.families.profiles import (
     profile_of,
     prompt_for,
     read_profiles,
-    reading_options,
     resolve_profile,
 )
 from harmonia.families.prompt_builder import ModelInput, PromptOptions, build_prompt, tool_system_prompt
 from harmonia.families.reader import read_answer
 from harmonia.families.registry import Family, Reader, ReadingLimits, ReadingOptions, ToolFormat, family_of
-from harmonia.families.templates import PromptText, write_prompt
+from harmonia.families.templates import PromptText
 
 __all__ = [
     "Family",
@@ -40,8 +39,6 @@ __all__ = [
     "prompt_for",
     "read_answer",
     "read_profiles",
-    "reading_options",
     "resolve_profile",
     "tool_system_prompt",
-    "write_prompt",
 ]

@@ -277,12 +277,14 @@ _BETWEEN: Final = re.compile(r"[^\s\]},;`]")
 class JsonCalls:
     """One or several calls as JSON objects with a name and arguments, which are passed on as they arrive.
 
-    A body that does not begin like such a call is read by `read` when it is complete. Text after a complete call is not
-    part of the body: the closing mark is missing.
+    With `named_head`, it is one call whose name stands before the object of its arguments. A body that does not begin
+    like such a call is read by `read` when it is complete. Text after a complete call is not part of the body.
     """
 
-    def __init__(self, read: ReadCalls | None = None) -> None:
+    def __init__(self, read: ReadCalls | None = None, named_head: re.Pattern[str] | None = None) -> None:
         self._read = read or read_json_calls
+        self._head = named_head or _HEAD
+        self._outer_depth = 0 if named_head else 1
         self._scan = JsonScan()
         self._state = self._read_head
         self._held: list[str] = []
@@ -324,22 +326,25 @@ class JsonCalls:
 
     def _read_head(self, text: str, at: int) -> int | None:
         brace = text.find("{", at)
-        end = len(text) if brace < 0 else brace + 1
-        self._scan.advance(text[at:end], 0, -1)
+        end = len(text) if brace < 0 else brace
         self._hold(text[at:end])
         if self._held_chars > _HEAD_CHARS:
             self._state = self._read_rest
-        elif brace >= 0 and (head := _HEAD.fullmatch("".join(self._held))) is not None:
-            self._pieces.append(Named(self._settle() - 1, head["name"]))
-            self._pieces.append(Arguments(1, "{"))
-            self._scan.depth = 2
+        elif brace >= 0 and (head := self._head.fullmatch("".join(self._held) + "{")) is not None:
+            self._pieces.append(Named(self._settle(), head["name"]))
+            self._scan.depth = self._outer_depth
             self._state = self._read_arguments
+        elif brace >= 0:
+            self._hold("{")
+            end += 1
+        if self._outer_depth:
+            self._scan.advance(text[at:end], 0, -1)
         return end
 
     def _read_arguments(self, text: str, at: int) -> int | None:
-        end = self._scan.advance(text, at, 1)
+        end = self._scan.advance(text, at, self._outer_depth)
         if end is not None:
-            self._state = self._read_tail
+            self._state = self._read_tail if self._outer_depth else self._read_nothing
         else:
             end = len(text)
         self._pieces.append(Arguments(end - at, text[at:end]))

@@ -4,14 +4,13 @@ from harmonia.inspection.findings import SchemaCost, TypedSpelling, find_schema_
 from harmonia.inspection.inputs import (
     As,
     Input,
-    Kind,
     is_completion,
     is_malformed,
     parse_input,
     read_declared,
     recognise,
 )
-from harmonia.inspection.replays import Replayed, ReplayStep, replay
+from harmonia.inspection.replays import Replayed, replay
 from harmonia.inspection.report import (
     describe_diagnostic,
     describe_event,
@@ -26,9 +25,7 @@ from harmonia.inspection.trace import OptionWords, Trace, TracedMessage, TracedT
 __all__ = [
     "As",
     "Input",
-    "Kind",
     "OptionWords",
-    "ReplayStep",
     "Replayed",
     "SchemaCost",
     "Trace",

@@ -206,7 +206,7 @@ def test_a_key_goes_into_a_header_and_is_seen_nowhere_else(
         async with serving(handle) as served:
             provider = kind(served.url, "m", api_key="sk-secret", headers={"x-title": "test"}, patience=SHORT)
             assert "secret" not in repr(provider)
-            assert (provider.model, provider.url) == ("m", f"{served.url}/v1")
+            assert (provider.model, provider.server.url) == ("m", f"{served.url}/v1")
             events = [event async for event in provider.respond(HI, Request())]
             await provider.close()
             await provider.close()

@@ -12,14 +12,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode
-from harmonia.events import ArgumentsDelta, Event, MessageEnded, TextDelta
+from harmonia.events import ArgumentsDelta, MessageEnded, TextDelta
 from harmonia.messages import Conversation, Json, Message, ReasoningEffort
 from harmonia.parts import Call, call_of, is_visible
 from harmonia.run.engines.base import Finish, Request, Sampling
 from harmonia.run.engines.http import Server, ServerError, objects_of
 from harmonia.run.engines.registry import Seen
-from harmonia.run.providers.base import Reader, decode_line, reported_error
-from harmonia.run.providers.bodies import Body, chat_body, responses_body
+from harmonia.run.providers.base import exchange
+from harmonia.run.providers.bodies import chat_body, responses_body
 from harmonia.run.providers.chat_completions import ChatReader
 from harmonia.run.providers.responses import ResponsesReader
 
@@ -197,7 +197,24 @@ class Session:
             value.pop("stream_options", None)
         for name in self.refused_fields(api):
             value.pop(name, None)
-        return await self._exchange(api, body, value)
+        reader = ChatReader(body.names) if api == "chat" else ResponsesReader(body.names)
+        messages: list[Message] = []
+        pieces = 0
+        finish: Finish | None = None
+        error: EngineError | None = None
+        try:
+            async with aclosing(exchange(self.api, PATHS[api], value, reader)) as events:
+                async for event in events:
+                    if isinstance(event, MessageEnded):
+                        messages.append(event.message)
+                    elif isinstance(event, Finish):
+                        finish = event
+                    pieces += isinstance(event, TextDelta | ArgumentsDelta)
+        except EngineError as caught:
+            if caught.code is ErrorCode.ENGINE_UNREACHABLE and not reader.lines_read:
+                raise
+            error = caught
+        return Heard(tuple(messages), finish, pieces, reader.lines_read > 1, error)
 
     def refused_fields(self, api: Api) -> tuple[str, ...]:
         return self._refused_fields.get(api, ())
@@ -227,39 +244,6 @@ class Session:
                     return
         except EngineError:
             return
-
-    async def _exchange(self, api: Api, body: Body, value: Json) -> Heard:
-        reader: Reader = ChatReader(body.names) if api == "chat" else ResponsesReader(body.names)
-        messages: list[Message] = []
-        pieces = lines_read = 0
-        is_done = False
-        error: EngineError | None = None
-
-        def take(events: list[Event]) -> bool:
-            messages.extend(event.message for event in events if isinstance(event, MessageEnded))
-            return any(isinstance(event, TextDelta | ArgumentsDelta) for event in events)
-
-        try:
-            async with aclosing(self.api.lines(PATHS[api], value, "either")) as reads:
-                async for lines in reads:
-                    for line in lines:
-                        lines_read += 1
-                        if line == b"[DONE]":
-                            is_done = True
-                            continue
-                        pieces += take(reader.feed(decode_line(self.api, line)))
-                        if reader.error is not None:
-                            raise reported_error(self.api, reader)
-                    if reader.is_last:
-                        break
-            if not (reader.is_ended or is_done):
-                raise self.api.died("ended its answer without reporting that it was finished")
-        except EngineError as caught:
-            if caught.code is ErrorCode.ENGINE_UNREACHABLE and not lines_read:
-                raise
-            error = caught
-        take(reader.close(is_broken=error is not None))
-        return Heard(tuple(messages), None if error else reader.finish(), pieces, lines_read > 1, error)
 
 
 _RUNNING: Final = re.compile(

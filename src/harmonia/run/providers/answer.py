@@ -3,19 +3,19 @@
     open  add*  close      for each message, in any order and interleaved
     finish                 once
 
-1. The events of one message never stand between those of another: what comes for a later message waits until the
-   earlier one is closed.
+1. The events of messages are not interleaved: what comes for a later message waits until the earlier one is closed.
 2. No delta ends inside a character: half of a surrogate pair waits for the other half.
-3. A message that is never named, and a text that stays empty, are no messages.
-4. The end of a text waits for what follows it. Only then is it known whether the turn ended there, or whether a call
-   follows: then the text was a preamble, and its message is on `commentary`, though its deltas said `final`, which is
-   what most texts are. The user may see both. A provider that says itself which of the two it is, is believed.
+3. A call that is never named, and a text that stays empty, give no message.
+4. The end of a text waits for what follows it: only then is it known whether the turn ended there. If a call follows,
+   the text was a preamble, and its message is on `commentary`, though its deltas said `final`, as most texts are. The
+   user may see both. A provider that reports which of the two it is, is believed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
 
@@ -24,7 +24,6 @@ from harmonia.events import ArgumentsDelta, Event, Header, HeaderCompleted, Mess
 from harmonia.messages import Author, Message, Role
 from harmonia.parser.headers import is_visible
 from harmonia.provenance import Origin, Span, Stop, Trust
-from harmonia.run.engines.base import Finish, FinishReason, Usage
 
 _ASSISTANT: Final = Author(Role.ASSISTANT)
 
@@ -34,11 +33,10 @@ MOST_CHARS: Final = 50_000_000
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-# Structure in a text that the provider calls finished: it has passed on what the model sampled, unread.
+# Structure in a text that the provider calls finished: it did not parse what the model sampled.
 _LEAKED: Final = re.compile(
     r"<\|(?:start|channel|message|end|call|return|constrain)\|>|^analysis.*?assistantfinal", re.DOTALL
 )
-
 
 # Parts of a message that are for the user. Older servers name no type.
 ANSWER_PARTS: Final = (None, "output_text", "text", "refusal")
@@ -46,8 +44,7 @@ _PHASES: Final = {None: "final", "": "final", "final": "final", "final_answer": 
 
 
 def channel_of(phase: object) -> str:
-    """The channel of a message, by the phase or the channel that its provider names. A phase that is not known to be
-    for the user is reasoning."""
+    """The channel of a message, by the phase or channel that its provider names. An unknown phase is reasoning."""
     return _PHASES.get(phase, "analysis") if phase is None or isinstance(phase, str) else "analysis"
 
 
@@ -61,43 +58,20 @@ def call_header(recipient: str, *, is_json: bool = True) -> Header:
     return Header(_ASSISTANT, "commentary", recipient, "<|constrain|>json" if is_json else None, is_call=True)
 
 
-def finish_of(answer: Answer, reason: FinishReason, usage: Usage | None, reasoning_tokens: int) -> Finish:
-    """The end of an answer, with all that there is to say about it."""
-    if reasoning_tokens:
-        answer.note(f"{reasoning_tokens} tokens of the completion were reasoning")
-    if answer.is_empty:
-        answer.note("the provider sent nothing to show and nothing to call")
-    return Finish(reason, usage, tuple(answer.notes))
-
-
+@dataclass(slots=True, eq=False)
 class _Slot:
     """A message that is being received."""
 
-    __slots__ = (
-        "body_start",
-        "closed",
-        "half",
-        "header",
-        "header_start",
-        "index",
-        "is_sure",
-        "key",
-        "pieces",
-        "sent",
-        "trust",
-    )
-
-    def __init__(self, key: Hashable, header: Header | None, *, is_sure: bool) -> None:
-        self.key = key
-        self.header = header
-        self.is_sure = is_sure
-        self.trust = Trust.CERTAIN
-        self.pieces: list[str] = []
-        self.sent = 0  # pieces that were sent as deltas
-        self.half = ""  # the first half of a surrogate pair
-        self.closed = False
-        self.index = -1
-        self.header_start = self.body_start = 0
+    key: Hashable
+    header: Header | None
+    is_sure: bool
+    trust: Trust = Trust.CERTAIN
+    pieces: list[str] = field(default_factory=list[str])
+    sent: int = 0  # pieces that were sent as deltas
+    half: str = ""  # the first half of a surrogate pair
+    closed: bool = False
+    index: int = -1
+    start: int = 0
 
     @property
     def can_start(self) -> bool:
@@ -105,7 +79,7 @@ class _Slot:
 
 
 class Answer:
-    """Makes events of what a provider sends. `take` gives those that have become sure since the last time."""
+    """Makes events of what a provider sends. `take` returns those that have become certain since the last time."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -113,24 +87,23 @@ class Answer:
         self._live: _Slot | None = None
         self._events: list[Event] = []
         self._chars = 0
-        self._received = 0
+        self.received_chars = 0
+        self.is_empty = True  # nothing to show and nothing to call
         self._messages = 0
-        self._has_visible = False
-        self._has_call = False
 
     # ── what the provider sends ─────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, text: str) -> None:
-        """Something for people that has no place in a conversation; said once."""
+        """Something for people that has no place in a conversation; reported once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def open(self, key: Hashable, header: Header | None, *, is_sure: bool = False) -> None:
-        """A message begins. Its header may follow, but nothing of it is sent before. It is sure where the provider
-        said which of the visible channels it is on."""
+        """A message begins. Its header may follow, but nothing of it is sent before. `is_sure` means that the provider
+        reported which of the visible channels it is on."""
         if self._messages + len(self._slots) >= MOST_MESSAGES:
             raise EngineError(ErrorCode.ENGINE_BAD_ANSWER, f"the provider sent more than {MOST_MESSAGES} messages")
-        self._slots[key] = _Slot(key, header, is_sure=is_sure)
+        self._slots[key] = _Slot(key, header, is_sure)
         if header is not None and header.is_call:
             self._pump()
 
@@ -151,16 +124,18 @@ class Answer:
         slot = self._slots.get(key)
         if not text or slot is None or slot.closed:
             return
-        self._received += len(text)
-        if self._received > MOST_CHARS:
+        self.received_chars += len(text)
+        if self.received_chars > MOST_CHARS:
             raise EngineError(
                 ErrorCode.ENGINE_BAD_ANSWER,
                 f"the provider sent more than {MOST_CHARS:,} characters",
                 Position(character=self._chars),
             )
         if slot.half or not text.isascii():
-            text = _join_halves(slot, text)
-            if not text:
+            text, slot.half = slot.half + text, ""
+            if "\ud800" <= text[-1] <= "\udbff":
+                slot.half, text = text[-1], text[:-1]
+            if not (text := _mend(text)):
                 return
         slot.pieces.append(text)
         self._pump()
@@ -177,25 +152,25 @@ class Answer:
         if whole.startswith(received):
             self.add(key, whole[len(received) :])
         elif _mend(whole) != _mend(received):
-            # Nobody knows which of the two was meant: a text is shown, a call is not run.
+            # Which of the two was meant is unknown: a text is shown, a call is not run.
             slot.trust = Trust.REPAIRED
             self.note("the provider's deltas and the whole text that it repeats differ; the deltas were kept")
 
     def close(self, key: Hashable) -> None:
-        """The provider said that the message is whole."""
+        """The provider reported that the message is complete."""
         if (slot := self._slots.get(key)) is not None and not slot.closed:
             self._flush_half(slot)
             slot.closed = True
             self._pump()
 
     def finish(self, *, is_whole: bool) -> None:
-        """No more comes. What is not whole ends without a stop, so that nobody runs half a call."""
+        """No more comes. What is incomplete ends without a stop, so that half a call is never run."""
         for slot in self._slots.values():
             self._flush_half(slot)
         if any(slot.header is None and slot.pieces for slot in self._slots.values()):
             self.note("the provider sent arguments of a call without a name; they were dropped")
         waiting = [slot for slot in self._slots.values() if slot.can_start]
-        waiting.sort(key=lambda slot: slot is not self._live)  # stable: the one that was begun, then the others
+        waiting.sort(key=lambda slot: slot is not self._live)  # stable: the one that has begun, then the others
         for slot, following in zip_longest(waiting, waiting[1:]):
             assert slot is not None and slot.header is not None
             if self._live is not slot:
@@ -213,19 +188,8 @@ class Answer:
     # ── what the reader gets ────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self) -> list[Event]:
-        """The events since the last time."""
         events, self._events = self._events, []
         return events
-
-    @property
-    def received_chars(self) -> int:
-        """How much text has come."""
-        return self._received
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to show and nothing to call."""
-        return not self._has_visible and not self._has_call
 
     # ── the order of events ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -235,7 +199,9 @@ class Answer:
             if live is None:
                 live = next((slot for slot in self._slots.values() if slot.can_start), None)
                 if live is None:
-                    self._drop_closed()
+                    empty = [key for key, slot in self._slots.items() if slot.closed and not slot.can_start]
+                    for key in empty:
+                        del self._slots[key]
                     return
                 self._start(live)
             self._send(live)
@@ -250,15 +216,11 @@ class Answer:
                 return
             self._end(live, "end", following)
 
-    def _drop_closed(self) -> None:
-        for key in [key for key, slot in self._slots.items() if slot.closed and not slot.can_start]:
-            del self._slots[key]
-
     def _start(self, slot: _Slot) -> None:
         assert slot.header is not None
         at = self._chars
         slot.index, self._messages = self._messages, self._messages + 1
-        slot.header_start = slot.body_start = at
+        slot.start = at
         self._live = slot
         self._events.append(MessageStarted(slot.index, None, None, at, at))
         self._events.append(HeaderCompleted(slot.index, slot.header, None, None, at, at))
@@ -278,38 +240,24 @@ class Answer:
         if channel == "final" and not slot.is_sure and following is not None and following.header is not None:
             channel = "commentary" if following.header.is_call else channel
         at, text = self._chars, "".join(slot.pieces)
-        origin = Origin(
-            "items",
-            slot.trust,
-            stop,
-            Span(None, None, slot.header_start, slot.body_start),
-            Span(None, None, slot.body_start, at),
-        )
+        spans = Span(None, None, slot.start, slot.start), Span(None, None, slot.start, at)
+        origin = Origin("items", slot.trust, stop, *spans)
         message = Message.parsed(header.author, text, channel, header.recipient, header.content_type, origin, None)
         self._events.append(MessageEnded(slot.index, stop, message, None, None, at, at))
         self._live = None
         del self._slots[slot.key]
-        self._has_call = self._has_call or header.is_call
-        if header.is_visible and text.strip():
-            self._has_visible = True
-            if _LEAKED.search(text):
-                self.note(
-                    "the visible text contains Harmony's markup, because the provider did not parse what the model "
-                    "sampled; run `harmonia check` for details"
-                )
+        is_shown = header.is_visible and bool(text.strip())
+        self.is_empty = self.is_empty and not header.is_call and not is_shown
+        if is_shown and _LEAKED.search(text):
+            self.note(
+                "the visible text contains Harmony's markup, because the provider did not parse what the model "
+                "sampled; run `harmonia check` for details"
+            )
 
     def _flush_half(self, slot: _Slot) -> None:
         if slot.half:
             slot.half = ""
             slot.pieces.append("\N{REPLACEMENT CHARACTER}")
-
-
-def _join_halves(slot: _Slot, text: str) -> str:
-    text = slot.half + text
-    slot.half = ""
-    if "\ud800" <= text[-1] <= "\udbff":
-        slot.half, text = text[-1], text[:-1]
-    return _mend(text)
 
 
 def _mend(text: str) -> str:

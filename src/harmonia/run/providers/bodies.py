@@ -1,7 +1,7 @@
 """What is sent to a provider: a conversation and a turn's request as the body of Chat Completions or of Responses.
 
-What an API has no place for is noted; `extra` is for what a provider takes beyond it. A field of `extra` with the value
-None is taken out of the body.
+What an API has no place for is noted; `extra` is for what a provider takes beyond it. A field of `extra` that is None
+is removed from the body.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ToolNames:
         return self._wire.get(recipient) or self._add(recipient)
 
     def recipient_of(self, name: str) -> str:
-        """What a tool that the provider names is called here. A name that was never given to it is taken as it is."""
+        """The recipient of a tool that the provider names. A name that was never given to it is kept."""
         return self._recipients.get(name) or full_name(name)
 
     def chosen(self, choice: ToolChoice) -> str | None:
@@ -68,23 +68,17 @@ class ToolNames:
 
 
 _CHAT_SAMPLING: Final = {
-    "max_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "seed": "seed",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
+    name: name for name in ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 }
 _RESPONSES_SAMPLING: Final = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
-_CALLS: Final = ("function_call", "custom_tool_call")
 
-# What an export reports because it would not come back as it was. The provider gets it, or does not need it.
+# What an export reports because it would not survive a round trip. The provider gets it, or does not need it.
 _NO_LOSS_HERE: Final = ("tools", "response_formats", "reasoning_effort", "channel", "content_type", "sampled")
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What to send, how its tools are called there, and what had no place in it."""
+    """What to send, the names of its tools there, and notes about what had no place in it."""
 
     value: Json
     names: ToolNames
@@ -107,9 +101,7 @@ def chat_body(
     body: Json = {
         "model": model,
         **exported.value,
-        "messages": [
-            _rename_role(_rename_calls(message, names), developer_role) for message in exported.value["messages"]
-        ],
+        "messages": [_rename_message(message, names, developer_role) for message in exported.value["messages"]],
         "stream": True,
         "stream_options": {"include_usage": True},
         **sampling,
@@ -118,18 +110,17 @@ def chat_body(
         body["tools"] = [_rename(tool, tool["type"], names) for tool in tools]
         chosen = names.chosen(request.tool_choice)
         body["tool_choice"] = {"type": "function", "function": {"name": chosen}} if chosen else request.tool_choice
-        body |= _parallel(request)
     if (format_ := request.response_format) is not None:
         body["response_format"] = {"type": "json_schema", "json_schema": write_format(format_)}
     if (written := body.get("response_format")) is not None:
         body["response_format"] = {**written, "json_schema": _legal_format(written["json_schema"])}
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort.value
-    return _finish(body, names, notes, exported.losses, request.tool_choice, extra)
+    return _finish(body, names, notes, exported.losses, request, extra)
 
 
 def responses_body(conversation: Conversation, request: Request, model: str, extra: Mapping[str, Any]) -> Body:
-    """The body of `POST /responses`, streamed. Nothing is stored there: the conversation is here."""
+    """The body of `POST /responses`, streamed. Nothing is stored at the provider."""
     exported = to_responses_body(conversation)
     tools = exported.value.get("tools", [])
     names = _names_of(conversation, [tool["name"] for tool in tools])
@@ -137,7 +128,10 @@ def responses_body(conversation: Conversation, request: Request, model: str, ext
     body: Json = {
         "model": model,
         **exported.value,
-        "input": [_rename_item(item, names) for item in exported.value["input"]],
+        "input": [
+            _rename(item, None, names) if item.get("type") in ("function_call", "custom_tool_call") else item
+            for item in exported.value["input"]
+        ],
         "stream": True,
         "store": False,
         **sampling,
@@ -146,19 +140,13 @@ def responses_body(conversation: Conversation, request: Request, model: str, ext
         body["tools"] = [_rename(tool, None, names) for tool in tools]
         chosen = names.chosen(request.tool_choice)
         body["tool_choice"] = {"type": "function", "name": chosen} if chosen else request.tool_choice
-        body |= _parallel(request)
     if (format_ := request.response_format) is not None:
         body["text"] = {"format": {"type": "json_schema", **write_format(format_)}}
     if (written := body.get("text")) is not None:
         body["text"] = {"format": _legal_format(written["format"])}
     if request.reasoning_effort is not None:
         body["reasoning"] = {"effort": request.reasoning_effort.value}
-    return _finish(body, names, notes, exported.losses, request.tool_choice, extra)
-
-
-def _parallel(request: Request) -> Json:
-    """Said only where it is not the default: not every server knows the field."""
-    return {} if request.parallel_calls else {"parallel_tool_calls": False}
+    return _finish(body, names, notes, exported.losses, request, extra)
 
 
 def _finish(
@@ -166,7 +154,7 @@ def _finish(
     names: ToolNames,
     notes: list[str],
     losses: tuple[Lossy, ...],
-    choice: ToolChoice,
+    request: Request,
     extra: Mapping[str, Any],
 ) -> Body:
     # A field that `extra` gives under the same name is sent after all.
@@ -177,9 +165,11 @@ def _finish(
         for recipient in names.recipients
         if (wire := names.wire_of(recipient)) != recipient.removeprefix("functions.")
     ]
-    if "tools" not in body and choice not in ("auto", "none"):
-        names.chosen(choice)
-        notes.append(f"the tool choice {choice!r} was not sent, because there are no tools")
+    if "tools" not in body and request.tool_choice not in ("auto", "none"):
+        names.chosen(request.tool_choice)
+        notes.append(f"the tool choice {request.tool_choice!r} was not sent, because there are no tools")
+    if "tools" in body and not request.parallel_calls:  # only where it is not the default: some servers lack the field
+        body["parallel_tool_calls"] = False
     value = {name: value for name, value in {**body, **extra}.items() if value is not None}
     return Body(value, names, tuple(notes))
 
@@ -197,17 +187,11 @@ def _rename(tool: Json, inside: str | None, names: ToolNames) -> Json:
     return {**tool, "name": names.wire_of(full_name(tool["name"]))}
 
 
-def _rename_calls(message: Json, names: ToolNames) -> Json:
-    calls = message.get("tool_calls")
-    return {**message, "tool_calls": [_rename(call, call["type"], names) for call in calls]} if calls else message
-
-
-def _rename_role(message: Json, developer_role: str) -> Json:
-    return {**message, "role": developer_role} if message["role"] == "developer" else message
-
-
-def _rename_item(item: Json, names: ToolNames) -> Json:
-    return _rename(item, None, names) if item.get("type") in _CALLS else item
+def _rename_message(message: Json, names: ToolNames, developer_role: str) -> Json:
+    renamed = {**message, "role": developer_role} if message["role"] == "developer" else message
+    if calls := message.get("tool_calls"):
+        renamed = {**renamed, "tool_calls": [_rename(call, call["type"], names) for call in calls]}
+    return renamed
 
 
 def _legal_format(written: Json) -> Json:

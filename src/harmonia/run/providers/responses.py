@@ -13,24 +13,24 @@ guide (`response.stream.delta`, `response.output_tool_call.delta`, `response.str
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from harmonia.events import Event
 from harmonia.messages import Conversation
-from harmonia.run.engines.base import Finish, FinishReason, Request, Usage
+from harmonia.run.engines.base import Request, Usage
 from harmonia.run.engines.http import Fields, count_of, fields_of, objects_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen
-from harmonia.run.providers.answer import ANSWER_PARTS, Answer, call_header, channel_of, finish_of, text_header
-from harmonia.run.providers.base import HttpProvider
+from harmonia.run.providers.answer import ANSWER_PARTS, Answer, call_header, channel_of, text_header
+from harmonia.run.providers.base import HttpProvider, Reader
 from harmonia.run.providers.bodies import Body, ToolNames, responses_body
 
 
 class ResponsesProvider(HttpProvider):
     """`POST {base_url}/responses`. Nothing is stored at the provider: it gets the whole conversation each time."""
 
-    NAME = "responses"
-    PATH = "/responses"
+    name = "responses"
+    path = "/responses"
 
     def _make_body(self, conversation: Conversation, request: Request) -> Body:
         return responses_body(conversation, request, self.model, self._extra)
@@ -50,7 +50,7 @@ _KINDS: Final[dict[str, ItemKind]] = {
 }
 _ERRORS: Final = ("error", "response.error", "response.stream.error")
 _ENDS: Final = ("completed", "incomplete", "failed", "cancelled", "done")
-# Where the last word of an event's name is one of these, its first words say what it is about.
+# What an event `response.X.delta` or `response.X.done` is about, by X.
 _TEXTS: Final[dict[str, ItemKind]] = {
     "output_text": "text",
     "refusal": "text",
@@ -66,62 +66,42 @@ _TEXTS: Final[dict[str, ItemKind]] = {
     "tool_call": "call",
     "custom_tool_call_input": "custom",
 }
-# Said by other events too, or of no use to a conversation.
+# Repeated by other events, or of no use to a conversation.
 _SILENT: Final = (
     "created", "queued", "in_progress", "content_part", "reasoning_part", "reasoning_summary_part", "keepalive", "ping"
 )  # fmt: skip
 _OUT_OF_TOKENS: Final = ("max_output_tokens", "max_tokens", "length", "max_length")
 
 
+@dataclass(slots=True, eq=False)
 class _Item:
     """An item of the output, as far as it came."""
 
-    __slots__ = ("id", "is_done", "key", "kind", "name", "part", "source")
-
-    def __init__(self, key: Hashable, kind: ItemKind) -> None:
-        self.key = key
-        self.kind: ItemKind = kind
-        self.id: str | None = None
-        self.name = ""
-        self.source: str | None = None  # which of several texts of a reasoning was taken
-        self.part: object = None  # the part in which the last text stood
-        self.is_done = False
+    key: int
+    kind: ItemKind
+    id: str | None = None
+    name: str = ""
+    source: str | None = None  # which of several texts of a reasoning was taken
+    part: object = None  # the part that contained the last text
+    is_done: bool = False
 
 
-class ResponsesReader:
-    """Reads a stream, or an answer that came in one piece, by `feed`; then `close`."""
-
+class ResponsesReader(Reader):
     def __init__(self, names: ToolNames) -> None:
-        self._names = names
-        self._answer = Answer()
+        super().__init__(names)
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
         self._by_index: dict[int, _Item] = {}
         self._last: _Item | None = None
-        self._reason: FinishReason = "unknown"
-        self._usage: Usage | None = None
-        self._reasoning_tokens = 0
-        self.error: Fields | None = None
-        self._is_whole = False
-        self.is_ended = False
-
-    @property
-    def answer(self) -> Answer:
-        return self._answer
-
-    @property
-    def is_last(self) -> bool:
-        return self.is_ended
 
     def feed(self, event: Fields) -> list[Event]:
-        """The events that follow from one event of the provider, or from an answer in one piece."""
         kind = text_of(event.get("type"))
         if not kind and isinstance(event.get("output"), list):
             self._end(event, text_of(event.get("status")) or "completed")
-            return self._answer.take()
+            return self.answer.take()
         if kind in _ERRORS or (not kind and event.get("error")):
             self.error = event
-            return self._answer.take()
+            return self.answer.take()
         words = kind.removeprefix("response.")
         about, _, what = words.rpartition(".")
         if words in _ENDS:
@@ -132,17 +112,16 @@ class ResponsesReader:
             self._add(_TEXTS[about], about, event)
         elif about in _TEXTS and what == "done":
             self._settle(_TEXTS[about], about, event)
-        elif not (words in _SILENT or about in _SILENT or words.endswith(".annotation.added") or _is_hosted(about)):
-            self._answer.note(f"the provider sent {kind}, which cannot be part of a conversation")
-        return self._answer.take()
-
-    def close(self, *, is_broken: bool = False) -> list[Event]:
-        """The events that end the answer; with `is_broken`, whatever is not whole ends without a stop."""
-        self._answer.finish(is_whole=self._is_whole and not is_broken)
-        return self._answer.take()
-
-    def finish(self) -> Finish:
-        return finish_of(self._answer, self._reason, self._usage, self._reasoning_tokens)
+        elif not (
+            words in _SILENT
+            or about in _SILENT
+            or words.endswith(".annotation.added")
+            # The steps of a tool that the provider runs, whose item is reported.
+            or "_call" in about
+            or about.startswith("mcp_")
+        ):
+            self.answer.note(f"the provider sent {kind}, which cannot be part of a conversation")
+        return self.answer.take()
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -151,7 +130,7 @@ class ResponsesReader:
         kind = _KINDS.get(type_) if isinstance(type_, str) else None
         if kind is None:
             if is_done:
-                self._answer.note(f"the provider's answer has an item {type_!r}, which was left out")
+                self.answer.note(f"the provider's answer has an item {type_!r}, which was left out")
             return
         found = self._find(kind, event, item.get("id"), is_done=True) if is_done else None
         if found is None:
@@ -169,14 +148,10 @@ class ResponsesReader:
         index = event.get("output_index")
         if isinstance(index, int):
             self._by_index[index] = opened
-        match kind:
-            case "text":
-                header = text_header(channel_of(phase))
-            case "reasoning":
-                header = text_header("analysis")
-            case "call" | "custom":
-                header = None
-        self._answer.open(opened.key, header, is_sure=bool(phase))
+        header = None
+        if kind in ("text", "reasoning"):
+            header = text_header(channel_of(phase) if kind == "text" else "analysis")
+        self.answer.open(opened.key, header, is_sure=bool(phase))
         return opened
 
     def _find(self, kind: ItemKind, event: Fields, id_: object, *, is_done: bool = False) -> _Item | None:
@@ -201,57 +176,57 @@ class ResponsesReader:
         if item.kind not in ("call", "custom") or item.name or not isinstance(name, str) or not name:
             return
         item.name = name
-        recipient = self._names.recipient_of(name)
-        self._answer.name(item.key, call_header(recipient, is_json=item.kind == "call"))
+        recipient = self.names.recipient_of(name)
+        self.answer.name(item.key, call_header(recipient, is_json=item.kind == "call"))
 
     def _settle_item(self, item: _Item, value: Fields) -> None:
         if item.is_done:
             return
-        for text, source in _texts_of(item.kind, value, self._answer):
+        for text, source in _texts_of(item.kind, value, self.answer):
             if item.source is None or item.source == source:
                 item.source = source
-                self._answer.settle(item.key, text)
+                self.answer.settle(item.key, text)
         item.is_done = True
         if value.get("status") not in ("incomplete", "in_progress"):
-            self._answer.close(item.key)
+            self.answer.close(item.key)
 
     # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _item_of(self, kind: ItemKind, event: Fields) -> _Item:
         id_ = event.get("item_id") or event.get("call_id")
         item = self._find(kind, event, id_)
-        if item is None or not self._answer.is_open(item.key):
+        if item is None or not self.answer.is_open(item.key):
             item = self._open(kind, event, id_, event.get("phase"))
         self._name(item, event.get("name"))
-        # Calls may interleave, texts do not: where another item goes on, a text has ended, even if nobody says so.
+        # Calls may interleave, texts do not: where another item continues, a text has ended.
         if self._last is not None and self._last is not item and self._last.kind in ("text", "reasoning"):
-            self._answer.close(self._last.key)
+            self.answer.close(self._last.key)
         self._last = item
         return item
 
     def _add(self, kind: ItemKind, about: str, event: Fields) -> None:
         delta = event.get("delta", event.get("text", event.get("content")))
         if inner := fields_of(delta):
-            # The guide does not say what `response.stream.delta` has; these are the forms that one can think of.
+            # The guide does not say what `response.stream.delta` contains; these are the plausible forms.
             kind = "reasoning" if channel_of(inner.get("channel")) == "analysis" else kind
             event = {**event, **{key: inner[key] for key in ("name", "call_id", "phase") if key in inner}}
             delta = inner.get("text", inner.get("content", inner.get("arguments")))
         if not isinstance(delta, str) or not delta:
             return
         item = self._item_of(kind, event)
-        source = _source_of(about)
+        source = "summary" if about.startswith("reasoning_summary") else "content"
         if item.source is None:
             item.source = source
         elif item.source != source and kind == "reasoning":
-            self._answer.note("the provider sent the reasoning and a summary of it; the one that came first was kept")
+            self.answer.note("the provider sent the reasoning and a summary of it; the one that came first was kept")
             return
         part = event.get("summary_index")
         if source == "summary" and item.part is not None and part != item.part:
-            self._answer.add(item.key, "\n\n")
+            self.answer.add(item.key, "\n\n")
         item.part = part
         if about == "refusal":
-            self._answer.note(_REFUSED)
-        self._answer.add(item.key, delta)
+            self.answer.note(_REFUSED)
+        self.answer.add(item.key, delta)
 
     def _settle(self, kind: ItemKind, about: str, event: Fields) -> None:
         """The end of a part. It counts only where no delta came: an item may have several parts."""
@@ -262,15 +237,16 @@ class ResponsesReader:
                 self._add(kind, about, {**event, "delta": text})
             elif kind in ("call", "custom") and not item.is_done:
                 self._name(item, event.get("name"))
-                self._answer.settle(item.key, text)
+                self.answer.settle(item.key, text)
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _end(self, response: Fields, name: str) -> None:
-        self.is_ended = True
-        usage = fields_of(response.get("usage"))
-        self._usage = _usage_of(usage) or self._usage
-        self._reasoning_tokens = count_of(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens"))
+        self.is_ended = self.is_last = True
+        if usage := fields_of(response.get("usage")):
+            cached = count_of(fields_of(usage.get("input_tokens_details")).get("cached_tokens"))
+            self.usage = Usage(count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens")), cached)
+            self.reasoning_tokens = count_of(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens"))
         status = response.get("status")
         status = status if status in _ENDS else name
         self._take_output(objects_of(response.get("output")), is_cut=status not in ("completed", "done"))
@@ -278,14 +254,13 @@ class ResponsesReader:
             self.error = {"error": response.get("error") or "the provider reports that it failed"}
         details = fields_of(response.get("incomplete_details")).get("reason")
         if status == "incomplete" or details:
-            self._reason = "length" if details in _OUT_OF_TOKENS or details is None else "unknown"
-            if self._reason == "unknown":
-                self._answer.note(f"the provider stopped in the middle of the answer: {details}")
+            self.reason = "length" if details in _OUT_OF_TOKENS or details is None else "unknown"
+            if self.reason == "unknown":
+                self.answer.note(f"the provider stopped in the middle of the answer: {details}")
         elif status in ("completed", "done"):
-            self._reason = "stop"
-            self._is_whole = True
+            self.reason = "stop"
         else:
-            self._answer.note(f"the provider reports that the answer is {status}")
+            self.answer.note(f"the provider reports that the answer is {status}")
 
     def _take_output(self, output: list[Fields], *, is_cut: bool) -> None:
         """The whole output, as the last event repeats it: whatever did not come before is taken now.
@@ -312,31 +287,18 @@ class ResponsesReader:
 _REFUSED: Final = "the provider marks the text as a refusal"
 
 
-def _is_hosted(about: str) -> bool:
-    """Whether an event is about a tool that the provider runs. Its item is reported, so its steps need not be."""
-    return "_call" in about or about.startswith("mcp_")
-
-
-def _source_of(about: str) -> str:
-    return "summary" if about.startswith("reasoning_summary") else "content"
-
-
 def _texts_of(kind: ItemKind, item: Fields, answer: Answer) -> list[tuple[str, str]]:
-    """The text of an item, and where it stood. A reasoning may have its own words, or a summary, or both."""
-    match kind:
-        case "call":
-            return [(text_of(item.get("arguments")), "content")]
-        case "custom":
-            return [(text_of(item.get("input")), "content")]
-        case "text":
-            return [(_join_parts(kind, item.get("content"), answer), "content")]
-        case "reasoning":
-            summary = "\n\n".join(filter(None, (text_of(part.get("text")) for part in objects_of(item.get("summary")))))
-            texts = [(_join_parts(kind, item.get("content"), answer), "content"), (summary, "summary")]
-            texts = [(text, source) for text, source in texts if text]
-            if not texts and item.get("encrypted_content"):
-                answer.note("the provider sent encrypted reasoning, which cannot be read here; it was left out")
-            return texts
+    """The text of an item, and where it stood. Reasoning may have a content, or a summary, or both."""
+    if kind in ("call", "custom"):
+        return [(text_of(item.get("arguments" if kind == "call" else "input")), "content")]
+    content = _join_parts(kind, item.get("content"), answer)
+    if kind == "text":
+        return [(content, "content")]
+    summary = "\n\n".join(filter(None, (text_of(part.get("text")) for part in objects_of(item.get("summary")))))
+    texts = [(text, source) for text, source in ((content, "content"), (summary, "summary")) if text]
+    if not texts and item.get("encrypted_content"):
+        answer.note("the provider sent encrypted reasoning, which cannot be read here; it was left out")
+    return texts
 
 
 def _join_parts(kind: ItemKind, content: object, answer: Answer) -> str:
@@ -354,16 +316,6 @@ def _join_parts(kind: ItemKind, content: object, answer: Answer) -> str:
         if isinstance(text, str):
             texts.append(text)
     return "".join(texts)
-
-
-def _usage_of(usage: Fields) -> Usage | None:
-    if not usage:
-        return None
-    return Usage(
-        count_of(usage.get("input_tokens")),
-        count_of(usage.get("output_tokens")),
-        count_of(fields_of(usage.get("input_tokens_details")).get("cached_tokens")),
-    )
 
 
 def _recognise_harmonia(answers: Answers) -> Seen | None:
