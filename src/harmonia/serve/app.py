@@ -31,7 +31,8 @@ from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS
 from harmonia.serve.http.running_requests import RunningRequests
 from harmonia.serve.http.server_status import METRICS, ServerState, server_status_routes
 from harmonia.serve.http.telemetry import Metrics, log_bug, log_request, logs_messages
-from harmonia.serve.inspector.routes import RenderTurn, harmony_routes
+from harmonia.serve.inspector.routes import harmony_routes
+from harmonia.serve.inspector.turn_trace import RenderTurn
 from harmonia.serve.openapi.page import document_routes
 from harmonia.serve.responses.routes import response_routes
 from harmonia.serve.responses.service import Responses

@@ -325,9 +325,9 @@ def test_markdown_tells_files_calls_and_decisions() -> None:
         ),
     ]
     settings = {"identity": "You are Ada.", "instructions": "Be", "effort": "low"}
-    written = write_chat_markdown("T", settings, branch, hides=False)
-    text = written.data.decode()
-    assert written.left_out == 1
+    data, left_out = write_chat_markdown("T", settings, branch, hides=False)
+    text = data.decode()
+    assert left_out == 1
     for part in ("hello", "functions.add", "to `shop.buy`", "refused this call: dear", "done", "seen", "Bye", "\nBe\n"):
         assert part in text, part
     for part in ("functions.cut", "of nothing", "seal", "encrypted", "unspoken"):
@@ -634,7 +634,7 @@ def test_only_what_is_missed_is_told_as_lost_and_in_sentences() -> None:
     text = render(Conversation([dated, Message.user("Hi")])).text
     assert imported(text).losses == []
     losses = imported(json.dumps({**CHAT, "temperature": 1, "seed": 2})).losses
-    assert losses == ["The fields temperature, seed could not be imported: not part of a conversation."]
+    assert losses == ["Not imported: temperature, seed: not part of a conversation."]
 
 
 def test_a_file_that_is_nothing_says_where_its_json_breaks_and_asks_for_nothing() -> None:

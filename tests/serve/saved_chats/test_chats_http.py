@@ -202,7 +202,7 @@ def test_a_wrong_turn_is_refused_where_it_is_wrong(tmp_path: Path, turn: Any, ex
 
 def test_a_chat_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chats_service, "_LIMITS", ChatLimits(2, 2000))
-    monkeypatch.setattr(chats_service, "MOST_CHATS", 2)
+    monkeypatch.setattr(chats_service.limits, "MOST_CHATS", 2)
 
     async def work(server: RealServer) -> None:
         chat_id = await new_chat(server, a_turn("turn_1"), a_turn("turn_2"))

@@ -8,10 +8,10 @@ waits, and when too many wait, it is refused. Small ones run at once, because a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date as Date
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import msgspec
 from starlette.routing import Route
@@ -24,9 +24,8 @@ from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
 from harmonia.serve.http.running_requests import RunningRequests
 from harmonia.serve.inspector import inspections
-from harmonia.serve.inspector.request import Includable, SampledEntry, TraceRequest
-from harmonia.serve.inspector.turn_trace import RenderedTurn
-from harmonia.serve.security.keys import Caller
+from harmonia.serve.inspector.request import Includable, TraceRequest
+from harmonia.serve.inspector.turn_trace import RenderedTurn, RenderTurn
 from harmonia.serve.wire.validation import read_struct
 from harmonia.serve.wire.work_limits import MOST_BODY_BYTES, check_number, encode_answer, object_of
 
@@ -40,14 +39,6 @@ LARGE_TOKENS: Final = 2048
 _MALFORMED: Final = 422
 # What a value counts beside its characters.
 _VALUE_WEIGHT: Final = 8
-
-
-class RenderTurn(Protocol):
-    """Renders a request and its answer as tokens; see turn_trace.py."""
-
-    async def __call__(
-        self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
-    ) -> RenderedTurn: ...
 
 
 def harmony_routes(render_turn: RenderTurn, limits: Limits, running: RunningRequests) -> list[Route]:

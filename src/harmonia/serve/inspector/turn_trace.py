@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -57,6 +57,14 @@ class RenderedTurn:
     def text(self) -> str:
         """The tokens as text with the special ones spelled out; typed text that spells one is escaped."""
         return text_of(self.tokens, ambiguous="escape")
+
+
+class RenderTurn(Protocol):
+    """`TurnTraces.render`: a request and its answer as tokens."""
+
+    async def __call__(
+        self, caller: Caller, request: Json, output: Sequence[Json], sampled: Sequence[SampledEntry] = ()
+    ) -> RenderedTurn: ...
 
 
 @dataclass(frozen=True, slots=True)

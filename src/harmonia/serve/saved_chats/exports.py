@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -41,37 +41,18 @@ from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.validation import MOST_VALUES
 from harmonia.serve.wire.work_limits import too_large
 
-ENDINGS: Final[dict[ExportFormat, str]] = {
-    "json": ".json",
-    "markdown": ".md",
-    "harmony": ".harmony.txt",
-    "tokens": ".tokens.json",
-}
-MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
-    "json": "application/json",
-    "markdown": "text/markdown; charset=utf-8",
-    "harmony": "text/plain; charset=utf-8",
-    "tokens": "application/json",
+# The ending of a file, and its media type.
+FILES: Final[dict[ExportFormat, tuple[str, str]]] = {
+    "json": (".json", "application/json"),
+    "markdown": (".md", "text/markdown; charset=utf-8"),
+    "harmony": (".harmony.txt", "text/plain; charset=utf-8"),
+    "tokens": (".tokens.json", "application/json"),
 }
 _UNFINISHED: Final = ("in_progress", "incomplete", "calling")
 _SEAL: Final = "encrypted_content"
 # Fields that only the API needs.
 _NOT_FOR_PEOPLE: Final = ("id", "status", _SEAL, "approval_request_id")
 _REFUSED: Final = "The user refused this call"
-
-
-class Exported(NamedTuple):
-    """A file. `left_out` is how many messages are not in it because they are hidden."""
-
-    data: bytes
-    left_out: int = 0
-
-
-class Branch(NamedTuple):
-    """A question and its answer: `output` is the last turn, if that is the model's."""
-
-    input: list[Json]
-    output: list[Json]
 
 
 def branch_of(turns: Sequence[StoredChatTurn], leaf: str | None, limits: Limits) -> list[Json]:
@@ -107,7 +88,7 @@ def hide_reasoning(turns: Iterable[StoredChatTurn]) -> tuple[list[StoredChatTurn
     return shown, hidden
 
 
-def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:
+def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> bytes:
     """The whole chat. The turns are written as they are given."""
     head = encode_bytes(
         {
@@ -120,25 +101,25 @@ def write_json(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Exported:
         }
     )
     listed = b",\n".join(turn.body for turn in turns)
-    return Exported(head[:-1] + b',"settings":' + chat.settings + b',"turns":[\n' + listed + b"\n]}\n")
+    return head[:-1] + b',"settings":' + chat.settings + b',"turns":[\n' + listed + b"\n]}\n"
 
 
 # ── for people ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_chat_markdown(title: str, settings: Json, branch: list[Json], *, hides: bool) -> Exported:
-    """The branch as Markdown, under its title."""
+def write_chat_markdown(title: str, settings: Json, branch: list[Json], *, hides: bool) -> tuple[bytes, int]:
+    """The branch as Markdown, under its title, and how many messages are not in it because they are hidden."""
     sendable = sendable_items(branch)
     items = [item for item in sendable if not is_reasoning(item) or (_has_text(item) and not hides)]
     hidden = len(sendable) - len(items)
     body: Json = {"input": list(_for_people(items))}
-    for name, value in (("instructions", settings.get("instructions")), ("tools", settings.get("functions"))):
-        if value:
-            body[name] = value
+    for name, setting in (("instructions", "instructions"), ("tools", "functions")):
+        if settings.get(setting):
+            body[name] = settings[setting]
     if settings.get("effort"):
         body["reasoning"] = {"effort": settings["effort"]}
     conversation = _with_identity(read_responses(body).conversation, settings.get("identity"))
-    return Exported(f"{write_title(title)}{write_markdown(conversation).text}".encode(), hidden)
+    return f"{write_title(title)}{write_markdown(conversation).text}".encode(), hidden
 
 
 def _with_identity(conversation: Conversation, identity: object) -> Conversation:
@@ -164,7 +145,8 @@ def _for_people(items: list[Json]) -> Iterator[Json]:
         bare = {name: value for name, value in item.items() if name not in _NOT_FOR_PEOPLE}
         content = item.get("content")
         if isinstance(content, list):
-            bare["content"] = _parts_for_people(cast("list[Any]", content))
+            parts = cast("list[Any]", content)
+            bare["content"] = [_part_for_people(part, is_last=at == len(parts)) for at, part in enumerate(parts, 1)]
         yield bare
 
 
@@ -180,10 +162,6 @@ def _decided(request: Json, response: Json) -> Json | None:
     return {"type": "mcp_call", **known, "arguments": arguments, "output": output}
 
 
-def _parts_for_people(parts: list[Any]) -> list[Any]:
-    return [_part_for_people(part, is_last=at == len(parts)) for at, part in enumerate(parts, 1)]
-
-
 def _part_for_people(part: Any, *, is_last: bool) -> Any:
     if not isinstance(part, dict):
         return part
@@ -197,11 +175,12 @@ def _part_for_people(part: Any, *, is_last: bool) -> Any:
 # ── for the model ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def split_branch(branch: list[Json]) -> Branch:
+def split_branch(branch: list[Json]) -> tuple[list[Json], list[Json]]:
+    """The input, and the output: the last turn, if that is the model's."""
     items = sendable_items(branch)
     is_answered = bool(branch) and branch[-1].get("role") == "assistant"
     asked = len(sendable_items(branch[:-1])) if is_answered else len(items)
-    return Branch(items[:asked], items[asked:])
+    return items[:asked], items[asked:]
 
 
 def request_for(settings: Json, items: list[Json], tools: Sequence[ServerTool]) -> Json:
@@ -269,9 +248,7 @@ def _has_text(item: Json) -> bool:
 def _servers_on(settings: Json, tools: Sequence[ServerTool]) -> list[Json]:
     """Nothing if all tools are on; otherwise each server with a tool, or one without tools if all are off."""
     given = settings.get("tools_off")
-    off = (
-        {each for each in cast("list[Any]", given) if isinstance(each, str)} if isinstance(given, list) else set[str]()
-    )
+    off = cast("list[Any]", given) if isinstance(given, list) else []
     on: dict[str, list[str]] = {}
     for tool in tools:
         names = on.setdefault(tool.server, [])

@@ -26,21 +26,8 @@ from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, SystemContent
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.saved_chats.request import (
-    FORMAT,
-    MOST_CHAT_BYTES,
-    MOST_IMPORTED,
-    MOST_IMPORTED_CHARACTERS,
-    MOST_IMPORTED_TURNS,
-    MOST_ITEMS,
-    MOST_SETTINGS_BYTES,
-    MOST_TITLE_CHARACTERS,
-    MOST_TURNS,
-    VERSION,
-    ChatFile,
-    check_size,
-    read_turn,
-)
+from harmonia.serve.saved_chats import request
+from harmonia.serve.saved_chats.request import FORMAT, VERSION, ChatFile, check_size, read_turn
 from harmonia.serve.saved_chats.titles import clean_title, made_title, split_title
 from harmonia.serve.security.keys import new_id
 from harmonia.serve.store.base import StoredChatTurn
@@ -52,8 +39,6 @@ _TEXT: Final = "$.text"
 _MOST_LOSSES: Final = 100
 _HEADINGS_OF_A_MESSAGE: Final = 4
 _LONG_ID: Final = re.compile(r"[0-9]{6,}")
-_OPEN_HEADER: Final = "'<|start|>assistant'"
-_NOT_KEPT: Final = r"a chat does not keep the \1 of a \2 message"
 _SAMPLED: Final = ("harmony", "tokens")
 
 
@@ -81,19 +66,18 @@ class ImportedFile:
 
 def read_file(text: str, name: str, limits: Limits, now: float, tools: Sequence[ServerTool] = ()) -> ImportedFile:
     """All conversations of a file. Slow: for a thread. `tools` are those of the server."""
-    if len(text) > MOST_IMPORTED_CHARACTERS:
-        too_large(f"the file has {len(text)} characters; at most {MOST_IMPORTED_CHARACTERS} are allowed", _TEXT)
+    if len(text) > request.MOST_IMPORTED_CHARACTERS:
+        too_large(f"the file has {len(text)} characters; at most {request.MOST_IMPORTED_CHARACTERS} are allowed", _TEXT)
     text = text.removeprefix("\ufeff")
     if not text.strip():
         invalid("the file is empty", _TEXT)
-    documents = _documents(text, limits.depth)
     file = ImportedFile()
     losses: list[str] = []
-    for where, document in documents:
+    for where, document in _documents(text, limits.depth):
         try:
             losses += (f"{where}{loss}" for loss in _read(document, text, name, limits, now, file, tools))
-            if sum(len(draft.turns) for draft in file.chats) > MOST_IMPORTED_TURNS:
-                too_large(f"the file has more than {MOST_IMPORTED_TURNS} turns, which is the limit", _TEXT)
+            if sum(len(draft.turns) for draft in file.chats) > request.MOST_IMPORTED_TURNS:
+                too_large(f"the file has more than {request.MOST_IMPORTED_TURNS} turns, which is the limit", _TEXT)
         except InputError as error:
             raise _placed(error, where) from error
     file.losses = losses[:_MOST_LOSSES]
@@ -106,8 +90,8 @@ def _placed(error: InputError, where: str) -> InputError:
     inner = error.at.path
     at = "" if inner in (None, "$", _TEXT) or inner in error.message else f" (at {inner})"
     # The JSON reader speaks of the body of a request; here it is a file in that body.
-    told = re.sub(r"^the body\b", "the file" if not where else "it", error.message)
-    return InputError(error.code, f"{where}{told}{at}", Position(error.at.token, path=_TEXT))
+    message = re.sub(r"^the body\b", "the file" if not where else "it", error.message)
+    return InputError(error.code, f"{where}{message}{at}", Position(error.at.token, path=_TEXT))
 
 
 def _documents(text: str, depth: int) -> list[tuple[str, Any]]:
@@ -123,13 +107,12 @@ def _documents(text: str, depth: int) -> list[tuple[str, Any]]:
         if error.code is ErrorCode.SERVE_TOO_LARGE or error.at.path is not None:
             raise _placed(error, "") from error
         return [("", text)]  # Harmony text and Markdown may also begin with a bracket
-    if isinstance(value, list):
-        listed = cast("list[Any]", value)
-        if listed and all(_is_conversation(each) for each in listed):
-            if len(listed) > MOST_IMPORTED:
-                too_large(f"the file has {len(listed)} conversations; at most {MOST_IMPORTED} are allowed", _TEXT)
-            return [(f"conversation {at}: ", each) for at, each in enumerate(listed, 1)]
-    return [("", value)]
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    if not listed or not all(_is_conversation(each) for each in listed):
+        return [("", value)]
+    if len(listed) > request.MOST_IMPORTED:
+        too_large(f"the file has {len(listed)} conversations; at most {request.MOST_IMPORTED} are allowed", _TEXT)
+    return [(f"conversation {at}: ", each) for at, each in enumerate(listed, 1)]
 
 
 def _lines(text: str, depth: int) -> list[tuple[str, Any]]:
@@ -146,27 +129,21 @@ def _lines(text: str, depth: int) -> list[tuple[str, Any]]:
             if not found:
                 return []
             raise _placed(error, where) from error
-        if len(found) >= MOST_IMPORTED:
-            too_large(f"the file has more than {MOST_IMPORTED} lines with conversations, which is the limit", _TEXT)
+        if len(found) >= request.MOST_IMPORTED:
+            too_large(
+                f"the file has more than {request.MOST_IMPORTED} lines with conversations, which is the limit", _TEXT
+            )
         found.append((where, value))
     return found
 
 
 def _is_conversation(value: Any) -> bool:
-    if not isinstance(value, dict):
-        return False
-    entry = cast("Json", value)
+    entry = cast("Json", value) if isinstance(value, dict) else {}
     return entry.get("format") == FORMAT or isinstance(entry.get("messages"), list)
 
 
 def _read(
-    document: Any,
-    text: str,
-    name: str,
-    limits: Limits,
-    now: float,
-    file: ImportedFile,
-    tools: Sequence[ServerTool],
+    document: Any, text: str, name: str, limits: Limits, now: float, file: ImportedFile, tools: Sequence[ServerTool]
 ) -> list[str]:
     """Read one conversation. Returns what could not be imported."""
     if isinstance(document, dict) and cast("Json", document).get("format") == FORMAT:
@@ -175,16 +152,13 @@ def _read(
         return []
     format_name = _recognised(document)
     title = ""
-    _check_entries(document, format_name, limits)
+    _check_length(_entries(document, format_name), limits)
     if format_name in _SAMPLED:
         _check_sampled(text)
     if format_name == "markdown" and isinstance(document, str):
         title, document = split_title(document)
     imported = format_named(format_name).read(document)
-    if len(imported.conversation) > limits.items:
-        too_large(
-            f"the conversation has {len(imported.conversation)} messages; at most {limits.items} are allowed", _TEXT
-        )
+    _check_length(len(imported.conversation), limits)
     file.formats.append(format_name)
     # A prompt shows which tools the model had; other formats only which were declared.
     offered = tools if format_name in _SAMPLED else ()
@@ -199,38 +173,34 @@ def _recognised(document: Any) -> str:
     except InputError as error:
         # The client cannot choose the format here.
         why = error.message.partition(": ")[2].partition("; say which")[0]
-        told = "this cannot be read as a conversation"
-        if isinstance(document, str) and (fault := json_fault(document)) is not None:
-            why = fault
-        raise InputError(error.code, f"{told}: {why}" if why else told, error.at) from error
+        why = (json_fault(document) if isinstance(document, str) else None) or why
+        message = f"this cannot be read as a conversation{f': {why}' if why else ''}"
+        raise InputError(error.code, message, error.at) from error
 
 
 def _is_lost(loss: Lossy) -> bool:
     """Whether the loss matters. Typed spellings of special tokens are kept as text, every prompt ends with the header
     of an answer, and each request has its own date."""
-    is_open_header = loss.what == ErrorCode.HEADER_UNFINISHED.value and loss.why.endswith(_OPEN_HEADER)
+    is_open_header = loss.what == ErrorCode.HEADER_UNFINISHED.value and loss.why.endswith("'<|start|>assistant'")
     return not is_open_header and loss.what not in (ErrorCode.BODY_SPELLED_TOKEN.value, "conversation_start_date")
 
 
 def _sentence(loss: Lossy) -> str:
-    why = loss.why.replace("Responses cannot express", "a chat cannot express")
-    why = re.sub(r"Responses does not restore the (\w+) of this (\w+) content unchanged", _NOT_KEPT, why)
-    if loss.what == "fields":
-        names, _, reason = why.partition(": ")
-        why = f"the {'fields' if ', ' in names else 'field'} {names} could not be imported: {reason}"
+    why = f"not imported: {loss.why}" if loss.what == "fields" else loss.why.removesuffix(".")
     where = "" if loss.path in ("", "$") else f" (at {loss.path})"
-    return f"{why[:1].upper()}{why[1:]}{where}{'' if not where and why.endswith('.') else '.'}"
+    return f"{why[:1].upper()}{why[1:]}{where}."
 
 
-def _check_entries(document: Any, format_name: str, limits: Limits) -> None:
-    """Check the number of messages before they are made, which takes a hundred times as long."""
-    number = 0
+def _entries(document: Any, format_name: str) -> int:
+    """About how many messages there are, before they are made, which takes a hundred times as long."""
     if isinstance(document, str):
         # Not every heading is a message: fenced texts have headings, too.
-        number = document.count("\n## ") // _HEADINGS_OF_A_MESSAGE if format_name == "markdown" else 0
-    else:
-        values = cast("Json", document).values() if isinstance(document, dict) else (document,)
-        number = max((len(cast("list[Any]", each)) for each in values if isinstance(each, list)), default=0)
+        return document.count("\n## ") // _HEADINGS_OF_A_MESSAGE if format_name == "markdown" else 0
+    values = cast("Json", document).values() if isinstance(document, dict) else (document,)
+    return max((len(cast("list[Any]", each)) for each in values if isinstance(each, list)), default=0)
+
+
+def _check_length(number: int, limits: Limits) -> None:
     if number > limits.items:
         too_large(f"the conversation has {number} messages; at most {limits.items} are allowed", _TEXT)
 
@@ -252,9 +222,8 @@ def _read_own(value: Json) -> Draft:
     if value.get("version") != VERSION:
         invalid(f"the file has version {value.get('version')!r:.20}; this server reads version {VERSION}", "$.version")
     file = read_struct(value, ChatFile)
-    if len(file.turns) > MOST_TURNS:
-        too_large(f"the chat has {len(file.turns)} turns; at most {MOST_TURNS} are allowed", "$.turns")
-    settings = check_size(file.settings, MOST_SETTINGS_BYTES, "$.settings")
+    _check_turns(len(file.turns))
+    settings = check_size(file.settings, request.MOST_SETTINGS_BYTES, "$.settings")
     ids: dict[str, str] = {}
     turns: list[StoredChatTurn] = []
     first: list[Json] = []
@@ -271,13 +240,18 @@ def _read_own(value: Json) -> Draft:
         turns.append(_stored({**cast("Json", given), "id": ids[turn.id], "parent": parent}))
         size += len(turns[-1].body)
         first = first or (turn.items if turn.role == "user" else [])
-    if size > MOST_CHAT_BYTES:
-        too_large(f"the chat has {size} bytes; at most {MOST_CHAT_BYTES} are allowed", "$.turns")
+    _check_turns(size=size)
     if file.leaf is not None and file.leaf not in ids:
         invalid("the file has no such turn", "$.leaf")
-    title = clean_title(file.title, MOST_TITLE_CHARACTERS) or made_title(first)
+    title = clean_title(file.title) or made_title(first)
     leaf = None if file.leaf is None else ids[file.leaf]
     return Draft(title, settings, turns, leaf, None if file.created_at is None else int(file.created_at))
+
+
+def _check_turns(number: int = 0, size: int = 0) -> None:
+    for given, most, what in ((number, request.MOST_TURNS, "turns"), (size, request.MOST_CHAT_BYTES, "bytes")):
+        if given > most:
+            too_large(f"the chat has {given} {what}; at most {most} are allowed", "$.turns")
 
 
 def _stored(turn: Json) -> StoredChatTurn:
@@ -314,16 +288,11 @@ def _draft(
         losses.append(Lossy("$.text", "text", "a chat has no response format; it was left out"))
     if not items:
         invalid("the file has no message", _TEXT)
-    data = check_size(settings, MOST_SETTINGS_BYTES, "$.settings")
+    data = check_size(settings, request.MOST_SETTINGS_BYTES, "$.settings")
     turns = _turns_of(items, now)
-    size = sum(len(turn.body) for turn in turns)
-    if len(turns) > MOST_TURNS or size > MOST_CHAT_BYTES:
-        too_large(
-            f"the chat has {len(turns)} turns and {size} bytes; at most {MOST_TURNS} and {MOST_CHAT_BYTES} are allowed",
-            _TEXT,
-        )
+    _check_turns(len(turns), sum(len(turn.body) for turn in turns))
     stem = name.replace("\\", "/").rpartition("/")[2].partition(".")[0]
-    shown = clean_title(title, MOST_TITLE_CHARACTERS) or made_title(items) or clean_title(stem, MOST_TITLE_CHARACTERS)
+    shown = clean_title(title) or made_title(items) or clean_title(stem)
     return Draft(shown, data, turns, turns[-1].id), losses
 
 
@@ -343,7 +312,7 @@ def _turns_of(items: list[Json], now: float) -> list[StoredChatTurn]:
     start = 0
     for end in range(1, len(items) + 1):
         role = _role_of(items[start])
-        if end < len(items) and _role_of(items[end]) == role and end - start < MOST_ITEMS:
+        if end < len(items) and _role_of(items[end]) == role and end - start < request.MOST_ITEMS:
             continue
         turn: Json = {
             "id": new_id("turn"),

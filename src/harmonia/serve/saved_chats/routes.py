@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -11,92 +11,63 @@ from starlette.types import Receive, Scope, Send
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
 from harmonia.serve.http.running_requests import RunningRequests
-from harmonia.serve.saved_chats.service import SavedChats
+from harmonia.serve.saved_chats.service import ChatExport, SavedChats
 from harmonia.serve.security.keys import Caller
+from harmonia.serve.wire.validation import Query
 
 LEFT_OUT_HEADER: Final = "harmonia-left-out"
 
-# What an endpoint does, with the ids of the path and the caller.
-Ask = Callable[[Exchange, dict[str, str], Caller], Awaitable[bytes]]
+
+class _Asked(NamedTuple):
+    """A request: who asks, the ids of the path, the body if the method has one, and the query."""
+
+    caller: Caller
+    id: str
+    turn: str
+    body: Any
+    query: Query
 
 
-def saved_chat_routes(service: SavedChats, limits: Limits, running: RunningRequests) -> list[Route]:
+def saved_chat_routes(chats: SavedChats, limits: Limits, running: RunningRequests) -> list[Route]:
     """The routes. `import` comes before the ids, because it is not one."""
 
-    async def body_of(exchange: Exchange) -> Any:
-        return await read_value(exchange, limits)
-
-    async def list_(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.list_(caller, exchange.query())
-
-    async def create(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.create(await body_of(exchange), caller)
-
-    async def import_(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.import_(await body_of(exchange), caller)
-
-    async def retrieve(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.retrieve(ids["id"], caller)
-
-    async def change(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.change(ids["id"], await body_of(exchange), caller)
-
-    async def delete(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.delete(ids["id"], caller)
-
-    async def put_turn(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.put_turn(ids["id"], ids["turn"], await body_of(exchange), caller)
-
-    async def delete_turn(exchange: Exchange, ids: dict[str, str], caller: Caller) -> bytes:
-        return await service.delete_turn(ids["id"], ids["turn"], caller)
-
-    def route(method: str, path: str, ask: Ask) -> Route:
-        return Route(f"/v1/chats{path}", _Question(running, ask), methods=[method], name=f"chats_{ask.__name__}")
+    def route(method: str, path: str, ask: Callable[[_Asked], Awaitable[bytes | ChatExport]]) -> Route:
+        return Route(f"/v1/chats{path}", _Endpoint(ask, limits, running), methods=[method])
 
     return [
-        route("GET", "", list_),
-        route("POST", "", create),
-        route("POST", "/import", import_),
-        route("GET", "/{id}", retrieve),
-        route("PATCH", "/{id}", change),
-        route("DELETE", "/{id}", delete),
-        route("PUT", "/{id}/turns/{turn}", put_turn),
-        route("DELETE", "/{id}/turns/{turn}", delete_turn),
-        Route("/v1/chats/{id}/export", _Export(service, running), methods=["GET"], name="chats_export"),
+        route("GET", "", lambda asked: chats.list_(asked.caller, asked.query)),
+        route("POST", "", lambda asked: chats.create(asked.caller, asked.body)),
+        route("POST", "/import", lambda asked: chats.import_(asked.caller, asked.body)),
+        route("GET", "/{id}", lambda asked: chats.retrieve(asked.caller, asked.id)),
+        route("PATCH", "/{id}", lambda asked: chats.change(asked.caller, asked.id, asked.body)),
+        route("DELETE", "/{id}", lambda asked: chats.delete(asked.caller, asked.id)),
+        route("PUT", "/{id}/turns/{turn}", lambda ask: chats.put_turn(ask.caller, ask.id, ask.turn, ask.body)),
+        route("DELETE", "/{id}/turns/{turn}", lambda asked: chats.delete_turn(asked.caller, asked.id, asked.turn)),
+        route("GET", "/{id}/export", lambda asked: chats.export(asked.caller, asked.id, asked.query)),
     ]
 
 
-class _Question:
-    """A request that is answered with JSON. It counts as work: a chat may be large, and a search is slow."""
+class _Endpoint:
+    """Answers with JSON, or with a file. It counts as work: a chat may be large, and a search is slow."""
 
-    def __init__(self, running: RunningRequests, ask: Ask) -> None:
-        self._running = running
+    def __init__(
+        self, ask: Callable[[_Asked], Awaitable[bytes | ChatExport]], limits: Limits, running: RunningRequests
+    ) -> None:
         self._ask = ask
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[EXCHANGE]
-        caller = exchange.caller()
-        with self._running.slot(exchange):
-            data = await self._ask(exchange, scope["path_params"], caller)
-            await self._running.send(exchange, data)
-
-
-class _Export:
-    """A file. A header reports how many hidden messages it lacks."""
-
-    def __init__(self, service: SavedChats, running: RunningRequests) -> None:
-        self._service = service
+        self._limits = limits
         self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
-        caller = exchange.caller()
+        caller, ids = exchange.caller(), scope["path_params"]
         with self._running.slot(exchange):
-            file = await self._service.export(scope["path_params"]["id"], caller, exchange.query())
-            headers = [
-                (b"content-type", file.media_type.encode()),
-                (b"content-disposition", file.disposition.encode()),
-            ]
-            if file.left_out:
-                headers.append((LEFT_OUT_HEADER.encode(), b"%d" % file.left_out))
-            await self._running.send(exchange, file.data, headers=headers)
+            has_body = scope["method"] in ("POST", "PATCH", "PUT")
+            body = await read_value(exchange, self._limits) if has_body else None
+            answer = await self._ask(_Asked(caller, ids.get("id", ""), ids.get("turn", ""), body, exchange.query()))
+            if isinstance(answer, bytes):
+                await self._running.send(exchange, answer)
+                return
+            headers = [(b"content-type", answer.media_type.encode()), (b"content-disposition", answer.name.encode())]
+            if answer.left_out:
+                headers.append((LEFT_OUT_HEADER.encode(), b"%d" % answer.left_out))
+            await self._running.send(exchange, answer.data, headers=headers)

@@ -9,9 +9,9 @@ Work that grows with the size of a chat runs in threads, so that streams keep fl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast, get_args
+from typing import Any, Final, NamedTuple, NoReturn, cast, get_args
 
 import msgspec
 
@@ -20,27 +20,12 @@ from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
 from harmonia.renderer.renderer import text_of
 from harmonia.serve.config.settings import Settings
+from harmonia.serve.inspector.turn_trace import RenderTurn
 from harmonia.serve.models.server_tools import ServerTool
-from harmonia.serve.saved_chats.exports import (
-    ENDINGS,
-    MEDIA_TYPES,
-    Exported,
-    branch_of,
-    hide_reasoning,
-    is_final,
-    request_for,
-    split_branch,
-    without_seals,
-    write_chat_markdown,
-    write_json,
-)
+from harmonia.serve.saved_chats import exports
+from harmonia.serve.saved_chats import request as limits
 from harmonia.serve.saved_chats.imports import read_file
 from harmonia.serve.saved_chats.request import (
-    MOST_CHAT_BYTES,
-    MOST_CHATS,
-    MOST_SETTINGS_BYTES,
-    MOST_TITLE_CHARACTERS,
-    MOST_TURNS,
     ChangeChat,
     CreateChat,
     ExportFormat,
@@ -62,11 +47,11 @@ from harmonia.serve.store.base import (
     StoredChatTurn,
     TurnRefusal,
 )
-from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, read_struct
-from harmonia.serve.wire.work_limits import object_of, too_large
+from harmonia.serve.wire.validation import Query, check_query, invalid, limit_of, one_of, read_struct, too_large
+from harmonia.serve.wire.work_limits import object_of
 from harmonia.vocabulary import END, RETURN
 
-_LIMITS: Final = ChatLimits(MOST_TURNS, MOST_CHAT_BYTES)
+_LIMITS: Final = ChatLimits(limits.MOST_TURNS, limits.MOST_CHAT_BYTES)
 _MOST_LISTED: Final = 100
 # A search reads this much, and then reports where to continue; in batches, so that no reader of the store is held long.
 MOST_SEARCHED_BYTES: Final = 32 * 1024 * 1024
@@ -76,26 +61,13 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 _MOST_WAITING: Final = 16
 
 
-class RenderedPrompt(Protocol):
-    """A prompt and its answer as tokens, and how many messages are hidden in it; see serve/inspector/turn_trace.py."""
-
-    @property
-    def tokens(self) -> list[int]: ...
-    @property
-    def left_out(self) -> int: ...
-
-
-# Renders a request and the items of its answer.
-RenderTurn = Callable[[Caller, Json, Sequence[Json]], Awaitable[RenderedPrompt]]
-
-
 class ChatExport(NamedTuple):
-    """A file: its bytes, their type, the header that names it, and how many hidden messages are not in it."""
+    """A file. `left_out` is how many messages are hidden, and not in it; `name` is the header that names it."""
 
     data: bytes
-    media_type: str
-    disposition: str
     left_out: int
+    media_type: str
+    name: str
 
 
 class SavedChats:
@@ -114,9 +86,7 @@ class SavedChats:
         self._tools = tools
         self._render_turn = render_turn
         self._clock = clock
-        self._search_turn = _Turnstile()
-        self._import_turn = _Turnstile()
-        self._export_turn = _Turnstile()
+        self._search_turn, self._import_turn, self._export_turn = _Turnstile(), _Turnstile(), _Turnstile()
 
     async def list_(self, caller: Caller, query: Query) -> bytes:
         """A page of the list, the latest change first; with a query, only chats that have its words."""
@@ -142,30 +112,30 @@ class SavedChats:
             listed["next"] = page.last_id
         return encode_bytes(listed)
 
-    async def create(self, value: Any, caller: Caller) -> bytes:
+    async def create(self, caller: Caller, value: Any) -> bytes:
         """A new chat without turns."""
         asked = read_struct(object_of(value), CreateChat)
-        settings = check_size(asked.settings, MOST_SETTINGS_BYTES, "$.settings")
+        settings = check_size(asked.settings, limits.MOST_SETTINGS_BYTES, "$.settings")
         now = int(self._clock())
-        title = clean_title(asked.title or "", MOST_TITLE_CHARACTERS)
+        title = clean_title(asked.title or "")
         chat = StoredChat(new_id("chat"), caller.owner, now, now, title, settings)
         await self._add([(chat, [])])
         return _whole(chat)
 
-    async def retrieve(self, chat_id: str, caller: Caller) -> bytes:
+    async def retrieve(self, caller: Caller, chat_id: str) -> bytes:
         """A chat with all of its turns."""
-        chat, turns = await self._load(chat_id, caller)
+        chat, turns = await self._load(caller, chat_id)
         turns, _ = await self._shown(turns)
         return _whole(chat)[:-1] + b',"turns":[' + b",".join(turn.body for turn in turns) + b"]}"
 
-    async def change(self, chat_id: str, value: Any, caller: Caller) -> bytes:
+    async def change(self, caller: Caller, chat_id: str, value: Any) -> bytes:
         """Change the title, the settings or the branch that is shown."""
         asked = read_struct(object_of(value), ChangeChat)
         settings = title = None
         if asked.settings is not msgspec.UNSET:
-            settings = check_size(asked.settings, MOST_SETTINGS_BYTES, "$.settings")
+            settings = check_size(asked.settings, limits.MOST_SETTINGS_BYTES, "$.settings")
         if asked.title is not msgspec.UNSET:
-            title = clean_title(asked.title, MOST_TITLE_CHARACTERS) or await self._made_title(chat_id, caller)
+            title = clean_title(asked.title) or await self._made_title(caller, chat_id)
         if isinstance(asked.leaf, str) and not is_turn_id(asked.leaf):
             invalid("the id of a turn must be `turn_` followed by letters and digits", "$.leaf")
         change = ChatChange(title, settings, asked.leaf)
@@ -177,13 +147,13 @@ class SavedChats:
             invalid("this chat has no such turn", "$.leaf")
         return _whole(changed)
 
-    async def delete(self, chat_id: str, caller: Caller) -> bytes:
+    async def delete(self, caller: Caller, chat_id: str) -> bytes:
         """Delete a chat and everything in it."""
         if not await self._store.delete_chat(caller.owner, chat_id):
             raise _no_chat(chat_id)
         return encode_bytes({"id": chat_id, "object": "chat", "deleted": True})
 
-    async def put_turn(self, chat_id: str, turn_id: str, value: Any, caller: Caller) -> bytes:
+    async def put_turn(self, caller: Caller, chat_id: str, turn_id: str, value: Any) -> bytes:
         """Write a turn, or replace it."""
         turn, data = await asyncio.to_thread(read_turn, object_of(value))
         if turn.id != turn_id:
@@ -196,7 +166,7 @@ class SavedChats:
             raise _no_chat(chat_id)
         return encode_bytes(_listed(written)) if isinstance(written, StoredChat) else _refuse(written)
 
-    async def delete_turn(self, chat_id: str, turn_id: str, caller: Caller) -> bytes:
+    async def delete_turn(self, caller: Caller, chat_id: str, turn_id: str) -> bytes:
         """Delete a turn and all that follow it."""
         now = int(self._clock())
         chat = await self._store.delete_turn(caller.owner, chat_id, turn_id, now)
@@ -206,41 +176,37 @@ class SavedChats:
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def export(self, chat_id: str, caller: Caller, query: Query) -> ChatExport:
+    async def export(self, caller: Caller, chat_id: str, query: Query) -> ChatExport:
         """A chat, or a branch of it, as a file."""
         check_query(query, ("format", "leaf"))
         asked = one_of(query, "format") or "json"
         if asked not in get_args(ExportFormat):
             invalid(f"format must be one of {', '.join(get_args(ExportFormat))}, got {asked[:20]!r}", "$.format")
         format_ = cast("ExportFormat", asked)
-        chat, turns = await self._load(chat_id, caller)
+        chat, turns = await self._load(caller, chat_id)
         leaf = one_of(query, "leaf") or chat.leaf
         if leaf is not None and all(turn.id != leaf for turn in turns):
             invalid("this chat has no such turn", "$.leaf")
         async with self._export_turn.pass_():
-            file = await self._write(format_, chat, turns, leaf, caller)
-        return ChatExport(file.data, MEDIA_TYPES[format_], disposition(chat.title, ENDINGS[format_]), file.left_out)
+            if format_ == "json":
+                shown, left_out = await self._shown(turns)
+                data = exports.write_json(chat, shown)
+            else:
+                branch = await asyncio.to_thread(exports.branch_of, turns, leaf, self._settings.limits)
+                settings: Json = msgspec.json.decode(chat.settings)
+                if format_ == "markdown":
+                    hides = self._settings.analysis == "hidden"
+                    write = exports.write_chat_markdown
+                    data, left_out = await asyncio.to_thread(write, chat.title, settings, branch, hides=hides)
+                else:
+                    data, left_out = await self._render(format_, settings, branch, caller)
+        ending, media_type = exports.FILES[format_]
+        return ChatExport(data, left_out, media_type, disposition(chat.title, ending))
 
-    async def _write(
-        self,
-        format_: ExportFormat,
-        chat: StoredChat,
-        turns: tuple[StoredChatTurn, ...],
-        leaf: str | None,
-        caller: Caller,
-    ) -> Exported:
-        if format_ == "json":
-            shown, hidden = await self._shown(turns)
-            return write_json(chat, shown)._replace(left_out=hidden)
-        branch = await asyncio.to_thread(branch_of, turns, leaf, self._settings.limits)
-        settings: Json = msgspec.json.decode(chat.settings)
-        if format_ == "markdown":
-            hides = self._settings.analysis == "hidden"
-            return await asyncio.to_thread(write_chat_markdown, chat.title, settings, branch, hides=hides)
-        return await self._render(format_, settings, branch, caller)
-
-    async def _render(self, format_: ExportFormat, settings: Json, branch: list[Json], caller: Caller) -> Exported:
-        asked, answered = split_branch(branch)
+    async def _render(
+        self, format_: ExportFormat, settings: Json, branch: list[Json], caller: Caller
+    ) -> tuple[bytes, int]:
+        asked, answered = exports.split_branch(branch)
         if not asked:
             # An answer alone, as from a file with nothing else: what was asked is not known.
             asked, answered = answered, []
@@ -248,48 +214,37 @@ class SavedChats:
             invalid("this branch has no message that a model could read", "$.leaf")
         lost = 0
         try:
-            rendered = await self._render_turn(caller, request_for(settings, asked, self._tools), answered)
+            rendered = await self._render_turn(caller, exports.request_for(settings, asked, self._tools), answered)
         except InputError as error:
             if error.code is not ErrorCode.SERVE_BAD_SEAL:
                 raise
             # Sealed for another key, or expired: what cannot be opened is not in the file.
-            asked, in_asked = without_seals(asked)
-            answered, in_answered = without_seals(answered)
+            asked, in_asked = exports.without_seals(asked)
+            answered, in_answered = exports.without_seals(answered)
             lost = in_asked + in_answered
-            rendered = await self._render_turn(caller, request_for(settings, asked, self._tools), answered)
+            rendered = await self._render_turn(caller, exports.request_for(settings, asked, self._tools), answered)
         tokens = rendered.tokens
-        if answered and is_final(answered[-1]) and tokens[-1:] == [END]:
+        if answered and exports.is_final(answered[-1]) and tokens[-1:] == [END]:
             # It was not sampled here, as from an imported file: it ends as a model ends an answer.
             tokens = [*tokens[:-1], RETURN]
 
         def write() -> bytes:
             return text_of(tokens, ambiguous="escape").encode() if format_ == "harmony" else encode_bytes(tokens)
 
-        return Exported(await asyncio.to_thread(write), rendered.left_out + lost)
+        return await asyncio.to_thread(write), rendered.left_out + lost
 
-    async def import_(self, value: Any, caller: Caller) -> bytes:
+    async def import_(self, caller: Caller, value: Any) -> bytes:
         """Import the chats of a file: all of them, or none."""
         asked = read_struct(object_of(value), ImportChats)
         now = int(self._clock())
         async with self._import_turn.pass_():
-            limits = self._settings.limits
-            file = await asyncio.to_thread(read_file, asked.text, asked.name, limits, now, self._tools)
-        chats = [
-            (
-                StoredChat(
-                    new_id("chat"),
-                    caller.owner,
-                    now if draft.created_at is None else draft.created_at,
-                    now,
-                    draft.title,
-                    draft.settings,
-                    draft.leaf,
-                    len(draft.turns),
-                ),
-                draft.turns,
-            )
-            for draft in file.chats
-        ]
+            most = self._settings.limits
+            file = await asyncio.to_thread(read_file, asked.text, asked.name, most, now, self._tools)
+        chats: list[tuple[StoredChat, list[StoredChatTurn]]] = []
+        for draft in file.chats:
+            begun = now if draft.created_at is None else draft.created_at
+            known = (draft.title, draft.settings, draft.leaf, len(draft.turns))
+            chats.append((StoredChat(new_id("chat"), caller.owner, begun, now, *known), draft.turns))
         await self._add(chats)
         listed = [_listed(chat) for chat, _ in chats]
         return encode_bytes({"chats": listed, "format": file.format, "losses": file.losses})
@@ -297,10 +252,10 @@ class SavedChats:
     # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _add(self, chats: list[tuple[StoredChat, list[StoredChatTurn]]]) -> None:
-        if not await self._store.add_chats(chats, MOST_CHATS):
-            too_large(f"there are {MOST_CHATS} saved chats, which is the limit; delete some first", "$")
+        if not await self._store.add_chats(chats, limits.MOST_CHATS):
+            too_large(f"there are {limits.MOST_CHATS} saved chats, which is the limit; delete some first", "$")
 
-    async def _load(self, chat_id: str, caller: Caller) -> tuple[StoredChat, tuple[StoredChatTurn, ...]]:
+    async def _load(self, caller: Caller, chat_id: str) -> tuple[StoredChat, tuple[StoredChatTurn, ...]]:
         found = await self._store.load_chat(caller.owner, chat_id)
         if found is None:
             raise _no_chat(chat_id)
@@ -310,11 +265,17 @@ class SavedChats:
         """The turns as they may be shown, and how many messages lack their text."""
         if self._settings.analysis == "shown":
             return turns, 0
-        return await asyncio.to_thread(hide_reasoning, turns)
+        return await asyncio.to_thread(exports.hide_reasoning, turns)
 
-    async def _made_title(self, chat_id: str, caller: Caller) -> str:
-        _, turns = await self._load(chat_id, caller)
-        return await asyncio.to_thread(_title_from, turns)
+    async def _made_title(self, caller: Caller, chat_id: str) -> str:
+        _, turns = await self._load(caller, chat_id)
+
+        def make() -> str:
+            said: Iterable[Json] = (msgspec.json.decode(turn.body) for turn in turns)
+            titles = (made_title(each["items"]) for each in said if each["role"] == "user")
+            return next(filter(None, titles), "")
+
+        return await asyncio.to_thread(make)
 
     async def _search(self, caller: Caller, words: list[str], before: int | None, limit: int) -> ChatPage:
         look = look_for(words)
@@ -359,32 +320,16 @@ class _Turnstile:
 
 
 def _listed(chat: StoredChat, excerpt: Excerpt | None = None) -> Json:
-    listed: Json = {
-        "id": chat.id,
-        "object": "chat",
-        "title": chat.title,
-        "created_at": chat.created_at,
-        "updated_at": chat.updated_at,
-        "leaf": chat.leaf,
-        "turns": chat.turns,
-    }
-    if excerpt is not None:
-        listed["excerpt"] = {"turn": excerpt.turn, "text": excerpt.text}
-    return listed
+    listed = msgspec.structs.asdict(chat)
+    del listed["owner"], listed["settings"]
+    more = {} if excerpt is None else {"excerpt": msgspec.structs.asdict(excerpt)}
+    return {"object": "chat", **listed, **more}
 
 
 def _whole(chat: StoredChat) -> bytes:
     listed = _listed(chat)
     del listed["turns"]
     return encode_bytes(listed)[:-1] + b',"settings":' + chat.settings + b"}"
-
-
-def _title_from(turns: Sequence[StoredChatTurn]) -> str:
-    for turn in turns:
-        said: Json = msgspec.json.decode(turn.body)
-        if said["role"] == "user" and (title := made_title(said["items"])):
-            return title
-    return ""
 
 
 def _no_chat(chat_id: str) -> InputError:
@@ -398,6 +343,6 @@ def _refuse(why: TurnRefusal) -> NoReturn:
         case "other_parent":
             invalid("this turn has another parent, and the parent of a turn cannot change", "$.parent")
         case "too_many":
-            too_large(f"the chat has {MOST_TURNS} turns, which is the limit", "$")
+            too_large(f"the chat has {limits.MOST_TURNS} turns, which is the limit", "$")
         case "too_large":
-            too_large(f"the chat would have more than {MOST_CHAT_BYTES} bytes, which is the limit", "$")
+            too_large(f"the chat would have more than {limits.MOST_CHAT_BYTES} bytes, which is the limit", "$")

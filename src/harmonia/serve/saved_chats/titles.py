@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 from harmonia.messages import Json
+from harmonia.serve.saved_chats.request import MOST_TITLE_CHARACTERS
 
 _MADE_CHARACTERS: Final = 60
 _NAME_CHARACTERS: Final = 80
@@ -35,10 +36,11 @@ _MARKDOWN_ESCAPED: Final = re.compile(r"\\([\\`*_{}\[\]<>()#+!|~&$-])")
 _READ_TIMES: Final = 10
 
 
-def clean_title(text: str, most: int) -> str:
+def clean_title(text: str, most: int = MOST_TITLE_CHARACTERS) -> str:
     """A title as it is stored."""
     text = _TURNING.sub("", text[: most * _READ_TIMES])
-    spaced = "".join(" " if _is_break(character) else character for character in text)
+    breaks = ("Cc", "Zl", "Zp")
+    spaced = "".join(" " if each.isspace() or unicodedata.category(each) in breaks else each for each in text)
     return " ".join(spaced.split())[:most].rstrip()
 
 
@@ -97,10 +99,6 @@ def split_title(text: str) -> tuple[str, str]:
 def _name(text: str, ending: str) -> str:
     name = re.sub(r"-(?:[\s-]*-)?", "-", " ".join(text.split()))[:_NAME_CHARACTERS].strip(" .-_")
     return f"{_FALLBACK if not name or _DEVICES.fullmatch(name) else name}{ending}"
-
-
-def _is_break(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character) in ("Cc", "Zl", "Zp")
 
 
 def _shortened(title: str) -> str:
