@@ -16,7 +16,6 @@ from harmonia.serve.models.server_tools import ServerTool, describe_servers
 from harmonia.serve.security.keys import new_api_key
 from harmonia.serve.wire.work_limits import MOST_TOKENS
 from tests.support.engines.scripted import ScriptedEngine, final, say, think
-from tests.support.servers.http_servers import running
 from tests.support.servers.in_process import application, ask
 from tests.support.servers.real_servers import real_server
 
@@ -113,15 +112,6 @@ def test_the_server_says_what_a_client_must_know(tmp_path: Path) -> None:
                 }
             ],
         }
-
-    asyncio.run(talk())
-
-
-def test_without_a_model_there_is_nobody_to_name() -> None:
-    async def talk() -> None:
-        async with running() as server:
-            info = (await server.ask("GET", "/v1/harmony/server")).json
-            assert (info["models"], info["engine"], info["speaks_tokens"]) == ([], None, False)
 
     asyncio.run(talk())
 
