@@ -52,15 +52,15 @@ from harmonia.provenance import Origin, Span, Stop, Trust
 
 _ASSISTANT: Final = Author(Role.ASSISTANT)
 _LONGEST_FOUND: Final = 80
-# A chunk is read in stretches of this length, so that what is looked through in vain is never longer.
+# A chunk is read in stretches of this length, which bounds how much text a search may scan in vain.
 _WINDOW: Final = 4096
 _FUNCTIONS: Final = "functions."
 _REPLACEMENT: Final = "\ufffd"
-# Before a mark: somebody speaks of it.
+# A mark after one of these is quoted.
 _QUOTES: Final = "`\"'"
-# Before a quotation mark that opens, besides white space.
+# What precedes an opening quotation mark, besides white space.
 _BEFORE_QUOTATION: Final = "([{<=:,"
-# How many characters before the one that is read next are kept.
+# How many characters before the next one are kept.
 _LOOKBEHIND: Final = 2
 # Faults that mean the same here as in Harmony.
 _SHARED_FAULTS: Final = (
@@ -83,36 +83,35 @@ class TextReader:
         self._events: list[Event] = []
         self._is_closed = False
 
-        # The text that was not read begins at `_at`; the characters before it tell whether a line begins there, and
-        # whether a quotation does.
+        # Unread text begins at `_at`; the characters before it show whether a line or a quotation begins there.
         self._buffer = "\n" * _LOOKBEHIND
         self._at = _LOOKBEHIND
         self._char = 0  # how many characters were read,
-        self._told = 0  # and how many of them lie in the span of an event: a body may hold some back
-        self._owed = 0  # characters that go into the span of the next event, as they say nothing
+        self._told = 0  # and how many of them are in the span of an event: a body may hold some back
+        self._owed = 0  # characters without a text of their own, which go into the span of the next event
 
         self._passage: Passage | None = None  # the one that is open; None in plain text
-        self._is_first = True  # there was nothing yet but thoughts and white space
+        self._is_first = True  # so far only thoughts and white space
         self._has_thought = False  # a thought was opened, so the prompt had opened none
         self._awaits_thought = options.prompt_opens_thought and layout.thought is not None
-        # The thought in which a call began. Nobody closed it, so what comes after the call is thought again (law 7).
+        # The unclosed thought in which a call began. What comes after the call is thought again (law 7).
         self._interrupted: Passage | None = None
 
-        # A thought that has a closing mark. What is held back of it is part of it, or perhaps something else.
-        self._depth = 1  # how many thoughts are open inside of each other
-        self._is_blank = True  # nothing was thought yet
+        # A thought that has a closing mark. What is held back is part of it, or perhaps something else.
+        self._depth = 1  # of nested thoughts
+        self._is_blank = True  # the thought has no text yet
         self._may_have_label = False
         self._may_hold = True
         self._held: list[str] | None = None
         self._chars_held = 0
         self._before_held = ""  # the characters before what is held back
-        self._is_unclosed = False  # it is known that nobody closed the thought, so calls in it count
+        self._is_unclosed = False  # the thought is known to stay unclosed, so calls in it count
 
-        # A call that is being read. Its opening mark is told with the first piece of its body.
+        # A call that is being read. Its opening mark is reported with the first piece of its body.
         self._body: Body | None = None
         self._mark = ""
         self._held_chars = 0
-        self._is_told = False  # whether a message came of it
+        self._is_told = False  # whether it was reported as a message
         self._is_too_long = False
 
         # The message that is being read, or is next.
@@ -130,7 +129,7 @@ class TextReader:
         self._turn = TurnSummary(is_open=True)
 
     def feed(self, chunk: str) -> list[Event]:
-        """What happened with this piece of text."""
+        """The events of this piece of text."""
         if not isinstance(chunk, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
             raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk must be text, not {type(chunk).__name__}")
         self._begin_events()
@@ -141,7 +140,7 @@ class TextReader:
         return self._events
 
     def close(self) -> list[Event]:
-        """What is left when no more comes."""
+        """The remaining events, after the last piece."""
         self._begin_events()
         self._advance(is_end=True)
         if self._held is not None:
@@ -150,7 +149,7 @@ class TextReader:
         if self._passage is not None:
             self._end_passage(is_closed=False)
         if self._header is not None:
-            self._end_message(0, None)  # whether all of it came, only the engine knows
+            self._end_message(0, None)  # only the engine knows whether it is complete
         self._events.append(self._turn.end(None))
         return self._events
 
@@ -162,15 +161,14 @@ class TextReader:
     # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _advance(self, *, is_end: bool) -> None:
-        """Read all that can be read."""
+        """Read as far as possible."""
         while self._at < len(self._buffer):
             if self._awaits_thought:
                 if not self._begin_given_thought(is_end=is_end):
                     return
                 continue
             if self._is_first and self._passage is None:
-                is_decided = self._look_first(is_end=is_end)
-                if not is_decided:
+                if not self._look_first(is_end=is_end):
                     return
                 if self._passage is not None:  # pyright: ignore[reportUnnecessaryComparison] -- `_look_first` sets it
                     continue
@@ -183,7 +181,7 @@ class TextReader:
             if stop > self._at:
                 self._consume(self._buffer[self._at : stop])
                 if self._passage is not passage or self._at < stop:
-                    continue  # it ended by itself, so other marks count now
+                    continue  # the passage ended by itself, so other marks count now
             if found is None or found.which is None:
                 return
             if found.which == HALF:
@@ -192,7 +190,7 @@ class TextReader:
             meaning, mark = sought.meanings[found.which], self._buffer[found.start : found.end]
             if self._may_be_quoted(meaning):
                 if found.end == len(self._buffer) and not is_end:
-                    return  # the next character tells
+                    return  # the next character decides
                 if self._buffer[found.end : found.end + 1] == self._buffer[found.start - 1]:
                     self._consume(mark)
                     continue
@@ -205,9 +203,9 @@ class TextReader:
         return self._layout.sought_in_thought(self._passage, is_undecided=is_undecided)
 
     def _may_be_quoted(self, meaning: Meaning) -> bool:
-        """Whether there is a quotation mark before this mark; with the same one after it, somebody speaks of it. Of
-        what closes a thought that is sure only where the quotation mark opens: a thought may end with a quotation and
-        an answer begin with one."""
+        """Whether a quotation mark precedes this mark; if the same one follows, the mark is only mentioned. For a mark
+        that closes a thought, the quotation mark must be an opening one: a thought may end with a quotation, and an
+        answer begin with one."""
         if self._body is not None or self._buffer[self._at - 1] not in _QUOTES:
             return False
         if meaning.does == "closes":
@@ -216,21 +214,18 @@ class TextReader:
         return meaning.passage is not None and meaning.passage.kind in ("thought", "call")
 
     def _begin_given_thought(self, *, is_end: bool) -> bool:
-        """The prompt opened a thought; False where the model may be about to open it again."""
-        sought = self._layout.opened_again
-        found = sought.finder.match(self._buffer, self._at, is_end=is_end)
+        """Begin the thought that the prompt opened; False while the model may be about to open it again."""
+        found = self._layout.opened_again.finder.match(self._buffer, self._at, is_end=is_end)
         if found is not None and found.which is None:
             return False
         self._awaits_thought = False
         assert self._layout.thought is not None
-        is_repeated = found is not None and found.which != HALF
-        self._open(
-            self._layout.thought, self._buffer[self._at : found.end] if found is not None and is_repeated else ""
-        )
+        end = self._at if found is None or found.which == HALF else found.end
+        self._open(self._layout.thought, self._buffer[self._at : end])
         return True
 
     def _look_for_label(self, *, is_end: bool) -> bool:
-        """Leave out the label of a thought, a line of its own; False where the text may be about to become one."""
+        """Omit the label of a thought, a line of its own; False while the text may be about to become one."""
         assert self._passage is not None
         label = self._passage.label
         end = self._at + len(label)
@@ -241,15 +236,14 @@ class TextReader:
             closing = self._sought().finder.match(self._buffer, end, is_end=is_end)
             if closing is not None and closing.which is None and self._buffer[end] != "\n":
                 return False
-            if self._buffer[end : end + 1] in ("", "\n") or closing is not None:
-                width = len(label)
+            width = len(label) if self._buffer[end : end + 1] in ("", "\n") or closing is not None else 0
         self._may_have_label = False
         self._read(width)
         self._say("", width)
         return True
 
     def _look_first(self, *, is_end: bool) -> bool:
-        """Marks that count only at the beginning of an answer; False where the text may be about to become one."""
+        """Marks that count only at the beginning of an answer; False while the text may be about to become one."""
         sought = self._layout.first
         if not sought.meanings:
             return True
@@ -303,7 +297,7 @@ class TextReader:
             case "closes" if self._is_in_closable_thought():
                 self._release_held()
                 if self._depth > 1:
-                    # It closes the inner thought, or all there is; the last such mark does.
+                    # It closes the inner thought or, if it is the last such mark, all of them.
                     self._depth -= 1
                     self._begin_holding()
                     self._consume(mark)
@@ -314,38 +308,29 @@ class TextReader:
             case "is_stray":
                 assert meaning.passage is not None
                 self._fault(ErrorCode.FAMILY_STRAY_MARK, self._char, mark)
-                if meaning.passage.kind == "thought" and not self._has_thought and not self._is_after_quote():
+                is_quoted = self._buffer[self._at - 1] in _QUOTES
+                if meaning.passage.kind == "thought" and not self._has_thought and not is_quoted:
                     self._doubt_calls()
-                if meaning.passage.kind == "thought" and self._ends_given_thought():
-                    self._end_given_thought(mark)
-                    return
+                    if self._header is not None and self._header.channel == "final":
+                        self._end_given_thought(mark, self._header)
+                        return
                 self._read(len(mark))
                 self._skip(mark)
             case _:
                 assert_never(meaning.does)
 
-    def _ends_given_thought(self) -> bool:
-        """Whether a closing mark that none opened says that all before it was a thought, which the prompt had opened.
-        Where the model opens its thoughts itself, or quotes the mark, it does not."""
-        if self._has_thought or self._is_after_quote() or self._header is None:
-            return False
-        return self._header.channel == "final"
-
-    def _is_after_quote(self) -> bool:
-        return self._buffer[self._at - 1] in _QUOTES
-
     def _doubt_calls(self) -> None:
-        """The calls so far stand inside a thought that the prompt had opened. They were told, and cannot be taken back;
-        a diagnostic says of each that it is a guess."""
+        """The calls so far are inside a thought that the prompt had opened. They were reported already, so a diagnostic
+        says of each that it is a guess."""
         for index in self._calls:
             self._report(ErrorCode.FAMILY_CALL_IN_THOUGHT, Position(character=self._char, message=index))
         self._calls = []
 
-    def _end_given_thought(self, mark: str) -> None:
-        """What was told as text cannot be taken back, but the message that comes of it is not shown (law 7)."""
-        assert self._header is not None
+    def _end_given_thought(self, mark: str, header: Header) -> None:
+        """A closing mark without an opening one: the text before it was a thought that the prompt had opened. Its
+        deltas were reported as text already, but its message is not shown (law 7)."""
         self._trust = Trust.GUESSED
-        self._header = msgspec.structs.replace(self._header, channel="analysis", trust=self._trust, is_visible=False)
+        self._header = msgspec.structs.replace(header, channel="analysis", trust=self._trust, is_visible=False)
         self._has_thought = self._is_first = True
         self._read(len(mark))
         self._end_message(len(mark), "end")
@@ -376,13 +361,13 @@ class TextReader:
             self._release_held()
 
     def _release_held(self) -> None:
-        """It was thought."""
+        """What was held back is part of the thought."""
         if self._held is not None:
             text, self._held = "".join(self._held), None
             self._say(text, len(text))
 
     def _read_held_again(self) -> None:
-        """Nobody closed the thought, so calls in it count, as guesses."""
+        """The thought was never closed, so calls in it count, as guesses."""
         assert self._held is not None
         text, rest = "".join(self._held), self._buffer[self._at - _LOOKBEHIND :]
         self._held, self._is_unclosed = None, True
@@ -434,34 +419,31 @@ class TextReader:
                 assert_never(passage.kind)
 
     def _end_passage(self, mark: str = "", *, is_closed: bool) -> None:
-        """The open passage ends, by its closing mark or without one."""
+        """End the open passage, by its closing mark or without one."""
         passage, body = self._passage, self._body
         assert passage is not None
         self._passage = self._body = None
         if body is not None:
             self._place(passage, body.close())
-        is_text = passage.may_be_text and not self._is_told  # so there was nothing to close
+        is_text = passage.may_be_text and not self._is_told  # then there was nothing to close
         is_unclosed = not is_closed and passage.closing is not None and not (passage.may_stay_open or is_text)
         if is_unclosed:
             self._fault(ErrorCode.FAMILY_UNCLOSED, self._char)
         self._read(len(mark))
-        if passage.kind == "call" and self._is_too_long:
+        if passage.kind == "call" and (self._is_too_long or not self._is_told):
             if mark:
-                self._skip(mark)
-        elif passage.kind == "call" and not self._is_told:
-            if mark:
-                self._say_plain(mark)
+                (self._skip if self._is_too_long else self._say_plain)(mark)
         elif self._unsaid:
             unsaid, self._unsaid = self._unsaid + mark, ""
             self._skip(unsaid)
         elif self._header is not None:
             stop: Stop = "call" if passage.kind == "call" else "end"
-            # What need not be closed has its end where something follows; at the end of the stream it may be cut off.
+            # A passage that need not be closed ends where something follows; at the end of the stream it may be cut.
             has_end = is_closed or not (is_unclosed or self._is_closed)
             self._end_message(self._char - self._told - self._owed, stop if has_end else None)
 
     def _consume(self, text: str) -> int:
-        """Text without a mark. How much of it the open passage took: less than all of it where it ended by itself."""
+        """Read text without a mark. Returns how much of it belongs to the open passage: less if that ends by itself."""
         if self._body is not None:
             return self._feed_body(text)
         if self._passage is None and self._interrupted is not None and (said := text.lstrip()):
@@ -477,7 +459,7 @@ class TextReader:
         elif self._passage.kind == "call":
             self._skip(text)  # it was too long
         elif self._passage.kind == "end":
-            self._say_outside(text)
+            self._say_plain(text, is_outside=True)
         elif self._passage.kind == "text":
             self._say_announced(text)
         elif self._held is not None:
@@ -512,7 +494,7 @@ class TextReader:
         return at
 
     def _give_up(self, passage: Passage, body: Body) -> None:
-        """The call passes the limit. What came of it is told; the rest is skipped, up to its closing mark."""
+        """The call exceeds the limit. What was read is reported; the rest is skipped, up to its closing mark."""
         self._place(passage, body.close())
         self._fault(ErrorCode.FAMILY_TOO_LONG, self._char)
         if self._is_told and self._header is not None:
@@ -523,7 +505,7 @@ class TextReader:
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, passage: Passage, pieces: Sequence[Piece]) -> None:
-        """What a body says, as events."""
+        """Report the pieces of a body as events."""
         for piece in pieces:
             match piece:
                 case Named():
@@ -543,7 +525,7 @@ class TextReader:
                     self._end_message(piece.width, "call")
                     self._held_chars -= piece.width
                 case Unread():
-                    # Nobody is addressed, and as a guess it is not shown.
+                    # It has no recipient, and as a guess it is not shown.
                     faults = (ErrorCode.FAMILY_UNREADABLE_CALL,)
                     self._start_message(Header(_ASSISTANT, "commentary"), self._pop_mark_width(), 0, faults, piece.text)
                     self._say(piece.text, len(piece.text))
@@ -558,7 +540,7 @@ class TextReader:
                     assert_never(piece)
 
     def _pop_mark_width(self) -> int:
-        """How long the opening mark is, if it was not told yet."""
+        """The length of the opening mark, if it was not reported yet."""
         width, self._mark = len(self._mark), ""
         self._is_told = True
         return width
@@ -585,18 +567,25 @@ class TextReader:
         self._events.append(HeaderCompleted(self._index, header, None, None, header_start, end))
         self._header_span = Span(None, None, start, end)
 
-    def _say_plain(self, text: str) -> None:
-        """Text that no mark announced: it is the answer. White space before it is none of it."""
+    def _say_plain(self, text: str, *, is_outside: bool = False) -> None:
+        """Text without a mark is the answer, or has no known author if it follows the end of the turn. White space
+        before it belongs to nothing."""
         if self._header is None:
-            text = self._without_blank(text)
-            if not text:
+            said = text.lstrip()
+            if len(said) < len(text):
+                self._skip(text[: len(text) - len(said)])
+            if not said:
                 return
-            self._is_first = False
-            self._start_message(Header(_ASSISTANT, "final"), 0, 0)
+            if is_outside:
+                self._start_message(Header(_ASSISTANT), 0, 0, (ErrorCode.STREAM_TEXT_OUTSIDE,))
+            else:
+                self._is_first = False
+                self._start_message(Header(_ASSISTANT, "final"), 0, 0)
+            text = said
         self._say(text, len(text))
 
     def _say_announced(self, text: str) -> None:
-        """Text after a mark that says it is the answer. White space before it goes with the mark."""
+        """Text after a mark for the answer. White space before it belongs to the mark."""
         if self._header is None:
             said = text.lstrip()
             self._unsaid += text[: len(text) - len(said)]
@@ -606,22 +595,6 @@ class TextReader:
             self._start_message(Header(_ASSISTANT, "final"), width, 0)
             text = said
         self._say(text, len(text))
-
-    def _say_outside(self, text: str) -> None:
-        """Text after the end of the turn: nobody is known to have said it."""
-        if self._header is None:
-            text = self._without_blank(text)
-            if not text:
-                return
-            self._start_message(Header(_ASSISTANT), 0, 0, (ErrorCode.STREAM_TEXT_OUTSIDE,))
-        self._say(text, len(text))
-
-    def _without_blank(self, text: str) -> str:
-        """The text from its first word on; what stands before that is nobody's."""
-        said = text.lstrip()
-        if len(said) < len(text):
-            self._skip(text[: len(text) - len(said)])
-        return said
 
     def _say(self, text: str, width: int) -> None:
         header = self._header
@@ -634,9 +607,9 @@ class TextReader:
         self._events.append(delta(text, header, None, None, start, end))
         room = self._options.limits.body_chars - self._said_chars
         if len(text) > room:
-            if self._cut_at is None:
-                self._cut_at = start + max(room, 0)
-            text = text[: max(room, 0)]
+            room = max(room, 0)
+            self._cut_at = start + room if self._cut_at is None else self._cut_at
+            text = text[:room]
         self._parts.append(text)
         self._said_chars += len(text)
 
@@ -664,7 +637,7 @@ class TextReader:
     def _check_json(self, content: str) -> None:
         at = json_fault(content)
         if at is not None:
-            # Arguments that were put into other words have no place of their own for each character.
+            # Arguments that are not written as JSON have no position for each character.
             start, end = self._header_span.end_char, self._told
             place = start + at if end - start == len(content) else start
             self._fault(ErrorCode.BODY_ARGUMENTS_NOT_JSON, place, content[at:])
@@ -672,7 +645,7 @@ class TextReader:
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _span(self, width: int) -> tuple[int, int]:
-        """The next characters that no event has told yet."""
+        """The span of the next characters that no event has yet."""
         start = self._told
         self._told += width + self._owed
         self._owed = 0
@@ -683,7 +656,7 @@ class TextReader:
         self._events.append(Skipped(text, None, None, start, end))
 
     def _fault(self, code: ErrorCode, at: int, found: str = "") -> None:
-        """Something is wrong with the message that is being read, or is next."""
+        """Report a fault of the message that is being read, or is next."""
         self._faults.append(code)
         self._trust = min(self._trust, FAULTS[code].trust)
         self._report(code, Position(character=at, message=self._index), found)
@@ -695,7 +668,7 @@ class TextReader:
 
 
 def doubted_call(event: Event) -> int | None:
-    """Which message a diagnostic calls a guess, if it is about a call inside a thought: perhaps one that has ended."""
+    """The message that a diagnostic about a call inside a thought makes a guess; it may have ended already."""
     if isinstance(event, Repaired) and event.diagnostic.code is ErrorCode.FAMILY_CALL_IN_THOUGHT:
         return event.diagnostic.at.message
     return None
@@ -712,10 +685,8 @@ def as_doubted(message: Message) -> Message:
 
 
 def recipient_of(name: str, tools: Tools) -> str:
-    """Whom a call by this name is addressed to: the tool's whole name where it was declared by that."""
-    if name.startswith(_FUNCTIONS) or name in tools.names:
-        return name
-    return _FUNCTIONS + name
+    """The recipient of a call by this name: a tool that is declared by its whole name keeps it."""
+    return name if name.startswith(_FUNCTIONS) or name in tools.names else _FUNCTIONS + name
 
 
 def read_answer(
@@ -730,8 +701,11 @@ def read_answer(
     for chunk in text_chunks(chunks):
         events += reader.feed(chunk)
     events += reader.close()
-    if mode == "strict":
-        _raise_first_fault(events)
+    for at, event in enumerate(events if mode == "strict" else ()):
+        if isinstance(event, Repaired) and FAULTS[event.diagnostic.code].strict == "raises":
+            error = StreamError(event.diagnostic.code, event.diagnostic.message, event.diagnostic.at)
+            error.events = events[:at]
+            raise error
     messages, diagnostics = results_of(events)
     for event in events:
         if (index := doubted_call(event)) is not None and index < len(messages):
@@ -740,21 +714,12 @@ def read_answer(
 
 
 def text_chunks(answer: str | Iterable[str]) -> Iterable[str]:
-    """An answer as its pieces, which a text is one of."""
+    """The pieces of an answer; a text is one piece."""
     if isinstance(answer, str):
         return [answer]
-    # Bytes are not decoded here: a character may be cut in two. Iterated they would be numbers.
+    # Bytes are refused: pieces may cut a character in two.
     if isinstance(answer, bytes | bytearray | memoryview) or not isinstance(answer, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         raise InputError(
             ErrorCode.PARSE_INVALID_CHUNK, f"an answer must be text or an iterable of text, not {type(answer).__name__}"
         )
     return answer
-
-
-def _raise_first_fault(events: Sequence[Event]) -> None:
-    for at, event in enumerate(events):
-        if isinstance(event, Repaired) and FAULTS[event.diagnostic.code].strict == "raises":
-            found = event.diagnostic
-            error = StreamError(found.code, found.message, found.at)
-            error.events = events[:at]
-            raise error
