@@ -47,9 +47,7 @@ _SECRETS: Final = frozenset({"engine_api_key", "engine_options"})
 # Variables of other verbs and of the drop-in.
 _OTHERS: Final = frozenset({CONFIG_VARIABLE, "HARMONIA_API_KEY", "HARMONIA_VOCABULARY", "HARMONIA_TOLERANT"})
 _SHOWN_CHARACTERS: Final = 80
-_SWITCHES: Final = {"true": True, "yes": True, "on": True, "1": True} | dict.fromkeys(
-    ("false", "no", "off", "0"), False
-)
+_SWITCHES: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 class WrongValue(ValueError):

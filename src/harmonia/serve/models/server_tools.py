@@ -36,7 +36,8 @@ def server_tools(tools: Iterable[Tool], rules: Mapping[str, object]) -> tuple[Se
     offered: list[ServerTool] = []
     for tool in tools:
         server, _, name = tool.name.partition(SERVER_SEPARATOR)
-        approval = next((known[rule] for rule in (f"{server}.{name}", server, "*") if rule in known), "run")
+        rules_for = [known[rule] for rule in (f"{server}.{name}", server, "*") if rule in known]
+        approval: Approval = rules_for[0] if rules_for else "run"
         if approval != "refuse":
             offered.append(ServerTool(server, name, tool, approval))
     return tuple(offered)
