@@ -47,7 +47,7 @@ _SECRETS: Final = frozenset({"engine_api_key", "engine_options"})
 # Variables of other verbs and of the drop-in.
 _OTHERS: Final = frozenset({CONFIG_VARIABLE, "HARMONIA_API_KEY", "HARMONIA_VOCABULARY", "HARMONIA_TOLERANT"})
 _SHOWN_CHARACTERS: Final = 80
-_SWITCHES: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class WrongValue(ValueError):
@@ -86,7 +86,8 @@ class Setting(msgspec.Struct, frozen=True):
                 except (msgspec.DecodeError, UnicodeError, RecursionError):
                     raise WrongValue(f"expected {_EXPECTED[self.name]}") from None
             case inspect.BoolType():
-                return self.from_value(_SWITCHES.get(text.strip().lower(), text))
+                word = text.strip().lower()
+                return self.from_value(word in _ON if word in (*_ON, *_OFF) else text)
             case _:
                 return self.from_value(text.strip() if self.is_number else text, strict=not self.is_number)
 

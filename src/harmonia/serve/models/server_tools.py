@@ -32,12 +32,12 @@ class ServerTool:
 def server_tools(tools: Iterable[Tool], rules: Mapping[str, object]) -> tuple[ServerTool, ...]:
     """The tools that are offered. A rule is for `server.tool`, for `server`, or for `*`, and the most specific one
     counts. Without a rule the call is run: the operator chose the server and pinned its tools."""
-    known = msgspec.convert(rules, dict[str, Approval])
+    known: dict[str, Approval] = msgspec.convert(rules, dict[str, Approval])
     offered: list[ServerTool] = []
     for tool in tools:
         server, _, name = tool.name.partition(SERVER_SEPARATOR)
-        rules_for = [known[rule] for rule in (f"{server}.{name}", server, "*") if rule in known]
-        approval: Approval = rules_for[0] if rules_for else "run"
+        rule = next((rule for rule in (f"{server}.{name}", server, "*") if rule in known), None)
+        approval = "run" if rule is None else known[rule]
         if approval != "refuse":
             offered.append(ServerTool(server, name, tool, approval))
     return tuple(offered)
