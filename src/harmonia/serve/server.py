@@ -37,7 +37,7 @@ from harmonia.serve.http.connections import Budgets, Connection, Connections
 from harmonia.serve.http.ports import address_for_clients, bind
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
 from harmonia.serve.http.running_requests import GRACE_S
-from harmonia.serve.http.telemetry import configure, log_drain, log_loop_fault, withdraw
+from harmonia.serve.http.telemetry import configure, log_event, log_loop_fault, withdraw
 from harmonia.serve.security.keys import new_id
 from harmonia.serve.wire.error_responses import api_error_of
 
@@ -147,7 +147,7 @@ class _Server(uvicorn.Server):
             self._drains_until = now + drain_s
             self._app.drain()
             if self._app.running:
-                log_drain(self._app.running, drain_s)
+                log_event("stopping", running=self._app.running, drain_s=drain_s)
         return self.force_exit or not self._app.running or now >= self._drains_until
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -186,18 +186,19 @@ def test_a_client_that_leaves_ends_the_work_on_its_grammar_and_what_waits_for_it
 
 def test_a_client_that_leaves_while_its_request_is_begun_is_not_waited_for(run: Run) -> None:
     async def play() -> None:
-        async with running() as server:
-            entered, left = asyncio.Event(), asyncio.Event()
+        entered, left = asyncio.Event(), asyncio.Event()
 
-            async def create(value: object, caller: object) -> Generated:
-                entered.set()
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    left.set()
-                raise AssertionError
+        async def create(value: object, caller: object) -> Generated:
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.set()
+            raise AssertionError
 
-            server.service.responses.create = create  # type: ignore[method-assign]
+        service = FakeService()
+        service.responses.create = create
+        async with running(service) as server:
             client = await server.connect()
             await client.send("POST", "/v1/responses", {})
             await entered.wait()

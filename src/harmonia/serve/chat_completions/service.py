@@ -321,5 +321,7 @@ def chat_completion_routes(
     service: ChatCompletions, settings: Settings, running: RunningRequests, metrics: Metrics
 ) -> list[Route]:
     """`/v1/chat/completions` over HTTP, with and without `/v1`."""
-    create = GenerationEndpoint(service, settings, running, metrics, ("openai", "open-responses"), is_named=False)
+    create = GenerationEndpoint(
+        service.create, settings, running, metrics, ("openai", "open-responses"), is_named=False
+    )
     return [Route(prefix + "/chat/completions", create, methods=["POST"]) for prefix in PREFIXES]

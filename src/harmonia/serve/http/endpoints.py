@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -15,14 +16,7 @@ from starlette.types import Receive, Scope, Send
 from harmonia.errors import ErrorCode, HarmonyError
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.request_state import EXCHANGE, Exchange, read_value
-from harmonia.serve.http.running_requests import (
-    Generation,
-    RunningRequests,
-    StreamGuard,
-    out_of_time,
-    send_whole,
-    stopping,
-)
+from harmonia.serve.http.running_requests import Generation, RunningRequests, StreamGuard, out_of_time, stopping
 from harmonia.serve.http.telemetry import Metrics, log_bug, log_content
 from harmonia.serve.security.keys import Caller, Dialect
 from harmonia.serve.wire.error_responses import api_error_of
@@ -39,13 +33,13 @@ _HEADERS: Final = (
 _heads: Final[dict[str | None, bytes]] = {None: b"data: "}
 
 
+@dataclass(frozen=True, slots=True)
 class SseSink:
     """`has_done` ends the stream with `[DONE]`; `is_named`: the events have names, as those of Responses do."""
 
-    def __init__(self, exchange: Exchange, *, has_done: bool, is_named: bool) -> None:
-        self._exchange = exchange
-        self._has_done = has_done
-        self._is_named = is_named
+    _exchange: Exchange
+    _has_done: bool
+    _is_named: bool
 
     def start(self) -> Awaitable[None]:
         return self._exchange.start(200, _HEADERS)
@@ -84,19 +78,13 @@ def frame_of(event: StreamEvent) -> bytes:
 PREFIXES: Final = ("/v1", "")
 
 
-class GenerationService(Protocol):
-    """One of the APIs that generate."""
-
-    async def create(self, value: Any, caller: Caller) -> Generation: ...
-
-
 class GenerationEndpoint:
     """A POST that samples an answer, streamed or complete. `done_dialects`: those whose streams end with
     `[DONE]`; `is_named`: whether the events have names."""
 
     def __init__(
         self,
-        service: GenerationService,
+        create: Callable[[Any, Caller], Awaitable[Generation]],
         settings: Settings,
         running: RunningRequests,
         metrics: Metrics,
@@ -104,7 +92,7 @@ class GenerationEndpoint:
         *,
         is_named: bool,
     ) -> None:
-        self._service = service
+        self._create = create
         self._limits = settings.limits
         self._logs_content = settings.log_content
         self._running = running
@@ -119,14 +107,14 @@ class GenerationEndpoint:
             value = await read_value(exchange, self._limits)
             if self._logs_content:
                 log_content(exchange, "asked", value)
-            with self._running.guard(exchange) as guard:
-                await self._generate(exchange, caller, value, guard)
+            await self._generate(exchange, caller, value)
 
-    async def _generate(self, exchange: Exchange, caller: Caller, value: Any, guard: StreamGuard) -> None:
+    async def _generate(self, exchange: Exchange, caller: Caller, value: Any) -> None:
         generation: Generation | None = None
+        guard = self._running.guard(exchange)
         try:
             async with guard:
-                generation = await self._service.create(value, caller)
+                generation = await self._create(value, caller)
                 guard.attach(generation, reports_end=self._is_named and generation.wants_stream)
                 if generation.wants_stream:
                     events = generation.events() if not self._logs_content else _logged(exchange, generation.events())
@@ -135,7 +123,7 @@ class GenerationEndpoint:
                     data = await generation.result()
                     if self._logs_content:
                         log_content(exchange, "answered", data)
-                    await send_whole(exchange, guard, data)
+                    await guard.send_whole(data)
         except Exception as error:
             if not exchange.has_started:
                 raise
@@ -152,22 +140,15 @@ class GenerationEndpoint:
 
     async def _leave(self, exchange: Exchange, guard: StreamGuard, generation: Generation | None) -> None:
         """Finish a request whose answer was cut."""
-        match guard.cut:
-            case "slow":
-                exchange.error_code = ErrorCode.SERVE_TOO_SLOW.value
-                await exchange.cut()
-            case "late" if not exchange.has_started:
-                raise out_of_time()
-            case "late":
-                exchange.error_code = ErrorCode.ENGINE_STALLED.value
-                await self._break_off(exchange, guard, generation, out_of_time())
-            case "stopped" if not exchange.has_started:
-                raise stopping()
-            case "stopped":
-                exchange.error_code = ErrorCode.SERVE_STOPPING.value
-                await self._break_off(exchange, guard, generation, stopping())
-            case _:
-                pass
+        if guard.cut == "slow":
+            exchange.error_code = ErrorCode.SERVE_TOO_SLOW.value
+            await exchange.cut()
+        elif guard.cut in ("late", "stopped"):
+            error = out_of_time() if guard.cut == "late" else stopping()
+            if not exchange.has_started:
+                raise error
+            exchange.error_code = error.code.value
+            await self._break_off(exchange, guard, generation, error)
 
     async def _break_off(
         self, exchange: Exchange, guard: StreamGuard, generation: Generation | None, error: BaseException
@@ -178,7 +159,7 @@ class GenerationEndpoint:
             await self._sink(exchange, exchange.caller()).fail(error)
 
     def _sink(self, exchange: Exchange, caller: Caller) -> SseSink:
-        return SseSink(exchange, has_done=caller.dialect in self._done_dialects, is_named=self._is_named)
+        return SseSink(exchange, caller.dialect in self._done_dialects, self._is_named)
 
     def _note(self, exchange: Exchange, generation: Generation | None) -> None:
         if generation is None:
@@ -204,18 +185,14 @@ async def _logged(exchange: Exchange, events: AsyncGenerator[StreamEvent, None])
             yield event
 
 
-Ask = Callable[[Exchange, str, Caller], Awaitable[bytes]]
-
-
 class JsonEndpoint:
     """A request that is answered with JSON at once. `ask` gets the id in the path, or an empty one."""
 
-    def __init__(self, running: RunningRequests, ask: Ask) -> None:
+    def __init__(self, running: RunningRequests, ask: Callable[[Exchange, str, Caller], Awaitable[bytes]]) -> None:
         self._running = running
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
-        caller = exchange.caller()
-        data = await self._ask(exchange, scope["path_params"].get("id", ""), caller)
+        data = await self._ask(exchange, scope["path_params"].get("id", ""), exchange.caller())
         await self._running.send(exchange, data)

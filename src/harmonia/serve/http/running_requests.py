@@ -36,6 +36,7 @@ from harmonia.serve.http.request_state import JSON_HEADERS, ClientGone, Exchange
 from harmonia.serve.wire.event_stream import EventSink, StreamEvent
 
 GRACE_S: Final = 3.0
+_PIECE_BYTES: Final = 64 * 1024
 
 Cut = Literal["gone", "slow", "late", "stopped"]
 
@@ -77,14 +78,15 @@ class StreamGuard:
     """The task and the timer of one answer. Used as a context: a cut cancels the body, once, and the context ends with
     `cut` set instead of an exception."""
 
-    def __init__(self, exchange: Exchange, limits: Limits) -> None:
+    def __init__(self, exchange: Exchange, limits: Limits, active: set[StreamGuard]) -> None:
         self.cut: Cut | None = None
+        self._active = active  # all guards of the server
         self._generation: Generation | None = None
         self._sink: EventSink | None = None  # for keep-alives, once the stream has started
         # The last write, or the beginning; and whether that write is still in progress.
         self._wrote_at = 0.0
         self._is_writing = False
-        self._is_complete = False  # nothing but the end of the message is left to send
+        self._is_complete = False  # only the end of the message is left to send: a client may leave
         self._reports_end = False
         self._keep_alive: asyncio.Task[None] | None = None
         self._exchange = exchange
@@ -100,6 +102,7 @@ class StreamGuard:
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> StreamGuard:
+        self._active.add(self)
         self._task = asyncio.current_task()
         self._wrote_at = self._time()
         self._watcher = self._loop.create_task(self._wait_for_leaving())
@@ -109,6 +112,7 @@ class StreamGuard:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        self._active.discard(self)
         task, self._task = self._task, None  # nothing is cancelled from here on
         for each in (self._timer, self._watcher, self._keep_alive):
             if each is not None:
@@ -150,10 +154,6 @@ class StreamGuard:
         else:
             self._cut_off("stopped")
 
-    def note_complete(self) -> None:
-        """Everything but the end of the message was written: a client that leaves now has missed nothing."""
-        self._is_complete = True
-
     async def write(self, sending: Awaitable[None]) -> None:
         """Await one write, after a keep-alive in progress."""
         if self._keep_alive is not None:
@@ -174,8 +174,17 @@ class StreamGuard:
         self._sink = sink
         async with aclosing(stream) as events:
             await self._write_events(sink, events)
-        self.note_complete()
+        self._is_complete = True
         await self.write(sink.finish())
+
+    async def send_whole(self, data: bytes, status: int = 200, headers: RawHeaders = JSON_HEADERS) -> None:
+        """Send an answer in pieces, so that a slow reader is noticed before all of it waits in a buffer."""
+        exchange = self._exchange
+        await exchange.start(status, (*headers, (b"content-length", b"%d" % len(data))))
+        for start in range(0, len(data), _PIECE_BYTES):
+            await self.write(exchange.send_piece(data[start : start + _PIECE_BYTES]))
+        self._is_complete = True
+        await self.write(exchange.send_piece(b"", is_last=True))
 
     async def _write_events(self, sink: EventSink, events: AsyncGenerator[StreamEvent, None]) -> None:
         """The loop runs once per token, so it repeats the body of `write` instead of calling it."""
@@ -221,8 +230,7 @@ class StreamGuard:
 
     async def _wait_for_leaving(self) -> None:
         await self._exchange.wait_for_disconnect()
-        # After the last piece the server reports a disconnect as well.
-        if not self._is_complete:
+        if not self._is_complete:  # after the last piece the server reports a disconnect as well
             self._cut_off("gone")
 
     def _set_timer(self) -> None:
@@ -268,9 +276,6 @@ def stopping() -> InputError:
     return InputError(ErrorCode.SERVE_STOPPING, "the server is stopping; send the request again")
 
 
-_PIECE_BYTES: Final = 64 * 1024
-
-
 class RunningRequests:
     """The requests that use a model or a processor."""
 
@@ -307,15 +312,9 @@ class RunningRequests:
         del self._exchanges[slowest]
         return True
 
-    @contextmanager
-    def guard(self, exchange: Exchange) -> Generator[StreamGuard]:
+    def guard(self, exchange: Exchange) -> StreamGuard:
         """A guard that `stop` reaches."""
-        guard = StreamGuard(exchange, self._limits)
-        self._guards.add(guard)
-        try:
-            yield guard
-        finally:
-            self._guards.discard(guard)
+        return StreamGuard(exchange, self._limits, self._guards)
 
     @property
     def taken(self) -> int:
@@ -339,20 +338,8 @@ class RunningRequests:
         if len(data) <= _PIECE_BYTES:
             await exchange.answer(status, data, headers)
             return
-        with self.guard(exchange) as guard:
-            async with guard:
-                await send_whole(exchange, guard, data, status, headers)
+        async with (guard := self.guard(exchange)):
+            await guard.send_whole(data, status, headers)
         if guard.cut in ("slow", "late"):
             exchange.error_code = ErrorCode.SERVE_TOO_SLOW.value
             await exchange.cut()
-
-
-async def send_whole(
-    exchange: Exchange, guard: StreamGuard, data: bytes, status: int = 200, headers: RawHeaders = JSON_HEADERS
-) -> None:
-    """Send an answer in pieces, so that a slow reader is noticed before all of it waits in a buffer."""
-    await exchange.start(status, (*headers, (b"content-length", b"%d" % len(data))))
-    for start in range(0, len(data), _PIECE_BYTES):
-        await guard.write(exchange.send_piece(data[start : start + _PIECE_BYTES]))
-    guard.note_complete()
-    await guard.write(exchange.send_piece(b"", is_last=True))

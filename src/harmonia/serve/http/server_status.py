@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Final, Literal, Protocol, get_args
 
 import msgspec
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,7 +33,7 @@ from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.authorization import HEALTH, READY
 from harmonia.serve.http.request_state import EXCHANGE, Exchange
 from harmonia.serve.http.running_requests import RunningRequests
-from harmonia.serve.http.telemetry import CONTENT_TYPE, Metrics
+from harmonia.serve.http.telemetry import Metrics
 from harmonia.serve.store.base import Store
 
 METRICS: Final = "/metrics"
@@ -104,7 +105,7 @@ def server_status_routes(
         return None if exchange.failure is None else _ENGINE_AWAY
 
     async def write_metrics(_request: Request) -> Response:
-        return Response(metrics.write(), headers={"content-type": CONTENT_TYPE})
+        return Response(metrics.write(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def list_models(_request: Request) -> Response:
         return _json({"object": "list", "data": [describe(name) for name in service.model_names]})

@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, StoreError
 from harmonia.serve.config.settings import Settings
@@ -35,11 +34,11 @@ LOGGER: Final = logging.getLogger("harmonia.serve")
 _LEVELS: Final = {"harmonia": logging.INFO, "uvicorn": logging.WARNING, "asyncio": logging.WARNING}
 _FIELDS: Final = "harmonia_fields"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-UNMATCHED: Final = "(unmatched)"
+_UNMATCHED: Final = "(unmatched)"
 # Errors whose messages are about an address, a file or a time, never about content. Operators need them.
 _SAFE_MESSAGES: Final = frozenset({ErrorCode.ENGINE_UNREACHABLE, ErrorCode.ENGINE_NONE_FOUND, ErrorCode.ENGINE_STALLED})
 # The same as nginx's: the client left before there was an answer.
-CLIENT_LEFT: Final = 499
+_CLIENT_LEFT: Final = 499
 
 
 class LineFormatter(logging.Formatter):
@@ -60,7 +59,7 @@ class LineFormatter(logging.Formatter):
             if record.name != LOGGER.name:
                 line["logger"] = record.name
             if error is not None:
-                line["error"] = name_of(error)
+                line["error"] = _name_of(error)
                 line["stack"] = stack_of(error, with_messages=self._with_messages)
             return json.dumps(line)
         words = [moment, record.levelname, _escaped(record.getMessage())]
@@ -101,7 +100,19 @@ def logs_messages(settings: Settings) -> bool:
 def log_request(exchange: Exchange, *, with_messages: bool = False) -> None:
     """Log a finished request; as a warning if the engine, the store or a tool failed."""
     failure = exchange.failure if isinstance(exchange.failure, HarmonyError) else None
-    fields = fields_of(exchange)
+    method, route, status = _labels_of(exchange)
+    fields = {
+        "request_id": exchange.request_id,
+        "method": method,
+        "route": route,
+        "status": status,
+        "owner": exchange.owner,
+        "duration_ms": round((time.perf_counter() - exchange.began_at) * 1000, 1),
+        "events": exchange.events or None,
+        "tokens": exchange.output_tokens,
+        "code": exchange.error_code,
+        "cut": True if exchange.is_cut else None,
+    }
     if failure is not None and (with_messages or isinstance(failure, StoreError) or failure.code in _SAFE_MESSAGES):
         fields["because"] = failure.message
     # A prompt that is too long is an EngineError, but the client's fault.
@@ -111,20 +122,18 @@ def log_request(exchange: Exchange, *, with_messages: bool = False) -> None:
 
 def log_bug(exchange: Exchange, error: BaseException) -> None:
     """Log an unexpected exception with its stack."""
-    LOGGER.error(
-        "bug", exc_info=error, extra={_FIELDS: {"request_id": exchange.request_id, "route": route_of(exchange)}}
-    )
+    fields = {"request_id": exchange.request_id, "route": exchange.route or _UNMATCHED}
+    LOGGER.error("bug", exc_info=error, extra={_FIELDS: fields})
 
 
-def log_drain(running: int, drain_s: float) -> None:
-    """Log that the server stops and waits for running requests."""
-    LOGGER.info("stopping", extra={_FIELDS: {"running": running, "drain_s": drain_s}})
+def log_event(event: str, **fields: Any) -> None:
+    LOGGER.info(event, extra={_FIELDS: fields})
 
 
 def log_content(exchange: Exchange, event: str, content: Any) -> None:
     """Log a request or an answer, as a value or JSON. Only with `log_content`."""
     text = content.decode() if isinstance(content, bytes) else json.dumps(content)
-    LOGGER.info(event, extra={_FIELDS: {"request_id": exchange.request_id, "content": text}})
+    log_event(event, request_id=exchange.request_id, content=text)
 
 
 def log_loop_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -132,36 +141,13 @@ def log_loop_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
     LOGGER.error(str(context.get("message", "fault")).splitlines()[0], exc_info=context.get("exception"))
 
 
-def fields_of(exchange: Exchange) -> dict[str, Any]:
-    """The fields of a request's line; None if unknown."""
-    return {
-        "request_id": exchange.request_id,
-        "method": method_of(exchange),
-        "route": route_of(exchange),
-        "status": status_of(exchange),
-        "owner": exchange.owner,
-        "duration_ms": round((time.perf_counter() - exchange.began_at) * 1000, 1),
-        "events": exchange.events or None,
-        "tokens": exchange.output_tokens,
-        "code": exchange.error_code,
-        "cut": True if exchange.is_cut else None,
-    }
+def _labels_of(exchange: Exchange) -> tuple[str, str, int]:
+    """Method, path template and status. A method that is not known is `other`: a client may send any word."""
+    method = exchange.method if exchange.method in _METHODS else "other"
+    return method, exchange.route or _UNMATCHED, _CLIENT_LEFT if exchange.status is None else exchange.status
 
 
-def method_of(exchange: Exchange) -> str:
-    """A known method, or `other`: a client may send any word."""
-    return exchange.method if exchange.method in _METHODS else "other"
-
-
-def route_of(exchange: Exchange) -> str:
-    return exchange.route or UNMATCHED
-
-
-def status_of(exchange: Exchange) -> int:
-    return CLIENT_LEFT if exchange.status is None else exchange.status
-
-
-def name_of(error: BaseException) -> str:
+def _name_of(error: BaseException) -> str:
     """The type of an exception, with the code of a HarmonyError."""
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     return f"{kind}[{error.code.value}]" if isinstance(error, HarmonyError) else kind
@@ -178,7 +164,7 @@ def stack_of(error: BaseException, *, with_messages: bool = False) -> list[str]:
     for each in reversed(chain):
         for frame in traceback.extract_tb(each.__traceback__):
             lines.append(f"{frame.filename}:{frame.lineno} in {frame.name}")
-        lines.append(_escaped(f"{name_of(each)}: {each}") if with_messages else name_of(each))
+        lines.append(_escaped(f"{_name_of(each)}: {each}") if with_messages else _name_of(each))
     return lines
 
 
@@ -191,7 +177,7 @@ def _escaped(text: str) -> str:
     return text if text.isprintable() else json.dumps(text)
 
 
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+# ── metrics ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
@@ -201,52 +187,39 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "harmonia_requests", "Finished requests.", ("method", "route", "status"), registry=registry
-        )
+
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"harmonia_{name}", what, labels, registry=registry)
+
+        def seconds(name: str, until: str) -> Histogram:
+            what = f"Time from the head of a request to the {until}."
+            return Histogram(f"harmonia_{name}_seconds", what, ("route",), buckets=_SECONDS, registry=registry)
+
+        self._requests = counter("requests", "Finished requests.", "method", "route", "status")
         self._in_flight = Gauge("harmonia_requests_in_flight", "Requests in progress.", registry=registry)
-        self._duration = Histogram(
-            "harmonia_request_duration_seconds",
-            "Time from the head of a request to the end of its answer.",
-            ("route",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._first_event = Histogram(
-            "harmonia_first_event_seconds",
-            "Time from the head of a request to the first event of its stream.",
-            ("route",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._tokens = Counter(
-            "harmonia_output_tokens", "Tokens sampled for finished requests.", ("route",), registry=registry
-        )
-        self._events = Counter("harmonia_stream_events", "Events of finished streams.", ("route",), registry=registry)
-        self._cancellations = Counter(
-            "harmonia_cancellations",
+        self._duration = seconds("request_duration", "end of its answer")
+        self._first_event = seconds("first_event", "first event of its stream")
+        self._tokens = counter("output_tokens", "Tokens sampled for finished requests.", "route")
+        self._events = counter("stream_events", "Events of finished streams.", "route")
+        self._cancellations = counter(
+            "cancellations",
             "Generations cut because the client left or did not read, the time was up, or the server stopped.",
-            ("why",),
-            registry=registry,
+            "why",
         )
-        self._engine_errors = Counter("harmonia_engine_errors", "Errors of the engine.", ("code",), registry=registry)
-        self._store_errors = Counter("harmonia_store_errors", "Errors of the store.", ("code",), registry=registry)
-        self._closed = Counter(
-            "harmonia_connections_closed",
-            "Connections closed to make room for others, by what was known about their clients.",
-            ("group",),
-            registry=registry,
-        )
-        self._bugs = Counter("harmonia_bugs", "Unexpected exceptions in the server.", registry=registry)
+        self._engine_errors = counter("engine_errors", "Errors of the engine.", "code")
+        self._store_errors = counter("store_errors", "Errors of the store.", "code")
+        why = "Connections closed to make room for others, by what was known about their clients."
+        self._closed = counter("connections_closed", why, "group")
+        self._bugs = counter("bugs", "Unexpected exceptions in the server.")
 
     def begin(self) -> None:
         self._in_flight.inc()
 
     def end(self, exchange: Exchange) -> None:
         """Count a finished request."""
-        route = route_of(exchange)
+        method, route, status = _labels_of(exchange)
         self._in_flight.dec()
-        self._requests.labels(method_of(exchange), route, str(status_of(exchange))).inc()
+        self._requests.labels(method, route, str(status)).inc()
         self._duration.labels(route).observe(time.perf_counter() - exchange.began_at)
         if exchange.first_event_at is not None:
             self._first_event.labels(route).observe(exchange.first_event_at - exchange.began_at)

@@ -17,7 +17,7 @@ from harmonia.serve.security.keys import Caller
 
 def response_routes(service: Responses, settings: Settings, running: RunningRequests, metrics: Metrics) -> list[Route]:
     """The routes. `input_tokens` comes before the ids, because it is not one."""
-    create = GenerationEndpoint(service, settings, running, metrics, ("open-responses",), is_named=True)
+    create = GenerationEndpoint(service.create, settings, running, metrics, ("open-responses",), is_named=True)
 
     async def count_input(exchange: Exchange, _: str, caller: Caller) -> bytes:
         with running.slot(exchange):
