@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -15,14 +16,25 @@ from harmonia.run.engines.base import invalid_option
 from harmonia.run.engines.http import Patience, Server, ServerError, api_address
 from harmonia.run.engines.registry import Seen, kinds, look_at
 from harmonia.run.provider_check import messages, tokens
-from harmonia.run.provider_check.session import PATHS, Api, Found, Outcome, Report, Session, is_absent, is_denied
+from harmonia.run.provider_check.session import (
+    PATHS,
+    Api,
+    Found,
+    Judged,
+    Outcome,
+    Report,
+    Session,
+    is_absent,
+    is_denied,
+    is_throttled,
+)
 
 Asked = Literal["tokens"] | Api
 ALL: Final[tuple[Asked, ...]] = ("tokens", "chat", "responses")
 
 
 async def find_apis(session: Session, wanted: Sequence[Asked] = ALL) -> tuple[Found, bool]:
-    """What is there, and whether whoever asks is turned away. The others are asked where no wanted one is there."""
+    """What is there, and whether access is denied. The others are asked where no wanted one is there."""
     faults: list[EngineError] = []
     others: Sequence[Asked] = [each for each in ALL if each not in wanted]
     for group in (wanted, others):
@@ -66,7 +78,7 @@ def _join(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# Nobody waits ten minutes for a check, and what a busy server says is part of the answer.
+# A check must not take ten minutes, and a busy server's answer is part of the result.
 PATIENCE: Final = Patience(connect_s=5.0, first_s=180.0, idle_s=60.0, attempts=2)
 
 
@@ -96,7 +108,7 @@ _MESSAGE_CHECKS: Final = (
     ("typed", "a user who types control tokens must not speak with the system's voice", messages.check_typed),
     ("reasoning", "reasoning is not for users, and markup must not reach the text", messages.check_reasoning),
     ("call", "a call that comes as text is not run, or is shown to people", messages.check_call),
-    ("call_streamed", "other code produces streams, so they can break separately", messages.check_call_streamed),
+    ("call_streamed", "streams are made by other code", partial(messages.check_call, stream=True)),
     ("names", "tools of MCP servers have dots and hyphens in their names", messages.check_names),
     ("result", "the second request of every tool loop", messages.check_result),
     ("second_turn", "the second request of every conversation", messages.check_second_turn),
@@ -119,7 +131,7 @@ def _of_api(api: Api, run: Callable[[Session, Api], Awaitable[Found]]) -> Callab
 
 
 def _of_tokens(run: Callable[[Session], Awaitable[Found]]) -> Callable[[Session], Awaitable[Found]]:
-    """Asks nothing more of an endpoint that is not there: a proxy may count that as faults and close for a while."""
+    """Do not ask an endpoint that is not there again: a proxy may count that as faults and close for a while."""
 
     async def run_if_there(session: Session) -> Found:
         if run is not tokens.check_in and not (await tokens.with_ids(session)).is_there:
@@ -133,7 +145,7 @@ CHECKS: Final = (
     *(Check(f"tokens.{name}", why, _of_tokens(run)) for name, why, run in _TOKEN_CHECKS),
     *(Check(f"{api}.{name}", why, _of_api(api, run)) for api in get_args(Api) for name, why, run in _MESSAGE_CHECKS),
 )
-# What a provider may be said to be; all others are asked as OpenAI's.
+# The kinds that a caller may name; all others are asked as OpenAI's.
 KINDS: Final = ("auto", *(kind.name for kind in kinds() if kind.recognise is not None), "openai")
 _FIRST: Final = {
     "reachable": "nothing else can be checked if the server does not answer",
@@ -181,7 +193,7 @@ async def check_each(
     """The same, one outcome at a time. An address without a scheme is completed."""
     _refuse_unknown(kind, only)
     api = Server(api_address(_with_scheme(url)), api_key=api_key, patience=patience or PATIENCE)
-    root = Server(_root_of(api.url), api_key=api_key, patience=patience or PATIENCE)
+    root = Server(api.url.removesuffix("/v1"), api_key=api_key, patience=patience or PATIENCE)
     try:
         try:
             identity = await _identify(root, api, kind)
@@ -200,7 +212,7 @@ async def check_each(
             found, is_refused = await find_apis(session, wanted)
             is_usable = found.verdict == "ok"
             yield _outcome("apis", found)
-        # What stops everything is told once.
+        # What stops everything is reported once.
         yield _outcome("models", _NOTHING if is_refused else _judge_models(session, chosen, model))
         for each in checks:
             yield Outcome(each.name, *(await _run(each, session) if is_usable else _NOTHING), each.why)
@@ -212,10 +224,8 @@ async def check_each(
 async def _identify(root: Server, api: Server, kind: str) -> Seen:
     """What the provider is. Raises an EngineError where nothing answers, or not in HTTP."""
     seen = await look_at(root, api, None if kind == "auto" else kind)
-    error = seen.error
-    if error is None or isinstance(error, ServerError):
-        pass
-    elif error.code is not ErrorCode.ENGINE_BAD_ANSWER or "HTTP" in error.message:
+    error = None if isinstance(seen.error, ServerError) else seen.error
+    if error is not None and (error.code is not ErrorCode.ENGINE_BAD_ANSWER or "HTTP" in error.message):
         raise error
     return msgspec.structs.replace(seen, kind="openai") if seen.kind == "completions" else seen
 
@@ -227,8 +237,10 @@ def _is_wanted(name: str, only: Sequence[str]) -> bool:
 async def _run(check: Check, session: Session) -> Found:
     try:
         return await check.run(session)
+    except Judged as judged:
+        return judged.found
     except EngineError as error:
-        return Found("fail", error.message)
+        return Found("unknown" if is_throttled(error) else "fail", error.message)
 
 
 def _judge_models(session: Session, chosen: str | None, wanted: str | None) -> Found:
@@ -248,17 +260,12 @@ def _outcome(name: str, found: Found) -> Outcome:
 
 
 def _with_scheme(url: str) -> str:
-    """The address as people mean it. A key goes into the open only where they name a port, or a host without a dot."""
+    """The address as people mean it. A key is sent without TLS only to a named port, or to a host without a dot."""
     if "//" in url:
         return url
     host = url.partition("/")[0]
     is_public = "." in host and ":" not in host and not host.replace(".", "").isdigit()
     return f"{'https' if is_public else 'http'}://{url}"
-
-
-def _root_of(api_url: str) -> str:
-    """The address of the engine itself, below which its own endpoints are."""
-    return api_url.removesuffix("/v1")
 
 
 def _refuse_unknown(kind: str, only: Sequence[str]) -> None:

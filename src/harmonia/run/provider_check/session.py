@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -19,12 +19,16 @@ from harmonia.run.engines.base import Finish, Request, Sampling
 from harmonia.run.engines.http import Server, ServerError, objects_of
 from harmonia.run.engines.registry import Seen
 from harmonia.run.providers.base import exchange
-from harmonia.run.providers.bodies import chat_body, responses_body
+from harmonia.run.providers.bodies import Body, chat_body, responses_body
 from harmonia.run.providers.chat_completions import ChatReader
 from harmonia.run.providers.responses import ResponsesReader
 
+# ok       it does what it should
+# warn     something is missing or unusual, and Harmonia can work with it
+# fail     it is wrong: answers will be misread, mixed up or lost
+# skip     there is nothing to check: no such endpoint, or what the check builds on is missing
+# unknown  it cannot be determined: the model, not the provider, may be the cause
 Verdict = Literal["ok", "warn", "fail", "skip", "unknown"]
-VERDICTS: tuple[Verdict, ...] = ("ok", "warn", "fail", "skip", "unknown")
 
 
 class Found(NamedTuple):
@@ -34,8 +38,16 @@ class Found(NamedTuple):
     seen: str
 
 
+class Judged(Exception):
+    """Ends a check early with what was found."""
+
+    def __init__(self, verdict: Verdict, seen: str) -> None:
+        super().__init__(seen)
+        self.found = Found(verdict, seen)
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """One check: what was looked at, what was seen, and why it matters."""
+    """One check: its name, what was seen, and why it matters."""
 
     name: str
     verdict: Verdict
@@ -57,21 +69,17 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether all that matters passed."""
         return not any(outcome.verdict == "fail" for outcome in self.outcomes)
 
     def __getitem__(self, name: str) -> Outcome:
-        for outcome in self.outcomes:
-            if outcome.name == name:
-                return outcome
-        raise KeyError(name)
+        return {outcome.name: outcome for outcome in self.outcomes}[name]
 
 
 T = TypeVar("T")
 Api = Literal["chat", "responses"]
 PATHS: Final[Mapping[Api, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 
-# Fields of a first question that a provider need not take.
+# Fields of a first question that a provider need not accept.
 _OPTIONAL: Final[Mapping[Api, tuple[str, ...]]] = {
     "chat": ("reasoning_effort", "temperature", "seed"),
     "responses": ("reasoning", "temperature"),
@@ -81,7 +89,7 @@ _OPTIONAL: Final[Mapping[Api, tuple[str, ...]]] = {
 SAMPLING: Final = Sampling(max_tokens=512, temperature=0.0, seed=1)
 REQUEST: Final = Request(SAMPLING, reasoning_effort=ReasoningEffort.LOW)
 
-# Structure in a text that should have none: tokens, or what is left of them where they were stripped.
+# Structure in a text that should have none: control tokens, or what is left of them where they were stripped.
 LEAK: Final = re.compile(
     r"<\|(?:start|end|message|channel|constrain|return|call)\|>|assistant(?:final|commentary|analysis)|"
     r"^analysis(?=[A-Z]|$)|\bto=functions\.|commentary to="
@@ -89,7 +97,7 @@ LEAK: Final = re.compile(
 
 
 def is_absent(error: EngineError | None) -> bool:
-    """Whether a server has no such endpoint. Some say the same of a model that they do not have."""
+    """Whether a server has no such endpoint. Some answer the same about a model that they do not have."""
     return isinstance(error, ServerError) and error.status in (404, 405, 501)
 
 
@@ -99,7 +107,7 @@ def is_denied(error: EngineError | None) -> bool:
 
 
 def is_throttled(error: EngineError | None) -> bool:
-    """Whether a server had too many requests, perhaps ours: that says nothing about what it can do."""
+    """Whether a server had too many requests, perhaps ours, which means nothing about what it supports."""
     return isinstance(error, ServerError) and error.status == 429
 
 
@@ -138,12 +146,11 @@ class Heard:
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is no such endpoint."""
         return is_absent(self.error)
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such an endpoint for whoever asks, which says something that can be read."""
+        """Whether there is such an endpoint, with an answer that can be read."""
         return is_there(self.error, has_said=bool(self.pieces or self.messages))
 
     @property
@@ -161,22 +168,22 @@ class Session:
     model: str
     has_key: bool = False
     _heard: dict[object, Any] = field(default_factory=dict[object, Any])
-    _refused_fields: dict[Api, tuple[str, ...]] = field(default_factory=dict[Api, tuple[str, ...]])
+    refused_fields: dict[Api, tuple[str, ...]] = field(default_factory=dict[Api, tuple[str, ...]])
 
     @property
     def base(self) -> str:
-        """What stands between the address of the engine and the paths of its APIs."""
+        """The part of the URL between the address of the engine and the paths of its APIs."""
         return self.api.url.removeprefix(self.root.url)
 
     def explain(self, error: EngineError) -> str:
-        """What an error says and, where whoever asks is turned away, what to do about it."""
+        """An error's message and, where access is denied, what to do about it."""
         if not is_denied(error):
             return error.message
         wants = "it does not accept the key" if self.has_key else "it needs a key: --api-key or HARMONIA_API_KEY"
         return f"{error.message}; {wants}"
 
     async def once(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer to a question, which is asked the first time only."""
+        """The answer to a question, which is asked only the first time."""
         if key not in self._heard:
             self._heard[key] = await ask()
         return self._heard[key]
@@ -184,18 +191,18 @@ class Session:
     async def ask(
         self,
         api: Api,
-        conversation: Conversation,
+        asked: Sequence[Message] | str,
         request: Request = REQUEST,
         *,
         stream: bool = False,
         edit: Callable[[Json], Json] = lambda body: body,
     ) -> Heard:
-        """Ask at one of the two APIs of messages, without the fields that it has refused."""
-        body = (chat_body if api == "chat" else responses_body)(conversation, request, self.model, {})
+        """Ask at one of the two APIs, without the fields that it has refused."""
+        body = self._body(api, asked, request)
         value = edit({**body.value, "stream": stream})
         if not stream:
             value.pop("stream_options", None)
-        for name in self.refused_fields(api):
+        for name in self.refused_fields.get(api, ()):
             value.pop(name, None)
         reader = ChatReader(body.names) if api == "chat" else ResponsesReader(body.names)
         messages: list[Message] = []
@@ -216,34 +223,30 @@ class Session:
             error = caught
         return Heard(tuple(messages), finish, pieces, reader.lines_read > 1, error)
 
-    def refused_fields(self, api: Api) -> tuple[str, ...]:
-        return self._refused_fields.get(api, ())
-
-    async def ask_first(self, api: Api, conversation: Conversation) -> Heard:
+    async def ask_first(self, api: Api, asked: str) -> Heard:
         """Ask the first question at an API. If it refuses optional fields by name, ask once more without them, and
         leave them out from then on."""
-        heard = await self.ask(api, conversation)
-        if not heard.is_refused or not isinstance(heard.error, ServerError):
-            return heard
-        named = tuple(name for name in _OPTIONAL[api] if name in heard.error.words)
-        if not named:
-            return heard
-        self._refused_fields[api] = named
-        again = await self.ask(api, conversation)
-        if again.error is None:
-            return again
-        del self._refused_fields[api]
+        heard = await self.ask(api, asked)
+        words = heard.error.words if isinstance(heard.error, ServerError) and heard.is_refused else ""
+        if named := tuple(name for name in _OPTIONAL[api] if name in words):
+            self.refused_fields[api] = named
+            again = await self.ask(api, asked)
+            if again.error is None:
+                return again
+            del self.refused_fields[api]
         return heard
 
-    async def break_off(self, api: Api, conversation: Conversation, request: Request) -> None:
+    async def break_off(self, api: Api, asked: str) -> None:
         """Ask for a stream, and leave after its first line."""
-        body = (chat_body if api == "chat" else responses_body)(conversation, request, self.model, {})
-        try:
-            async with aclosing(self.api.lines(PATHS[api], body.value, "either")) as reads:
+        with suppress(EngineError):
+            lines = self.api.lines(PATHS[api], self._body(api, asked, REQUEST).value, "either")
+            async with aclosing(lines) as reads:
                 async for _ in reads:
                     return
-        except EngineError:
-            return
+
+    def _body(self, api: Api, asked: Sequence[Message] | str, request: Request) -> Body:
+        conversation = Conversation([Message.user(asked)] if isinstance(asked, str) else asked)
+        return (chat_body if api == "chat" else responses_body)(conversation, request, self.model, {})
 
 
 _RUNNING: Final = re.compile(
@@ -254,7 +257,7 @@ _BETWEEN_S: Final = 0.05
 
 
 async def wait_until_idle(session: Session) -> bool | None:
-    """True as soon as it does nothing, False where it goes on for seconds, None where nobody can see it."""
+    """True as soon as it is idle, False where it continues for seconds, None where it does not show."""
     for _ in range(_LOOKS):
         running = await _count_running(session)
         if not running:
@@ -264,7 +267,7 @@ async def wait_until_idle(session: Session) -> bool | None:
 
 
 async def _count_running(session: Session) -> float | None:
-    try:
+    with suppress(EngineError):
         if session.identity.kind == "llama.cpp":
             slots = objects_of(await session.root.fetch("/slots", list[Any]))
             return sum(bool(slot.get("is_processing")) for slot in slots) if slots else None
@@ -274,6 +277,4 @@ async def _count_running(session: Session) -> float | None:
             counts = [float(match[1]) for line in lines if (match := _RUNNING.match(line))]
             own = session.identity.kind == "harmonia"  # it counts the request for its metrics, too
             return sum(counts) - own if counts else None
-    except EngineError:
-        pass
     return None

@@ -1,7 +1,7 @@
 """Checks of an engine that continues tokens: does a prompt go in as it is, and does what was sampled come out?
 
-llama.cpp is asked at `/completion`, Ollama at `/api/generate`, all others at `/v1/completions`; each with the words by
-which it is told to keep special tokens. A server that refuses token ids is asked with text.
+llama.cpp is asked at `/completion`, Ollama at `/api/generate`, all others at `/v1/completions`; each with the fields
+that make it keep special tokens. A server that refuses token ids is asked with text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STRIPPED: Final = ("analysis", "assistantfinal", "final", "commentary")
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What an engine sampled. `tokens` is None where it gave none; `stop` is the token that it says it stopped at."""
+    """What an engine sampled. `tokens` is None where it gave none; `stop` is the token at which it reports to stop."""
 
     text: str = ""
     tokens: tuple[int, ...] | None = None
@@ -39,40 +39,36 @@ class Sampled:
     error: EngineError | None = None
 
     @property
-    def is_absent(self) -> bool:
-        return is_absent(self.error)
-
-    @property
     def is_there(self) -> bool:
         return is_there(self.error, has_said=self.pieces > 0)
 
 
-def prompt_tokens() -> list[int]:
-    """A short prompt with every part of Harmony's structure in it."""
-    system = SystemContent(reasoning_effort=ReasoningEffort.LOW)
-    return list(render([Message.system(system), Message.user("Say hello.")]).tokens)
+# A short prompt with every part of Harmony's structure in it.
+_PROMPT: Final = (Message.system(SystemContent(reasoning_effort=ReasoningEffort.LOW)), Message.user("Say hello."))
 
 
 async def with_ids(session: Session) -> Sampled:
-    return await session.once("ids", lambda: _sample(session, prompt_tokens(), _MAX_TOKENS, stream=False))
+    return await session.once("ids", lambda: _sample(session, render(_PROMPT).tokens, _MAX_TOKENS, stream=False))
 
 
 async def _with_what_it_takes(session: Session) -> Sampled:
-    """The answer to token ids, or else to text."""
+    """The answer to token ids, or else to text. Raises the EngineError that ended it."""
     sampled = await with_ids(session)
-    if sampled.error is None or sampled.is_absent or is_denied(sampled.error):
-        return sampled
-    return await session.once("text", lambda: _sample(session, _prompt_text(), _MAX_TOKENS, stream=False))
+    if sampled.error is not None and not is_absent(sampled.error) and not is_denied(sampled.error):
+        text = render(_PROMPT).text
+        sampled = await session.once("text", lambda: _sample(session, text, _MAX_TOKENS, stream=False))
+    if sampled.error is not None:
+        raise sampled.error
+    return sampled
 
 
-async def _streamed(session: Session) -> Sampled:
-    prompt = prompt_tokens() if (await with_ids(session)).error is None else _prompt_text()
-    return await session.once("tokens streamed", lambda: _sample(session, prompt, _MAX_TOKENS, stream=True))
-
-
-def _prompt_text() -> str:
-    system = SystemContent(reasoning_effort=ReasoningEffort.LOW)
-    return render([Message.system(system), Message.user("Say hello.")]).text
+async def _sample_again(session: Session, max_tokens: int, *, stream: bool) -> Sampled:
+    prompt = render(_PROMPT)
+    has_ids = (await with_ids(session)).error is None
+    sampled = await _sample(session, prompt.tokens if has_ids else prompt.text, max_tokens, stream=stream)
+    if sampled.error is not None:
+        raise sampled.error
+    return sampled
 
 
 # ── the checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -85,15 +81,15 @@ def path_of(session: Session) -> str:
 
 async def check_in(session: Session) -> Found:
     sampled = await with_ids(session)
-    if sampled.is_absent:
+    if is_absent(sampled.error):
         return Found("skip", "it has no endpoint that continues a prompt")
     if sampled.error is not None:
         if is_throttled(sampled.error):
-            return _failed(sampled.error)
+            raise sampled.error
         if isinstance(sampled.error, ServerError) and not is_denied(sampled.error):
             return Found("warn", f"it does not accept token ids: {sampled.error.message}")
         return Found("fail", session.explain(sampled.error))
-    sent = len(prompt_tokens())
+    sent = len(render(_PROMPT).tokens)
     if sampled.prompt_tokens and sampled.prompt_tokens != sent:
         return Found("fail", f"{sent} token ids were sent, but it counts a prompt of {sampled.prompt_tokens}")
     counted = ", and counted as such" if sampled.prompt_tokens else ""
@@ -102,8 +98,6 @@ async def check_in(session: Session) -> Found:
 
 async def check_out(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if sampled.error is not None:
-        return _failed(sampled.error)
     if sampled.tokens is None:
         return Found("warn", "it returns text only, in which typed control tokens look like real ones")
     if unknown := [token for token in sampled.tokens if not 0 <= token < VOCABULARY_SIZE]:
@@ -113,8 +107,6 @@ async def check_out(session: Session) -> Found:
 
 async def check_special(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if sampled.error is not None:
-        return _failed(sampled.error)
     kept = [SPELLING_BY_ID[token] for token in sampled.tokens or () if token in _STRUCTURE]
     spelled = [spelling for spelling in _SPELLED if spelling in sampled.text]
     if kept or spelled:
@@ -127,46 +119,36 @@ async def check_special(session: Session) -> Found:
 
 async def check_stop(session: Session) -> Found:
     sampled = await _with_what_it_takes(session)
-    if sampled.error is not None:
-        return _failed(sampled.error)
     if sampled.reason == "length":
         return Found("unknown", f"the model did not end within {_MAX_TOKENS} tokens")
     if (sampled.tokens and sampled.tokens[-1] in STOP_TOKENS) or sampled.text.endswith(STOP_SPELLINGS):
         return Found("ok", "the stop token is part of the output")
     if sampled.stop in STOP_TOKENS or sampled.stop in STOP_SPELLINGS:
-        return Found("ok", f"it says at which token it stopped: {sampled.stop}")
+        return Found("ok", f"it reports at which token it stopped: {sampled.stop}")
     if sampled.reason == "stop":
         return Found("warn", "it removes the stop token; Harmonia restores it from the message's recipient")
-    return Found("warn", f"neither a stop token nor the reason stop; it says {sampled.reason or 'nothing'}")
+    return Found("warn", f"neither a stop token nor the reason stop; it reports {sampled.reason or 'nothing'}")
 
 
 async def check_length(session: Session) -> Found:
-    prompt = prompt_tokens() if (await with_ids(session)).error is None else _prompt_text()
-    sampled = await _sample(session, prompt, 2, stream=False)
-    if sampled.error is not None:
-        return _failed(sampled.error)
+    sampled = await _sample_again(session, 2, stream=False)
     if sampled.reason == "length":
         return Found("ok", "an answer that is cut off reports so")
     if sampled.tokens and sampled.tokens[-1] in STOP_TOKENS:
         return Found("unknown", "the model ended within 2 tokens")
     if not sampled.reason:
-        return Found("warn", "an answer that is cut off does not say why it ended")
+        return Found("warn", "an answer that is cut off does not report why it ended")
     return Found("fail", f"an answer was cut off after 2 tokens, but reports {sampled.reason}, not length")
 
 
 async def check_stream(session: Session) -> Found:
-    whole, sampled = await _with_what_it_takes(session), await _streamed(session)
-    if sampled.error is not None:
-        return _failed(sampled.error)
+    sampled = await _sample_again(session, _MAX_TOKENS, stream=True)
+    whole = await _with_what_it_takes(session)
     if sampled.pieces < 2:
         return Found("warn", "the output arrives in one piece")
     if whole.tokens is not None and not sampled.tokens:
         return Found("warn", "token ids come back, but not in a stream")
     return Found("ok", f"the output arrived in {sampled.pieces} pieces")
-
-
-def _failed(error: EngineError) -> Found:
-    return Found("unknown" if is_throttled(error) else "fail", error.message)
 
 
 # ── the wire ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -238,7 +220,7 @@ def _body(session: Session, prompt: list[int] | str, max_tokens: int, *, stream:
 
 
 def _read(value: Fields) -> Sampled | None:
-    """One piece of an answer, or a whole one, of any of the three protocols; None where it is of none."""
+    """One piece of an answer, or a whole one, in any of the three protocols; None where it is in none."""
     choice = next(iter(objects_of(value.get("choices"))), None)
     if choice is not None or "usage" in value:
         choice = choice or {}
