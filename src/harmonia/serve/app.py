@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from starlette.routing import Match, Route
@@ -27,7 +28,7 @@ from harmonia.serve.config.settings import Settings
 from harmonia.serve.http.authorization import AccessPolicy, is_preflight
 from harmonia.serve.http.connections import Connection
 from harmonia.serve.http.page import page_routes
-from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, JSON_HEADERS, ClientGone, Exchange, body_of
+from harmonia.serve.http.request_state import CONNECTION, EXCHANGE, ClientGone, Exchange
 from harmonia.serve.http.running_requests import RunningRequests
 from harmonia.serve.http.server_status import METRICS, ServerState, server_status_routes
 from harmonia.serve.http.telemetry import Metrics, log_bug, log_request, logs_messages
@@ -39,11 +40,10 @@ from harmonia.serve.responses.service import Responses
 from harmonia.serve.saved_chats.routes import saved_chat_routes
 from harmonia.serve.saved_chats.service import SavedChats
 from harmonia.serve.security.keys import ApiKeys
-from harmonia.serve.wire.error_responses import api_error_of
 
 # The same as h11's.
 HEAD_BYTES: Final = 64 * 1024
-MOST_HEADERS: Final = 200
+_MOST_HEADERS: Final = 200
 _CLOSE: Final = (b"connection", b"close")
 _UPGRADE: Final = (b"upgrade", b"HTTP/1.1")  # required by the status
 _MOST_SHOWN: Final = 100
@@ -72,34 +72,23 @@ class AppService(ServerState, Protocol):
 
 
 class Application:
-    """The application of an open service. `drain` accepts no more work; `stop` also ends the running work. `stop` is
-    called when the lifespan ends, or earlier by a server that waits for its connections."""
+    """The application of an open service. Running requests are stopped when the lifespan ends, or earlier by a server
+    that waits for its connections."""
 
     def __init__(self, service: AppService, settings: Settings) -> None:
         self.metrics = Metrics()
         self._settings = settings
-        self._running = RunningRequests(settings.limits)
+        self.running = RunningRequests(settings.limits)
         self._access = AccessPolicy(settings, service.keys)
         self.routes: Sequence[Route] = (
-            *response_routes(service.responses, settings, self._running, self.metrics),
-            *chat_completion_routes(service.chat_completions, settings, self._running, self.metrics),
-            *saved_chat_routes(service.saved_chats, settings.limits, self._running),
-            *harmony_routes(service.render_turn, settings.limits, self._running),
-            *server_status_routes(service, settings, self._running, self.metrics),
+            *response_routes(service.responses, settings, self.running, self.metrics),
+            *chat_completion_routes(service.chat_completions, settings, self.running, self.metrics),
+            *saved_chat_routes(service.saved_chats, settings.limits, self.running),
+            *harmony_routes(service.render_turn, settings.limits, self.running),
+            *server_status_routes(service, settings, self.running, self.metrics),
             *document_routes(settings, service.model_names),
             *page_routes(settings),
         )
-
-    @property
-    def running(self) -> int:
-        """The number of requests that are being worked on."""
-        return self._running.taken
-
-    def drain(self) -> None:
-        self._running.drain()
-
-    def stop(self) -> None:
-        self._running.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -117,7 +106,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                self.stop()
+                self.running.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})
@@ -137,7 +126,7 @@ class Application:
                 log_bug(exchange, error)
                 self.metrics.count_bug()
             if not exchange.has_started:
-                await exchange.refuse(api_error_of(error), (_CLOSE,), code=ErrorCode.SERVE_BUG)
+                await exchange.refuse(error, (_CLOSE,))
             else:
                 # An incomplete answer must not look complete.
                 await exchange.cut()
@@ -166,12 +155,16 @@ class Application:
             methods |= route.methods or set()
         self._admit(exchange)
         if exchange.headers.get("upgrade", "").lower() == "websocket":
-            await self._refuse_websocket(exchange)
+            message = "WebSockets are not supported; streams are server-sent events"
+            # After the request the client speaks another protocol, so nothing more is read.
+            await exchange.refuse(InputError(ErrorCode.SERVE_NO_WEBSOCKET, message), (_UPGRADE, _CLOSE))
         elif found is not None:
             scope.update(child)
             await found.handle(scope, exchange.receive, exchange.send)
         elif not methods or scope["path"].removeprefix("/v1") in _NOT_YET:
-            raise InputError(ErrorCode.SERVE_NOT_FOUND, _not_served(exchange.method, scope["path"]))
+            why = _NOT_YET.get(scope["path"].removeprefix("/v1"))
+            so = f"is not supported yet: {why}" if why else f"does not exist; this server has {_SERVED}"
+            raise InputError(ErrorCode.SERVE_NOT_FOUND, f"{_shown(exchange)} {so}")
         else:
             await self._answer_method(exchange, methods)
 
@@ -186,27 +179,16 @@ class Application:
         if connection is not None and is_admitted:
             connection.admit(is_operation=exchange.route == METRICS)
 
-    async def _refuse_websocket(self, exchange: Exchange) -> None:
-        error = InputError(
-            ErrorCode.SERVE_NO_WEBSOCKET,
-            "WebSockets are not supported; streams are server-sent events",
-        )
-        # After the request the client speaks another protocol, so nothing more is read.
-        await exchange.refuse(api_error_of(error), (_UPGRADE, _CLOSE), code=error.code)
-
     async def _answer_method(self, exchange: Exchange, methods: set[str]) -> None:
         allowed = ", ".join(sorted(methods | {"OPTIONS"})).encode()
         if exchange.method == "OPTIONS":
             asked = self._access.preflight_headers(exchange, allowed) if is_preflight(exchange) else []
             await exchange.answer(204, b"", ((b"allow", allowed), *asked))
         else:
-            path = exchange.scope["path"][:_MOST_SHOWN]
-            message = f"{exchange.method[:_MOST_SHOWN]} {path} is not supported; allowed are {allowed.decode()}"
-            error = InputError(ErrorCode.SERVE_WRONG_METHOD, message)
-            await exchange.refuse(api_error_of(error), ((b"allow", allowed),), code=error.code)
+            message = f"{_shown(exchange)} is not supported; allowed are {allowed.decode()}"
+            await exchange.refuse(InputError(ErrorCode.SERVE_WRONG_METHOD, message), ((b"allow", allowed),))
 
     async def _refuse(self, exchange: Exchange, error: HarmonyError) -> None:
-        refusal = api_error_of(error)
         if error is not exchange.failure and not isinstance(error, InputError):
             self.metrics.count_failure(error)
             exchange.failure = error
@@ -218,42 +200,32 @@ class Application:
         else:
             # A body that was too slow may still be arriving.
             close = (_CLOSE,) if error.code is ErrorCode.SERVE_TOO_SLOW else ()
-            await exchange.refuse(refusal, close, code=error.code)
+            await exchange.refuse(error, close)
 
 
-def _not_served(method: str, path: str) -> str:
-    why = _NOT_YET.get(path.removeprefix("/v1"))
-    asked = f"{method[:_MOST_SHOWN]} {path[:_MOST_SHOWN]}"
-    return f"{asked} is not supported yet: {why}" if why else f"{asked} does not exist; this server has {_SERVED}"
+def _shown(exchange: Exchange) -> str:
+    return f"{exchange.method[:_MOST_SHOWN]} {exchange.scope['path'][:_MOST_SHOWN]}"
 
 
 def _check_head(scope: Scope) -> None:
     # httptools does not limit the head of a request; server.py handles one that does not end.
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     size = len(scope["path"]) + len(scope["query_string"]) + sum(len(name) + len(value) for name, value in headers)
-    if size > HEAD_BYTES or len(headers) > MOST_HEADERS:
-        raise InputError(
-            ErrorCode.SERVE_TOO_LARGE,
-            f"the head of the request has more than {HEAD_BYTES} bytes or {MOST_HEADERS} headers",
-        )
+    if size > HEAD_BYTES or len(headers) > _MOST_HEADERS:
+        message = f"the head of the request has more than {HEAD_BYTES} bytes or {_MOST_HEADERS} headers"
+        raise InputError(ErrorCode.SERVE_TOO_LARGE, message)
 
 
 async def _refuse_and_linger(exchange: Exchange, error: HarmonyError) -> None:
     """Answer a client that is still sending, and read on for a while: a connection that is closed with unread bytes is
     reset, and the client would not see the answer."""
-    refusal = api_error_of(error)
-    body = body_of(refusal)
-    exchange.error_code = error.code.value
-    await exchange.start(refusal.status, (*JSON_HEADERS, _CLOSE, (b"content-length", b"%d" % len(body))))
-    await exchange.send_piece(body)
+    await exchange.refuse(error, (_CLOSE,), is_last=False)
     left = _LINGER_BYTES
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_S):
             while left > 0:
                 message = await exchange.receive()
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     break
                 left -= len(message.get("body", b""))
-    except TimeoutError:
-        pass
     await exchange.send_piece(b"", is_last=True)

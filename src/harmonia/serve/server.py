@@ -145,14 +145,14 @@ class _Server(uvicorn.Server):
         if self._drains_until is None:
             drain_s = self._settings.limits.drain_s
             self._drains_until = now + drain_s
-            self._app.drain()
-            if self._app.running:
-                log_event("stopping", running=self._app.running, drain_s=drain_s)
-        return self.force_exit or not self._app.running or now >= self._drains_until
+            self._app.running.drain()
+            if self._app.running.taken:
+                log_event("stopping", running=self._app.running.taken, drain_s=drain_s)
+        return self.force_exit or not self._app.running.taken or now >= self._drains_until
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # uvicorn ends the lifespan after all connections are closed, and streams keep theirs open.
-        self._app.stop()
+        self._app.running.stop()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -210,7 +210,7 @@ class _GuardedProtocol(_Base):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.registry.forget(self._connection)
+        self.registry.remove(self._connection)
         # uvicorn only notifies the last request; with pipelining an earlier one runs. The later ones are dropped.
         for cycle in self._earlier:
             if not cycle.response_complete:

@@ -59,14 +59,19 @@ class AccessPolicy:
 
     def check(self, exchange: Exchange) -> bool:
         """Refuse a request with an InputError, or set its owner. Returns whether it needs a key if keys are set."""
-        if exchange.scope["path"] != HEALTH:
+        path: str = exchange.scope["path"]
+        if path != HEALTH:
             self._check_host(exchange)
         self._check_origin(exchange)
-        path: str = exchange.scope["path"]
         if path in _WITHOUT_KEY or path.startswith(_PAGE_FILES) or is_preflight(exchange):
             return False
         if self._keys is not None:
-            self._check_key(exchange, self._keys)
+            key = bearer_of(exchange.headers)
+            owner = None if key is None else self._keys.find(key)
+            if owner is None:
+                needed = "an API key is required: send the header Authorization: Bearer KEY"
+                raise InputError(ErrorCode.SERVE_NO_KEY, needed if key is None else "the API key is unknown")
+            exchange.owner = owner
         return True
 
     def preflight_headers(self, exchange: Exchange, methods: bytes) -> list[tuple[bytes, bytes]]:
@@ -109,20 +114,8 @@ class AccessPolicy:
             ]
             return
         if not _is_same(origin, exchange.headers.get("host", "").lower(), exchange.scope.get("scheme", "http")):
-            raise _forbidden(
-                "web pages of this origin may not call this server; the operator can add it with --allow-origin"
-            )
-
-    def _check_key(self, exchange: Exchange, keys: ApiKeys) -> None:
-        key = bearer_of(exchange.headers)
-        if key is None:
-            raise InputError(
-                ErrorCode.SERVE_NO_KEY, "an API key is required: send the header Authorization: Bearer KEY"
-            )
-        owner = keys.find(key)
-        if owner is None:
-            raise InputError(ErrorCode.SERVE_NO_KEY, "the API key is unknown")
-        exchange.owner = owner
+            why = "web pages of this origin may not call this server; the operator can add it with --allow-origin"
+            raise InputError(ErrorCode.SERVE_FORBIDDEN, why)
 
 
 def is_preflight(exchange: Exchange) -> bool:

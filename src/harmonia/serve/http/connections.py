@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Final
 
@@ -69,7 +69,7 @@ class Budgets(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """One connection; mutable. `is_idle`: it has no request in progress."""
+    """`is_idle`: it has no request in progress."""
 
     def __init__(self, registry: Connections, transport: asyncio.Transport, is_idle: Callable[[], bool]) -> None:
         self.group = Group.SILENT
@@ -85,8 +85,7 @@ class Connection:
 
     def admit(self, *, is_operation: bool) -> None:
         """A request was accepted. Raises an InputError if there is no room for it, except for operators' requests."""
-        has_room = self._registry.make_room(self)
-        if has_room:
+        if self._registry.make_room(self):
             self._registry.move(self, Group.KNOWN)
         elif not is_operation:
             raise InputError(ErrorCode.SERVE_BUSY, "the server has too many connections; send the request again later")
@@ -125,16 +124,12 @@ class Connections:
         self._add(connection)
         return connection
 
-    def forget(self, connection: Connection) -> None:
-        """A connection was lost."""
-        self._remove(connection)
-
     def count(self, group: Group) -> int:
         return self._counts[group]
 
     def move(self, connection: Connection, group: Group) -> None:
         """Move a connection to a group, as its newest."""
-        if self._remove(connection):
+        if self.remove(connection):
             connection.group = group
             self._add(connection)
 
@@ -146,12 +141,9 @@ class Connections:
             return False
         if connection.group is Group.KNOWN or self._counts[Group.KNOWN] < self._budgets[Group.KNOWN]:
             return True
-        by_address = self._groups[Group.KNOWN]
         # First of the address with the most connections.
-        for address in sorted(by_address, key=lambda address: len(by_address[address]), reverse=True):
-            if self._close_first(each for each in by_address[address] if each.is_idle()):
-                return True
-        return False
+        crowds = sorted(self._groups[Group.KNOWN].values(), key=len, reverse=True)
+        return any(self._close_first(each for each in crowd if each.is_idle()) for crowd in crowds)
 
     def _waiting_of(self, address: str) -> Iterator[Connection]:
         """The connections of an address that may be closed to make room, in order."""
@@ -168,27 +160,27 @@ class Connections:
     def _add(self, connection: Connection) -> None:
         group = connection.group
         if group is not Group.KNOWN and self._counts[group] >= self._budgets[group]:
-            by_address = self._groups[group]
-            self._close_first(by_address[max(by_address, key=lambda address: len(by_address[address]))])
+            self._close_first(max(self._groups[group].values(), key=len))
         self._groups[group].setdefault(connection.address, {})[connection] = None
         self._counts[group] += 1
 
-    def _remove(self, connection: Connection) -> bool:
+    def remove(self, connection: Connection) -> bool:
+        """A connection was lost or closed. False if it was closed before, to make room."""
         by_address = self._groups[connection.group]
         held = by_address.get(connection.address, {})
         if connection not in held:
-            return False  # closed to make room
+            return False
         del held[connection]
         if not held:
             del by_address[connection.address]
         self._counts[connection.group] -= 1
         return True
 
-    def _close_first(self, connections: Iterator[Connection] | dict[Connection, None]) -> bool:
+    def _close_first(self, connections: Iterable[Connection]) -> bool:
         connection = next(iter(connections), None)
         if connection is None:
             return False
-        self._remove(connection)
+        self.remove(connection)
         connection.close()
         self._on_closed(connection.group)
         return True
@@ -204,8 +196,6 @@ def address_of(transport: asyncio.Transport) -> str:
         address = ipaddress.ip_address(name)
     except ValueError:
         return name
-    if address.version == 4:
-        return name
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
+    if address.version == 4 or address.ipv4_mapped is not None:
+        return name if address.version == 4 else str(address.ipv4_mapped)
     return str(ipaddress.ip_network((int(address), _IPV6_NETWORK_BITS), strict=False))

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -26,8 +25,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.settings import Settings
 
 HOW_TO_BUILD: Final = "install Node.js 20 or newer and run `make page`"
-INDEX: Final = "index.html"
-
+_INDEX: Final = "index.html"
 _FOLDER: Final = Path(__file__).parents[1] / "page"  # where the build puts it: serve/page
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -37,26 +35,16 @@ _TYPES: Final = {
     ".woff2": "font/woff2",
 }
 
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "font-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types dompurify",
-    )
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify"
 )
 # File names contain a hash of the content.
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
 _HEADERS: Final = {
-    "content-security-policy": POLICY,
+    "content-security-policy": _POLICY,
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
@@ -65,9 +53,14 @@ _START: Final = {"server": "harmonia", "docs": "/docs", "openapi": "/openapi.jso
 
 def page_routes(settings: Settings) -> list[Route]:
     files = load_page(settings)
-    index = files.get(INDEX)
+    index = files.get(_INDEX)
     start = msgspec.json.encode({**_START, "page": "/" if index is not None else None})
-    absent = _absent("switched off (--no-page)" if not settings.page else f"not built: {HOW_TO_BUILD}")
+    why = "switched off (--no-page)" if not settings.page else f"not built: {HOW_TO_BUILD}"
+    absent = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Harmonia</title>'
+        f"<h1>Harmonia</h1><p>The server works; its page is {escape(why)}.</p>"
+        '<p>The API is described at <a href="/docs">/docs</a>.</p></html>'
+    )
 
     async def send_start(request: Request) -> Response:
         headers = {"vary": "accept"}
@@ -98,29 +91,21 @@ def _answer(file: PageFile, request: Request, caching: str, vary: str) -> Respon
     return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _absent(why: str) -> bytes:
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Harmonia</title>'
-        f"<h1>Harmonia</h1><p>The server works; its page is {escape(why)}.</p>"
-        '<p>The API is described at <a href="/docs">/docs</a>.</p></html>'
-    ).encode()
-
-
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
+class PageFile(msgspec.Struct, frozen=True, dict=True):
     """A file of the page, ready to send."""
 
     content: bytes
     media_type: str
     tag: str
 
-    @property
+    @cached_property
     def gzipped(self) -> bytes | None:
         """None if that saves little. Compressed at the first request, not when the server starts."""
-        return _compress(self.content)
+        compressed = gzip.compress(self.content, 9, mtime=0)
+        return compressed if len(compressed) < len(self.content) * 0.9 else None
 
 
 def load_page(settings: Settings) -> dict[str, PageFile]:
@@ -128,30 +113,18 @@ def load_page(settings: Settings) -> dict[str, PageFile]:
     if not settings.page or not is_built(settings):
         return {}
     folder = _folder(settings)
-    return {
-        path.relative_to(folder).as_posix(): _read(path)
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in _TYPES and path.is_file()
-    }
+    files: dict[str, PageFile] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in _TYPES and path.is_file():
+            content = path.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            files[path.relative_to(folder).as_posix()] = PageFile(content, _TYPES[path.suffix], tag)
+    return files
 
 
 def is_built(settings: Settings) -> bool:
-    """Whether the page was built."""
-    return (_folder(settings) / INDEX).is_file()
+    return (_folder(settings) / _INDEX).is_file()
 
 
 def _folder(settings: Settings) -> Path:
     return _FOLDER if settings.page_folder is None else Path(settings.page_folder)
-
-
-def _read(path: Path) -> PageFile:
-    content = path.read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    return PageFile(content, _TYPES[path.suffix], tag)
-
-
-# More than the number of files.
-@lru_cache(maxsize=256)
-def _compress(content: bytes) -> bytes | None:
-    compressed = gzip.compress(content, 9, mtime=0)
-    return compressed if len(compressed) < len(content) * 0.9 else None

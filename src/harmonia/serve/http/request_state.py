@@ -17,10 +17,10 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import ErrorCode, HarmonyError, InputError, Position
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.security.keys import NOBODY, Caller, Dialect
-from harmonia.serve.wire.error_responses import ApiError
+from harmonia.serve.wire.error_responses import ApiError, api_error_of
 from harmonia.serve.wire.validation import read_json
 
 # Keys of an ASGI scope: the exchange; a function that cuts the connection; and the connection of connections.py.
@@ -109,26 +109,27 @@ class Exchange:
 
     def caller(self) -> Caller:
         """The caller, for a service. Raises an InputError for an unknown dialect."""
-        return Caller(self.owner, self._asked_dialect(), self.request_id)
+        dialect = self.headers.get(DIALECT_HEADER, self._dialect)
+        if dialect not in ("openai", "open-responses"):
+            message = f"the header {DIALECT_HEADER} must be openai or open-responses"
+            raise InputError(ErrorCode.SERVE_INVALID_FIELD, message, Position(path=f"$.{DIALECT_HEADER}"))
+        return Caller(self.owner, dialect, self.request_id)
 
     def query(self) -> Mapping[str, str | list[str]]:
         """The parameters after the `?`. A repeated one, or one whose name ends with `[]`, is a list, under its name
         without the brackets."""
+        text = self.scope["query_string"].decode("latin-1")
         try:
-            pairs = parse_qsl(
-                self.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS
-            )
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
         except ValueError:
-            raise InputError(
-                ErrorCode.SERVE_INVALID_FIELD, f"the query has more than {_MOST_PARAMETERS} parameters"
-            ) from None
+            message = f"the query has more than {_MOST_PARAMETERS} parameters"
+            raise InputError(ErrorCode.SERVE_INVALID_FIELD, message) from None
         found: dict[str, str | list[str]] = {}
-        for name, value in pairs:
-            is_list = name.endswith("[]")
-            name = name.removesuffix("[]")
+        for key, value in pairs:
+            name = key.removesuffix("[]")
             before = found.get(name)
             if before is None:
-                found[name] = [value] if is_list else value
+                found[name] = value if name == key else [value]
             else:
                 found[name] = [*before, value] if isinstance(before, list) else [before, value]
         return found
@@ -142,11 +143,13 @@ class Exchange:
     async def start(self, status: int, headers: RawHeaders) -> None:
         await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
-    async def answer(self, status: int, body: bytes, headers: RawHeaders = JSON_HEADERS) -> None:
-        """Send a small answer in one piece."""
+    async def answer(
+        self, status: int, body: bytes, headers: RawHeaders = JSON_HEADERS, *, is_last: bool = True
+    ) -> None:
+        """Send a small answer in one piece. `is_last`: the answer ends with it."""
         length = () if status == 204 else ((b"content-length", b"%d" % len(body)),)
         await self.start(status, (*headers, *length))
-        await self.send_piece(body, is_last=True)
+        await self.send_piece(body, is_last=is_last)
 
     def send_piece(self, data: bytes, *, is_last: bool = False) -> Awaitable[None]:
         """Send a piece of the body. Not a coroutine function: it is called once per token."""
@@ -156,10 +159,18 @@ class Exchange:
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
-    async def refuse(self, error: ApiError, headers: RawHeaders = (), *, code: ErrorCode | None = None) -> None:
-        """Answer with an error."""
-        self.error_code = code.value if code is not None else error.code
-        await self.answer(error.status, body_of(error), (*JSON_HEADERS, *headers_of(error), *headers))
+    async def refuse(self, error: Exception, headers: RawHeaders = (), *, is_last: bool = True) -> None:
+        """Answer with an error. One that is not a HarmonyError is a bug."""
+        self.error_code = (error.code if isinstance(error, HarmonyError) else ErrorCode.SERVE_BUG).value
+        refusal = api_error_of(error)
+        more = list(headers)
+        if refusal.retry_after_s is not None:
+            more.append((b"retry-after", b"%d" % refusal.retry_after_s))
+        if refusal.is_models:
+            more.append((b"x-should-retry", b"false"))  # OpenAI's clients would retry twice
+        if refusal.status == 401:
+            more.append((b"www-authenticate", b'Bearer realm="harmonia"'))
+        await self.answer(refusal.status, body_of(refusal), (*JSON_HEADERS, *more), is_last=is_last)
 
     async def cut(self) -> None:
         """Cut the connection, if the server can; otherwise the answer stays without its end."""
@@ -169,19 +180,6 @@ class Exchange:
             abort()
             # An app that returns earlier, with its answer incomplete, would look like a bug to the server.
             await self.wait_for_disconnect()
-
-    def _asked_dialect(self) -> Dialect:
-        match self.headers.get(DIALECT_HEADER):
-            case None:
-                return self._dialect
-            case "openai" | "open-responses" as asked:
-                return asked
-            case _:
-                raise InputError(
-                    ErrorCode.SERVE_INVALID_FIELD,
-                    f"the header {DIALECT_HEADER} must be openai or open-responses",
-                    Position(path=f"$.{DIALECT_HEADER}"),
-                )
 
     def _complete(self, headers: RawHeaders) -> list[tuple[bytes, bytes]]:
         complete = list(headers)
@@ -194,28 +192,15 @@ class Exchange:
 
 
 def body_of(error: ApiError) -> bytes:
-    """`{"error": {…}}`."""
-    return msgspec.json.encode({"error": _writable(error.to_dict())})
-
-
-def headers_of(error: ApiError) -> list[tuple[bytes, bytes]]:
-    headers: list[tuple[bytes, bytes]] = []
-    if error.retry_after_s is not None:
-        headers.append((b"retry-after", b"%d" % error.retry_after_s))
-    if error.is_models:
-        headers.append((b"x-should-retry", b"false"))  # OpenAI's clients would retry twice
-    if error.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="harmonia"'))
-    return headers
-
-
-def _writable(fields: dict[str, Any]) -> dict[str, Any]:
-    # An error that cannot be encoded would hide the original one.
-    return {
+    """`{"error": {…}}`. A text that cannot be encoded is repaired, because it would hide the error."""
+    fields = {
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for name, value in fields.items()
+        for name, value in error.to_dict().items()
     }
+    return msgspec.json.encode({"error": fields})
 
+
+# ── the body ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # A longer body is parsed in a thread, so that other streams do not wait.
 _LONG_BYTES: Final = 512 * 1024
