@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harmonia import vocabulary as public
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.vocabulary import ID_BY_SPELLING, SPELLING_BY_ID, Vocabulary, codec, find_spellings, ranks
-from harmonia.vocabulary.codec import EngineName
+from harmonia.vocabulary.codec import EngineName, IncrementalDecoder
 from tests.support.oracle_cases import compared
 from tests.support.repeated import repeated
 from tests.vocabulary.texts import ENGINE_NAMES, OrdinaryEncoder, odd_texts, shared_engine, shipped_tokens
@@ -180,7 +180,7 @@ def test_a_special_token_that_does_not_exist_is_refused(special: Any) -> None:
 
 
 def test_special_ids_are_told_from_all_others() -> None:
-    assert [id for id in range(-10, SIZE + 10) if Vocabulary.is_special(id)] == list(range(199_998, SIZE))
+    assert [id for id in range(-10, SIZE + 10) if public.is_special(id)] == list(range(199_998, SIZE))
     assert list(SPELLING_BY_ID) == list(range(199_998, SIZE))
 
 
@@ -216,7 +216,7 @@ NO_TOKENS = [-1, -SIZE, SIZE, SIZE + 1, 1 << 70, -(1 << 70), 1.0, -0.5, float("n
 
 @pytest.mark.parametrize("wrong", NO_TOKENS, ids=repr)
 def test_what_is_no_token_is_refused_where_it_stands(wrong: Any) -> None:
-    decoder = vocabulary().incremental_decoder()
+    decoder = IncrementalDecoder(vocabulary())
     decoder.feed([64, 65, 66])
     calls: list[tuple[Callable[[Iterable[int]], object], int]] = [
         (vocabulary().decode, 0),
@@ -233,7 +233,7 @@ def test_what_is_no_token_is_refused_where_it_stands(wrong: Any) -> None:
 
 def test_integers_of_numpy_are_tokens() -> None:
     numpy = pytest.importorskip("numpy")
-    decoder = vocabulary().incremental_decoder()
+    decoder = IncrementalDecoder(vocabulary())
     assert vocabulary().decode(numpy.array([64, 65])) == "ab"
     assert decoder.feed(numpy.array([64, 65], dtype="uint32")) == "ab"
     assert decoder.feed(numpy.int64(66)) == "c"
@@ -244,7 +244,7 @@ def test_integers_of_numpy_are_tokens() -> None:
 )
 def test_arrays_of_numpy_with_something_else_are_refused_where_it_stands(tokens: list[Any], at: int) -> None:
     array = pytest.importorskip("numpy").array(tokens)
-    for call in (vocabulary().decode_bytes, vocabulary().incremental_decoder().feed):
+    for call in (vocabulary().decode_bytes, IncrementalDecoder(vocabulary()).feed):
         with pytest.raises(InputError) as caught:
             call(array)
         assert caught.value.code is ErrorCode.VOCABULARY_UNKNOWN_TOKEN
@@ -294,7 +294,7 @@ def cut(tokens: list[int], cuts: list[int]) -> list[list[int]]:
 @example(tokens=[2803, 94], cuts=[1])  # the bytes ED A1, which begin a surrogate and so no character
 @example(tokens=[2803, 94, 222], cuts=[2])
 def test_decoding_in_parts_is_decoding_the_whole(tokens: list[int], cuts: list[int]) -> None:
-    decoder = vocabulary().incremental_decoder()
+    decoder = IncrementalDecoder(vocabulary())
     text = ""
     so_far: list[int] = []
     for part in cut(tokens, cuts):
@@ -311,7 +311,7 @@ def test_decoding_in_parts_is_decoding_the_whole(tokens: list[int], cuts: list[i
 
 @given(texts)
 def test_no_character_of_a_text_comes_in_part(text: str) -> None:
-    decoder = vocabulary().incremental_decoder(errors="strict")
+    decoder = IncrementalDecoder(vocabulary(), errors="strict")
     tokens = vocabulary().encode(text)
     emitted = [decoder.feed(token) for token in tokens]
     assert "".join(emitted) == text
@@ -320,7 +320,7 @@ def test_no_character_of_a_text_comes_in_part(text: str) -> None:
 
 def test_the_beginning_of_a_character_is_held_back() -> None:
     tokens = [shipped_tokens().index(bytes([byte])) for byte in "😀".encode()]
-    decoder = vocabulary().incremental_decoder()
+    decoder = IncrementalDecoder(vocabulary())
     assert [decoder.feed(token) for token in tokens] == ["", "", "", "😀"]
     assert (decoder.feed(tokens[:2]), decoder.pending) == ("", "😀".encode()[:2])
     assert (decoder.close(), decoder.pending) == ("\ufffd", b"")
@@ -330,7 +330,7 @@ def test_the_beginning_of_a_character_is_held_back() -> None:
 @example(tokens=[*cut_emoji(), 64], cuts=[1, 2, 3])
 @example(tokens=[64, *cut_emoji()], cuts=[1, 2, 3])
 def test_strict_decoding_in_parts_finds_the_same_fault(tokens: list[int], cuts: list[int]) -> None:
-    decoder = vocabulary().incremental_decoder(errors="strict")
+    decoder = IncrementalDecoder(vocabulary(), errors="strict")
 
     def decode_in_parts() -> str:
         return "".join([*(decoder.feed(part) for part in cut(tokens, cuts)), decoder.close()])
@@ -347,7 +347,7 @@ def test_strict_decoding_in_parts_finds_the_same_fault(tokens: list[int], cuts: 
 
 def test_tokens_that_are_refused_leave_the_decoder_as_it_was() -> None:
     first, *rest = [shipped_tokens().index(bytes([byte])) for byte in "é".encode()]
-    decoder = vocabulary().incremental_decoder()
+    decoder = IncrementalDecoder(vocabulary())
     assert decoder.feed([64, first]) == "a"
     with pytest.raises(InputError) as caught:
         decoder.feed([*rest, 65, SIZE])

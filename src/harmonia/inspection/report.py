@@ -26,7 +26,7 @@ from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTu
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.renderer.renderer import Rendered
-from harmonia.vocabulary import Vocabulary
+from harmonia.vocabulary import Vocabulary, is_special
 
 _EXCERPT_CELLS: Final = 76
 
@@ -177,7 +177,7 @@ def describe_token(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
         "id": token,
         "bytes": data.hex(),
         "text": data.decode(errors="replace"),
-        "special": vocabulary.is_special(token),
+        "special": is_special(token),
     }
 
 

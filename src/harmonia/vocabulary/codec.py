@@ -117,9 +117,8 @@ class Vocabulary:
         if special != "all":
             wanted = frozenset([special] if isinstance(special, str) else special)
             for spelling in wanted - ID_BY_SPELLING.keys():
-                raise InputError(
-                    ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, f"{spelling!r} is not the spelling of a special token"
-                )
+                problem = f"{spelling!r} is not the spelling of a special token"
+                raise InputError(ErrorCode.VOCABULARY_UNKNOWN_SPECIAL, problem)
         _refuse_lone_surrogates(text)
         tokens: list[int] = []
         position = 0
@@ -144,11 +143,11 @@ class Vocabulary:
         try:
             return data.decode("utf-8", errors)
         except UnicodeDecodeError as error:
-            at = self._token_at_byte(listed, error.start)
+            ends = accumulate(len(self.token_bytes[token]) for token in listed)
             raise InputError(
                 ErrorCode.VOCABULARY_INVALID_UTF8,
                 f"the tokens are not valid UTF-8 at byte {error.start}: {error.reason}",
-                Position(token=at),
+                Position(token=sum(end <= error.start for end in ends)),
             ) from error
 
     def decode_bytes(self, tokens: Iterable[int]) -> bytes:
@@ -161,16 +160,7 @@ class Vocabulary:
         except (IndexError, TypeError, ValueError):  # `min` raises a ValueError for rows of a numpy matrix
             raise _unknown_token(listed) from None
 
-    def incremental_decoder(self, *, errors: DecodingErrors = "replace") -> IncrementalDecoder:
-        """A decoder for tokens that arrive one by one."""
-        return IncrementalDecoder(self, errors=errors)
-
     # Tables
-
-    @staticmethod
-    def is_special(token: int) -> bool:
-        """Whether `token` is one of the special tokens, the reserved ones among them."""
-        return FIRST_SPECIAL <= token < VOCABULARY_SIZE
 
     @property
     def token_bytes(self) -> list[bytes]:
@@ -236,10 +226,6 @@ class Vocabulary:
             if self._ordinary is None:
                 self._ordinary = ranks.read_shipped() if self._file is None else ranks.read_tiktoken_file(self._file)
             return self._ordinary
-
-    def _token_at_byte(self, tokens: list[int], offset: int) -> int:
-        ends = accumulate(len(self.token_bytes[token]) for token in tokens)
-        return next(index for index, end in enumerate(ends) if end > offset)
 
 
 # The first two bytes of an encoded surrogate, which is not a character, at the end of the bytes so far.
@@ -309,7 +295,7 @@ class IncrementalDecoder:
         return text
 
 
-_DEFAULT = Vocabulary()
+_DEFAULT: Final = Vocabulary()
 
 
 def default_vocabulary() -> Vocabulary:
@@ -317,24 +303,14 @@ def default_vocabulary() -> Vocabulary:
     return _DEFAULT
 
 
-def encode(text: str, *, special: Special = ()) -> list[int]:
-    """The tokens of `text` as ordinary text; see `Vocabulary.encode`."""
-    return default_vocabulary().encode(text, special=special)
-
-
-def decode(tokens: Iterable[int], *, errors: DecodingErrors = "replace") -> str:
-    """The text of `tokens`; see `Vocabulary.decode`."""
-    return default_vocabulary().decode(tokens, errors=errors)
-
-
-def decode_bytes(tokens: Iterable[int]) -> bytes:
-    """The bytes of `tokens`; see `Vocabulary.decode_bytes`."""
-    return default_vocabulary().decode_bytes(tokens)
+encode: Final = _DEFAULT.encode
+decode: Final = _DEFAULT.decode
+decode_bytes: Final = _DEFAULT.decode_bytes
 
 
 def is_special(token: int) -> bool:
-    """Whether `token` is a special token; see `Vocabulary.is_special`."""
-    return Vocabulary.is_special(token)
+    """Whether `token` is one of the special tokens, the reserved ones among them."""
+    return FIRST_SPECIAL <= token < VOCABULARY_SIZE
 
 
 def _refuse_lone_surrogates(text: str) -> None:
@@ -350,10 +326,8 @@ def _refuse_lone_surrogates(text: str) -> None:
 
 def _check_errors_option(errors: str) -> None:
     if errors not in get_args(DecodingErrors):
-        raise InputError(
-            ErrorCode.VOCABULARY_INVALID_OPTION,
-            f"errors is {errors!r}; use {' or '.join(get_args(DecodingErrors))}",
-        )
+        problem = f"errors is {errors!r}; use {' or '.join(get_args(DecodingErrors))}"
+        raise InputError(ErrorCode.VOCABULARY_INVALID_OPTION, problem)
 
 
 def _unknown_token(tokens: list[int], before: int = 0) -> InputError:

@@ -114,9 +114,12 @@ def find_long_runs(text: str) -> list[LongRun]:
             continue
         name = probe.lastgroup or ""
         run = patterns.run[name]
-        start, end = _start_of(run, text, probe_start), _end_of(run, text, probe.end())
+        more = run.match(text, probe.end())
+        start, end = _start_of(run, text, probe_start), (more or probe).end()
         if end - start >= LONG_RUN:
-            runs.append(LongRun(start, end, _is_one_piece(name, text, start, end)))
+            begins = start == 0 or patterns.before[name].match(text, start - 1) is not None
+            ends = end == len(text) or patterns.after[name].match(text, end) is not None
+            runs.append(LongRun(start, end, begins and ends))
         probe_start = max(end, probe_start + _PROBE_LENGTH)
     return runs
 
@@ -157,11 +160,6 @@ def _joint_widths(tokens: list[int], token_bytes: list[bytes]) -> Iterator[int]:
         width += 1 if is_inside else width
 
 
-def _end_of(run: re.Pattern[str], text: str, position: int) -> int:
-    match = run.match(text, position)
-    return match.end() if match else position
-
-
 def _start_of(run: re.Pattern[str], text: str, position: int) -> int:
     """Where the run that covers `position` begins: after the previous probe, which would have found it otherwise."""
     start = position
@@ -169,10 +167,3 @@ def _start_of(run: re.Pattern[str], text: str, position: int) -> int:
         if match.end() == position:
             start = match.start()
     return start
-
-
-def _is_one_piece(name: str, text: str, start: int, end: int) -> bool:
-    before, after = _patterns().before[name], _patterns().after[name]
-    return (start == 0 or before.match(text, start - 1) is not None) and (
-        end == len(text) or after.match(text, end) is not None
-    )

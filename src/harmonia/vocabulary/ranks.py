@@ -39,7 +39,8 @@ def read_shipped() -> list[bytes]:
             f"the vocabulary inside the package cannot be read: {error}; reinstall harmonia",
         ) from error
     _check_digest(packed, PACKED_SHA256, f"harmonia/vocabulary/{_SHIPPED_NAME}")
-    return unpack(packed)
+    bounds = accumulate(packed[:TOKEN_COUNT], initial=TOKEN_COUNT)
+    return [packed[start:end] for start, end in pairwise(bounds)]
 
 
 def read_tiktoken_file(path: str | Path) -> list[bytes]:
@@ -61,17 +62,6 @@ def write_tiktoken_file(tokens: list[bytes], path: str | Path) -> None:
     """Write the published form: the inverse of `read_tiktoken_file`."""
     lines = (b2a_base64(token, newline=False) + b" %d\n" % rank for rank, token in enumerate(tokens))
     Path(path).write_bytes(b"".join(lines))
-
-
-def pack(tokens: list[bytes]) -> bytes:
-    """The packed form, before compression."""
-    return bytes(map(len, tokens)) + b"".join(tokens)
-
-
-def unpack(packed: bytes) -> list[bytes]:
-    """The tokens of a packed form."""
-    bounds = accumulate(packed[:TOKEN_COUNT], initial=TOKEN_COUNT)
-    return [packed[start:end] for start, end in pairwise(bounds)]
 
 
 def _check_digest(data: bytes, expected: str, name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -175,18 +176,16 @@ class ExactEngine:
 
     def __init__(self, tokens: list[bytes]) -> None:
         self._tokens = tokens
-        self._loading = Lock()
         self._core = self._load_core(_PIECES)
-        self._core_for_long_runs: _CoreBPE | None = None
 
     def encode(self, text: str) -> list[int]:
         if len(text) >= LONG_RUN and (runs := find_long_runs(text)):
-            piece_encoder = self._linear_core().encode_single_piece
+            piece_encoder = self._linear_core.encode_single_piece
             return encode_in_windows(text, runs, self._encode_at_gaps, piece_encoder, self._tokens)
         return self._core.encode_ordinary(text)
 
     def _encode_at_gaps(self, text: str) -> list[int]:
-        encode = self._linear_core().encode_ordinary
+        encode = self._linear_core.encode_ordinary
         tokens: list[int] = []
         start = 0
         for gap in _GAP.finditer(text):
@@ -194,13 +193,10 @@ class ExactEngine:
             start = gap.start()
         return tokens + encode(text[start:])
 
+    @cached_property
     def _linear_core(self) -> _CoreBPE:
         """Loaded when it is first needed: few processes ever meet a long run."""
-        if self._core_for_long_runs is None:
-            with self._loading:
-                if self._core_for_long_runs is None:
-                    self._core_for_long_runs = self._load_core(_PIECES_WITHOUT_LOOKAHEAD)
-        return self._core_for_long_runs
+        return self._load_core(_PIECES_WITHOUT_LOOKAHEAD)
 
     def _load_core(self, pieces: str) -> _CoreBPE:
         # The class that tiktoken's own Encoding wraps; Encoding would add a second regular expression and a table of
@@ -214,8 +210,6 @@ class ExactEngine:
 class FastEngine:
     """gigatoken; the exact tokenizer encodes text whose characters gigatoken classifies by a newer Unicode.
 
-    The exact tokenizer is loaded at its first use, which most processes never reach.
-
     gigatoken caches every word forever, so a client that sends random words could fill the memory. It is replaced after
     `tokens_until_renewal` tokens, which bounds the cache.
     """
@@ -225,7 +219,6 @@ class FastEngine:
     def __init__(self, tokens: list[bytes], *, tokens_until_renewal: int = 8_000_000) -> None:
         self._tokens = tokens
         self._tokens_until_renewal = tokens_until_renewal
-        self._exact: ExactEngine | None = None
         self._encode: Callable[[str], Any] | None = None
         self._loading = Lock()
         self._encoding = Lock()
@@ -233,7 +226,7 @@ class FastEngine:
 
     def encode(self, text: str) -> list[int]:
         if (not text.isascii() and has_newer_characters(text)) or (len(text) >= LONG_RUN and find_long_runs(text)):
-            return self._exact_engine().encode(text)
+            return self._exact.encode(text)
         assert self._encode is not None
         # gigatoken refuses a second thread ("Already borrowed"). Its first call imports numpy, which lets one in.
         with self._encoding:
@@ -263,12 +256,10 @@ class FastEngine:
                 raise
             # The temporary directory is full or gone: keep the old tokenizer.
 
-    def _exact_engine(self) -> ExactEngine:
-        if self._exact is None:
-            with self._loading:
-                if self._exact is None:
-                    self._exact = ExactEngine(self._tokens)
-        return self._exact
+    @cached_property
+    def _exact(self) -> ExactEngine:
+        """Loaded at its first use, which most processes never reach."""
+        return ExactEngine(self._tokens)
 
 
 class AutomaticEngine:
@@ -317,16 +308,13 @@ def load_engine(name: str, tokens: list[bytes]) -> Engine:
             if not _fast_is_installed():
                 raise ImportError(f"gigatoken {GIGATOKEN_VERSION} or numpy is not installed")
             return FastEngine(tokens)
-        except ImportError as error:
-            raise InputError(
-                ErrorCode.VOCABULARY_MISSING_ENGINE,
-                "the fast tokenizer is not installed; install it with: pip install 'harmonia[fast]'",
-            ) from error
-        except OSError as error:
-            raise InputError(
-                ErrorCode.VOCABULARY_MISSING_ENGINE,
-                f"the fast tokenizer needs a temporary directory: {error}",
-            ) from error
+        except (ImportError, OSError) as error:
+            problem = (
+                f"the fast tokenizer needs a temporary directory: {error}"
+                if isinstance(error, OSError)
+                else "the fast tokenizer is not installed; install it with: pip install 'harmonia[fast]'"
+            )
+            raise InputError(ErrorCode.VOCABULARY_MISSING_ENGINE, problem) from error
     raise InputError(ErrorCode.VOCABULARY_MISSING_ENGINE, f"there is no tokenizer {name!r}; use exact, fast or auto")
 
 
