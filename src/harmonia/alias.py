@@ -24,10 +24,8 @@ _SHIM: Final = "harmonia-openai-harmony"
 
 
 def install_as_openai_harmony() -> ModuleType:
-    """Make `import openai_harmony` give the drop-in from now on, and return it. Calling this twice is harmless.
-
-    Modules that already imported the original would keep a part of it, so that is an error.
-    """
+    """Make `import openai_harmony` give the drop-in from now on, and return it. Calling this twice is harmless. Modules
+    that already imported the original would keep a part of it, so that is an error."""
     drop_in = import_module(_DROP_IN)
     found = sys.modules.get(NAME)
     if found is not None and found is not drop_in:

@@ -225,10 +225,8 @@ class InputError(HarmonyError):
 
 
 class StreamError(HarmonyError):
-    """The model's fault: what it sampled is not well-formed Harmony.
-
-    `events` are those that the same call of a strict parser had found before the fault.
-    """
+    """The model's fault: what it sampled is not well-formed Harmony. `events` are those that the same call of a strict
+    parser had found before the fault."""
 
     events: Sequence[object] = ()
 

@@ -46,10 +46,8 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
-    """A fault that was found. A strict parser raises it as a StreamError.
-
-    `found` is the faulty piece of input, shortened if it is long; it begins at `at`.
-    """
+    """A fault that was found. A strict parser raises it as a StreamError. `found` is the faulty piece of input,
+    shortened if it is long; it begins at `at`."""
 
     code: ErrorCode
     message: str
@@ -133,10 +131,8 @@ class Repaired(_Event, frozen=True, tag="repaired", gc=False):
 
 
 class TurnEnded(_Event, frozen=True, tag="turn_ended", gc=False):
-    """The model handed over: by `<|return|>`, by `<|call|>`, or because the stream ended.
-
-    `hidden_because` says why the turn has neither visible text nor a certain call; it is None if it has one.
-    """
+    """The model handed over: by `<|return|>`, by `<|call|>`, or because the stream ended. `hidden_because` says why the
+    turn has neither visible text nor a certain call; it is None if it has one."""
 
     stop: Stop | None
     hidden_because: str | None = None

@@ -85,9 +85,8 @@ def refuse_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_LONE_SURROGATE, "a text contains half of a surrogate pair, which UTF-8 cannot encode"
-        ) from error
+        problem = "a text contains half of a surrogate pair, which UTF-8 cannot encode"
+        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, problem) from error
     return text
 
 

@@ -149,10 +149,8 @@ def _on_analysis_before(end: int, messages: Sequence[Message], reason: str) -> I
 
 
 def first_final(headers: Sequence[tuple[str, str | None]]) -> int:
-    """Where openai-harmony stops dropping analysis: at the first answer, not at the last; 0 if it drops nothing.
-
-    A header is a role and a channel.
-    """
+    """Where openai-harmony stops dropping analysis: at the first answer, not at the last; 0 if it drops nothing. A
+    header is a role and a channel."""
     last = next((channel for role, channel in reversed(headers) if role == Role.ASSISTANT), None)
     return next(at for at, (_, channel) in enumerate(headers) if channel == "final") if last == "final" else 0
 
@@ -209,8 +207,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A conversation with a model's messages added, and those that were refused; `index` counts the model's
-    messages."""
+    """A conversation with a model's messages added, and the refused ones, whose `index` counts the model's messages."""
 
     conversation: Conversation
     refused: tuple[Dropped, ...]
@@ -221,10 +218,8 @@ def select_dropped(conversation: Conversation | Iterable[Message], policy: Polic
     messages = as_messages(conversation)
     reasons: dict[int, str] = {index: _FORGED for index, message in enumerate(messages) if is_forged(message)}
     if not callable(policy):
-        raise InputError(
-            ErrorCode.HISTORY_INVALID_OPTION,
-            f"{policy!r} is not a policy; use one of harmonia.history, such as DOCUMENTED",
-        )
+        problem = f"{policy!r} is not a policy; use one of harmonia.history, such as DOCUMENTED"
+        raise InputError(ErrorCode.HISTORY_INVALID_OPTION, problem)
     for index, reason in policy(messages):
         if not 0 <= index < len(messages):
             name = getattr(policy, "name", policy)
@@ -302,10 +297,8 @@ def fit(
     going = turns[:-1]
     needed = total - sum(sizes[index] for turn in going for index in turn)
     if needed > budget_tokens:
-        raise InputError(
-            ErrorCode.HISTORY_OVER_BUDGET,
-            f"system, developer and the last turn need {needed} tokens, but the budget is {budget_tokens}",
-        )
+        problem = f"system, developer and the last turn need {needed} tokens, but the budget is {budget_tokens}"
+        raise InputError(ErrorCode.HISTORY_OVER_BUDGET, problem)
     reserve = 0 if compact is None else budget_tokens // 8 if compact_tokens is None else compact_tokens
     gone = 0
     while total > budget_tokens - reserve and gone < len(going):
@@ -334,6 +327,5 @@ def fit(
 
 def _refuse_unless_count(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(
-            ErrorCode.HISTORY_INVALID_OPTION, f"{name} is {value!r}; it must be a number of at least {least}"
-        )
+        problem = f"{name} is {value!r}; it must be a number of at least {least}"
+        raise InputError(ErrorCode.HISTORY_INVALID_OPTION, problem)

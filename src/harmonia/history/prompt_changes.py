@@ -80,10 +80,8 @@ def _tokens_of(prompt: Rendered | Sequence[int]) -> list[int]:
         return prompt.tokens
     tokens = [] if isinstance(prompt, str) else list(prompt)
     if not all(isinstance(token, int) for token in tokens) or isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        raise InputError(
-            ErrorCode.HISTORY_INVALID_OPTION,
-            "a prompt must be token ids, a Rendered, a Prepared or a Conversation",
-        )
+        problem = "a prompt must be token ids, a Rendered, a Prepared or a Conversation"
+        raise InputError(ErrorCode.HISTORY_INVALID_OPTION, problem)
     return tokens
 
 

@@ -27,7 +27,7 @@ from harmonia.inspection.inputs import Input
 from harmonia.messages import Message, Role
 from harmonia.parser import Parsed, ToolKind, Tools
 from harmonia.parser.faults import ALL_FAULTS
-from harmonia.parts.message_parts import ended_as_thought
+from harmonia.parts import is_visible
 from harmonia.provenance import Trust
 from harmonia.vocabulary import SPELLING_BY_ID, START, VOCABULARY_SIZE, Vocabulary
 
@@ -299,7 +299,7 @@ def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
         is_known = tools is not None or kind == "builtin"
         flags.append(f"call of {_TOOL_KINDS[kind]}" if is_known else "call")
     elif message.role is Role.ASSISTANT:
-        is_shown = header.is_visible and not ended_as_thought(message)
+        is_shown = header.is_visible and is_visible(message)
         flags.append("shown" if is_shown else "hidden")
     if origin is None:
         return flags

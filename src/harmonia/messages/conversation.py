@@ -201,11 +201,8 @@ def results_as_messages(
         name_of = id(call) if isinstance(call, Message) else call_id(call) if isinstance(call, int) else call
         exchange = by_name.get(name_of) or joined.find(call)
         if exchange.result is not None or exchange.index in added:
-            raise InputError(
-                ErrorCode.HISTORY_ANSWERED_CALL,
-                f"the call {exchange.id} to {exchange.call.recipient} already has a result",
-                Position(message=exchange.index),
-            )
+            problem = f"the call {exchange.id} to {exchange.call.recipient} already has a result"
+            raise InputError(ErrorCode.HISTORY_ANSWERED_CALL, problem, Position(message=exchange.index))
         added[exchange.index] = _result(exchange.call, text, name, channel)
 
     # Nothing was sampled after the results at the end, so a late result can still be put in order among them.
@@ -300,10 +297,8 @@ class Conversation:
         listed = tuple(messages) if isinstance(messages, Iterable) else (messages,)  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         for message in listed:
             if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-                raise InputError(
-                    ErrorCode.MESSAGES_INVALID_VALUE,
-                    f"{type(message).__name__} is not a Message; read dictionaries with Conversation.from_dict",
-                )
+                problem = f"{type(message).__name__} is not a Message; read dictionaries with Conversation.from_dict"
+                raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, problem)
         object.__setattr__(self, "messages", listed)
 
     # ── growing ─────────────────────────────────────────────────────────────────────────────────────────────────

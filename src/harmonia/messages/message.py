@@ -15,7 +15,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import encode_json, split_validation_error
-from harmonia.provenance import Origin, Sampled, Span
+from harmonia.provenance import Origin, Sampled
 
 Json = dict[str, Any]
 
@@ -238,9 +238,8 @@ def decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as error:
         raise _invalid_value(error) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InputError(
-            ErrorCode.MESSAGES_INVALID_JSON, f"not valid JSON: {error}", _position_of(error, text)
-        ) from error
+        problem = f"not valid JSON: {error}"
+        raise InputError(ErrorCode.MESSAGES_INVALID_JSON, problem, _position_of(error, text)) from error
 
 
 def _invalid_value(error: msgspec.ValidationError) -> InputError:
@@ -400,8 +399,7 @@ class Message:
         return copy
 
     def with_origin(self, origin: Origin | None, sampled: Sampled | None = None, **changes: Any) -> Message:
-        """A copy with another origin, some fields changed. If `sampled` is given, which only a parser or a store may
-        give, it renders as exactly these tokens."""
+        """A copy with this origin and changed fields; only a parser or a store may give the tokens it renders as."""
         copy = dataclasses.replace(self, **changes)
         _set_origin(copy, origin)
         _set_sampled(copy, sampled)
@@ -416,11 +414,6 @@ class Message:
     @property
     def name(self) -> str | None:
         return self.author.name
-
-    @property
-    def spans(self) -> tuple[Span, Span] | None:
-        """Where the header and the body were in the parsed input; None for a message that was not parsed."""
-        return None if self.origin is None else (self.origin.header, self.origin.body)
 
     @property
     def contents(self) -> tuple[Content, ...]:

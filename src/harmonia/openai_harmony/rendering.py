@@ -139,8 +139,7 @@ def pack(read: System | Developer) -> bytes | None:
 
 
 def as_native(read: System | Developer) -> native.SystemContent | native.DeveloperContent | None:
-    """The content as Harmonia's; None if its JSON would differ or fail: a schema may contain a date, or a number as a
-    key."""
+    """The content as Harmonia's; None if its JSON would differ or fail, as that of a date or a number as a key."""
     if read.tools:
         try:
             written = _DECODERS[read.__class__].decode(msgspec.json.encode(read))

@@ -106,8 +106,7 @@ def as_messages(messages: Iterable[native.Message], role: Role | None) -> list[M
 
 
 def _as_message(message: native.Message) -> Message:
-    """A message without validation, which would take most of the time: pydantic's `model_construct` for three models
-    at once."""
+    """A message without validation, which would take most of the time: `model_construct` for three models at once."""
     role, name = ROLES[message.author.role], message.author.name
     author, content, made = Author.__new__(Author), TextContent.__new__(TextContent), Message.__new__(Message)
     _set_dict(author, {"role": role, "name": UNNAMED_TOOL.name if name is None and role is Role.TOOL else name})
@@ -125,12 +124,9 @@ def _as_message(message: native.Message) -> Message:
         },
     )
     _set_fields_set(made, {"author", "content", "channel", "recipient", "content_type"})
-    _set_extra(author, None)
-    _set_private(author, None)
-    _set_extra(content, None)
-    _set_private(content, None)
-    _set_extra(made, None)
-    _set_private(made, None)
+    for model in (author, content, made):
+        _set_extra(model, None)
+        _set_private(model, None)
     return made
 
 
@@ -164,31 +160,7 @@ class StreamableParser:
     the last token; and `current_header`, which says whether a user may see the text being read.
     """
 
-    # Slots for speed; `__dict__` and `__weakref__` keep it as open as any object.
-    __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "_content",
-        "_content_tokens",
-        "_encoded_parts",
-        "_feed",
-        "_header",
-        "_header_from",
-        "_joined_parts",
-        "_messages",
-        "_next_role",
-        "_parsed",
-        "_parser",
-        "_parts",
-        "_previous",
-        "_role",
-        "_strict",
-        "_tokens",
-        "_vocabulary",
-        "diagnostics",
-        "last_content_delta",
-        "last_events",
-    )
+    last_content_delta: str | None = None
 
     def __init__(self, encoding: HarmonyEncoding, role: Role | None, *, strict: bool = STRICT_BY_DEFAULT) -> None:
         self._vocabulary = encoding.vocabulary
@@ -208,7 +180,6 @@ class StreamableParser:
         self._content_tokens: list[int] = []
         self._encoded_parts = 0
         self.diagnostics: list[Diagnostic] = []
-        self.last_content_delta: str | None = None
         self.last_events: list[Event] = []
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -398,15 +369,9 @@ def make_parser(role: Role | None, vocabulary: Vocabulary, *, strict: bool) -> P
     given = None if role is None else _NATIVE_ROLES.get(role.value)
     if given is None and role is not None:
         raise ValueError(f"unknown role: {role.value}")
-    return Parser(
-        given,
-        "reference" if strict else "tolerant",
-        limits=_UNLIMITED,
-        vocabulary=vocabulary,
-    )
+    return Parser(given, "reference" if strict else "tolerant", limits=_UNLIMITED, vocabulary=vocabulary)
 
 
 def report(diagnostic: Diagnostic) -> None:
-    """Log a repair for operators of programs that do not look at diagnostics. The text itself may be reasoning, so it
-    is not logged."""
+    """Log a repair for programs that do not look at diagnostics, without the text, which may be reasoning."""
     _LOG.info("repaired %s at token %s of the completion", diagnostic.code.value, diagnostic.at.token)

@@ -70,10 +70,8 @@ def _names_of(tool: DeclaredTool) -> list[str]:
         case str():
             return [tool if "." in tool else f"{_FUNCTIONS}.{tool}"]
         case _:
-            raise InputError(
-                ErrorCode.PARSE_INVALID_OPTION,
-                f"tools contains {tool!r}; it must contain names, ToolDescriptions or ToolNamespaces",
-            )
+            problem = f"tools contains {tool!r}; it must contain names, ToolDescriptions or ToolNamespaces"
+            raise InputError(ErrorCode.PARSE_INVALID_OPTION, problem)
 
 
 # Text, or a special token in the header.

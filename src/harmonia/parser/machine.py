@@ -98,7 +98,9 @@ class Machine(ParserState):
                 self._say(text, start, (self._token, self._char))
             else:
                 self._late_type.append(text)
-                self._continue_late_type()
+                begun = "".join(self._late_type)
+                if len(begun) > _LONGEST_LATE_TYPE or _length_of_type(begun) < len(begun):
+                    self._settle_late_type()
             return
         at = 0
         while at < len(text) and self._state != "body":  # pyright: ignore[reportUnnecessaryComparison] -- `_overflow` sets it
@@ -242,21 +244,23 @@ class Machine(ParserState):
         self._settle_prose(token, spelling)
         items = self._items[self._header_at :]
         reading = read_header(items, self._given, self._tools, is_completion=self._is_completion)
-        if self._defers and (reading.header.trust is Trust.GUESSED or _gave_up_channel(reading)):
-            reading = self._defer(reading, spell(items))
+        if self._defers and (
+            reading.header.trust is Trust.GUESSED
+            or any(fault.code is ErrorCode.HEADER_REPEATED_CHANNEL for fault in reading.faults)
+        ):
+            # Ours would be a guess, so it is the reference's reading, if it has one.
+            read = read_as_reference(spell(items), None if self._given is None else self._given.role)
+            if not isinstance(read, Refusal):
+                reading = reading._replace(header=msgspec.structs.replace(read, is_forged=reading.header.is_forged))
         self._consume(spelling, ids)
         if self._token is not None:
-            self._role_end = len(self._prompt_tokens) or 1 + self._count_role_tokens(reading.author_end)
+            self._role_end = len(self._prompt_tokens)
+            if not self._role_end:
+                offsets = self._vocabulary.char_offsets(self._ids[(self._start_at or 0) + 1 :])
+                self._role_end = 1 + sum(offset < reading.author_end for offset in offsets)
             if not reading.faults and not self._faults:
                 self._remember_header(reading)
         self._complete_header(reading, (self._token, self._char))
-
-    def _defer(self, reading: Reading, text: str) -> Reading:
-        """The reference's reading, if ours would be a guess."""
-        read = read_as_reference(text, None if self._given is None else self._given.role)
-        if isinstance(read, Refusal):
-            return reading
-        return reading._replace(header=msgspec.structs.replace(read, is_forged=reading.header.is_forged))
 
     def _field_in_header(self, token: int, spelling: str, ids: Sequence[int]) -> None:
         """It is part of the header."""
@@ -270,8 +274,7 @@ class Machine(ParserState):
             self._overflow()
 
     def _settle_prose(self, token: int, spelling: str) -> None:
-        """Before this token of a header: text that the model wrote there becomes a message, and the header starts
-        over."""
+        """Make text that the model wrote before this token of a header a message, and start the header over."""
         count = len(self._items) - self._header_at
         if not count or self._defers or (count == 1 and self._items[-1] == Role.ASSISTANT):
             return  # nearly always
@@ -437,11 +440,6 @@ class Machine(ParserState):
         self._say(spelling, start, (self._token, self._char))
         self._fault(ErrorCode.BODY_RESERVED_TOKEN, start, spelling)
 
-    def _continue_late_type(self) -> None:
-        text = "".join(self._late_type or ())
-        if len(text) > _LONGEST_LATE_TYPE or _length_of_type(text) < len(text):
-            self._settle_late_type()
-
     def _settle_late_type(self) -> None:
         """End the content type at the beginning of a body, and report the completed header again."""
         if self._late_type is None:
@@ -467,11 +465,6 @@ class Machine(ParserState):
         self._body_from, self._body_shift = split, 0
         if body:
             self._say(body, split, end)
-
-    def _count_role_tokens(self, author_end: int) -> int:
-        """The number of tokens of the role, after `<|start|>`."""
-        after_start = self._ids[(self._start_at or 0) + 1 :]
-        return sum(offset < author_end for offset in self._vocabulary.char_offsets(after_start))
 
     # ── held-back input ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -527,10 +520,6 @@ class Machine(ParserState):
         "header": _field_in_header,
         "body": _reserved_in_body,
     }
-
-
-def _gave_up_channel(reading: Reading) -> bool:
-    return any(fault.code is ErrorCode.HEADER_REPEATED_CHANNEL for fault in reading.faults)
 
 
 def _length_of_type(text: str) -> int:

@@ -87,10 +87,8 @@ def count_headers(text: str) -> int:
 
 
 def split_stripped(text: str, *, is_known: bool = False) -> Iterator[StrippedMessage]:
-    """The messages of a stripped text; together they make up the whole text.
-
-    With `is_known`, the text is known to be stripped: a channel name at its beginning counts even before a space.
-    """
+    """The messages of a stripped text; together they make up the whole text. With `is_known`, the text is known to be
+    stripped: a channel name at its beginning counts even before a space."""
     headers = list(_find_headers(text, is_known=is_known))
     ends = [header.start for header in headers[1:]] + [len(text)]
     if not headers or headers[0].start:

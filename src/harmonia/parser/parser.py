@@ -81,17 +81,7 @@ class Parser(Machine):
     does not return that token. With `stripped`, text is read as if its special tokens had been removed.
     """
 
-    __slots__ = (
-        "_gate",
-        "_is_closed",
-        "_is_stripped",
-        "_partial_tokens",
-        "_pending_bytes",
-        "_pending_ids",
-        "_pending_text",
-        "_token_text",
-        "_undecided",
-    )
+    __slots__ = ("_gate", "_partial_tokens", "_token_text", "_undecided")
 
     def __init__(
         self,
@@ -112,24 +102,23 @@ class Parser(Machine):
             tools = UNDECLARED
         elif not isinstance(tools, Tools):
             tools = Tools(tools)
+        given = cast("Role | None", role)
+        vocabulary = vocabulary or default_vocabulary()
+        is_reference = mode == "reference"
         super().__init__(
-            cast("Role | None", role),
+            given,
             tools,
             limits,
-            vocabulary or default_vocabulary(),
+            vocabulary,
             strict=mode == "strict",
             stop_swallowed=stop_swallowed,
-            defers=mode == "reference",
+            stripped=stripped,
+            defers=is_reference,
         )
         self._undecided: list[Event] = []  # events held back until the gate has decided
-        self._gate = ReferenceGate(cast("Role | None", role), self._vocabulary) if mode == "reference" else None
-        self._is_stripped = stripped
-        self._token_text = self._vocabulary.token_text
-        self._partial_tokens = self._vocabulary.partial_tokens
-        self._pending_bytes = b""  # the first bytes of a character
-        self._pending_ids: list[int] = []  # tokens that were read but have not given any text yet
-        self._pending_text = ""  # a possible beginning of a spelling
-        self._is_closed = False
+        self._gate = ReferenceGate(given, vocabulary) if is_reference else None
+        self._token_text = vocabulary.token_text
+        self._partial_tokens = vocabulary.partial_tokens
 
     @property
     def state(self) -> State:
@@ -305,7 +294,7 @@ class Parser(Machine):
             elif isinstance(chunk, bytes | bytearray | memoryview):
                 if chunk:
                     self._expect("text")
-                    self._feed_bytes(bytes(chunk))
+                    self._decode(self._pending_bytes + bytes(chunk))
             else:
                 tokens = _as_tokens(chunk)
                 self._expect("tokens")
@@ -370,8 +359,7 @@ class Parser(Machine):
             self._feed_ordinary(tokens[position:] if position else tokens)
 
     def _feed_known(self, tokens: list[int], specials: list[int], at: int, position: int) -> int:
-        """Push a whole message, or at least its header, if the header is known. Returns the number of special tokens
-        that were read."""
+        """Push a whole message, or at least its header, if it is known; returns how many special tokens were read."""
         first = at
         if self._state == "wait":
             if tokens[position] != START:
@@ -400,8 +388,7 @@ class Parser(Machine):
         return at + 1 - first
 
     def _feed_ordinary(self, tokens: list[int]) -> None:
-        """A run of ordinary tokens: all at once if they are whole characters and fit the limit, otherwise one by
-        one."""
+        """Read ordinary tokens: all at once if they are whole characters and fit the limit, otherwise one by one."""
         at = 0
         while self._pending_bytes and at < len(tokens):
             self._feed_one(tokens[at])
@@ -491,9 +478,6 @@ class Parser(Machine):
         raise StreamError(refusal.code, refusal.message, at_message)
 
     # ── bytes ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _feed_bytes(self, data: bytes) -> None:
-        self._decode(self._pending_bytes + data)
 
     def _decode(self, data: bytes) -> None:
         """Decode bytes: invalid ones are replaced, and the beginning of a character is kept for the next chunk."""
@@ -680,16 +664,13 @@ def _as_tokens(chunk: object) -> list[int]:
 
 
 def _refuse_chunk(found: object) -> NoReturn:
-    raise InputError(
-        ErrorCode.PARSE_INVALID_CHUNK,
-        f"a chunk must be a token id, a list of token ids, bytes or text, not {type(found).__name__}",
-    )
+    problem = f"a chunk must be a token id, a list of token ids, bytes or text, not {type(found).__name__}"
+    raise InputError(ErrorCode.PARSE_INVALID_CHUNK, problem)
 
 
 def _role(value: object) -> Role:
     role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
-        raise InputError(
-            ErrorCode.PARSE_INVALID_OPTION, f"role is {value!r}, which is not a role; the roles are {', '.join(_ROLES)}"
-        )
+        problem = f"role is {value!r}, which is not a role; the roles are {', '.join(_ROLES)}"
+        raise InputError(ErrorCode.PARSE_INVALID_OPTION, problem)
     return role

@@ -52,8 +52,6 @@ from harmonia.vocabulary import (
 
 STOPS: Final[dict[int, Stop]] = {END: "end", CALL: "call", RETURN: "return"}
 State = Literal["wait", "header", "body"]
-_NEVER: Final = -1
-_NO_TOKENS: Final[list[int]] = []
 _START_SPELLING: Final = SPELLING_BY_ID[START]
 _MESSAGE_SPELLING: Final = SPELLING_BY_ID[MESSAGE]
 _NO_SPAN: Final = Span(None, None, 0, 0)
@@ -185,13 +183,18 @@ class ParserState:
         "_held_chars",
         "_ids",
         "_index",
+        "_is_closed",
         "_is_completion",
         "_is_strict",
+        "_is_stripped",
         "_items",
         "_late_from",
         "_late_type",
         "_limits",
         "_parts",
+        "_pending_bytes",
+        "_pending_ids",
+        "_pending_text",
         "_pieces",
         "_plain_until",
         "_prompt_tokens",
@@ -220,12 +223,27 @@ class ParserState:
         *,
         strict: bool,
         stop_swallowed: bool,
-        defers: bool = False,
+        stripped: bool,
+        defers: bool,
     ) -> None:
+        self._tools = tools
+        self._limits = limits
         self._vocabulary = vocabulary
         self._token_bytes = vocabulary.token_bytes
         self._is_strict = strict
+        self._stop_swallowed = stop_swallowed
+        self._is_stripped = stripped
+        self._defers = defers  # use the reference's reading where a header would be a guess
+        self._is_completion = role is not None
+        self._state: State = "wait" if role is None else "header"
+        self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
+        self._turn = TurnSummary(is_open=role is not None)
+
         self._events: list[Event] = []
+        self._is_closed = False
+        self._pending_bytes = b""  # the first bytes of a character
+        self._pending_ids: list[int] = []  # tokens that were read but have not given any text yet
+        self._pending_text = ""  # a possible beginning of a spelling
 
         # How far the input was read, and the tokens since `_from`: the start of the held-back input, later of the
         # message being read. Everything before it is settled.
@@ -239,16 +257,10 @@ class ParserState:
         self._cut_at: Place | None = None  # where the message exceeded its limit; nothing after it is kept
 
         # The message being read, or the next one: its index, its faults, and its trust.
-        self._index: int = 0
+        self._index = 0
         self._faults: list[ErrorCode] = []
         self._trust = Trust.CERTAIN
-        self._defers = defers  # use the reference's reading where a header would be a guess
-        self._tools = tools
-        self._limits = limits
-        self._stop_swallowed = stop_swallowed
-        self._is_completion = role is not None
         self._source: Source | None = None
-        self._state: State = "wait" if role is None else "header"
         self._saw_special = False
         self._follows_damage = False  # whether the input before this message is damaged
 
@@ -260,8 +272,7 @@ class ParserState:
         self._header_at = 0
         self._text_from: Place = (None, 0)
         self._start_at: int | None = None  # where <|start|> is among `_ids`
-        self._given: Author | None = ASSISTANT if role is Role.ASSISTANT else role and Author(role)
-        self._prompt_tokens = _NO_TOKENS
+        self._prompt_tokens: Sequence[int] = ()
 
         # The message that is being read.
         self._header = _NO_HEADER
@@ -275,9 +286,7 @@ class ParserState:
         self._late_from: Place = (None, 0)
         # Up to `_plain_until`, an ordinary token is just more text of the body; up to `_fast_until`, there is no
         # incomplete character before it either. See parser.py.
-        self._plain_until = self._fast_until = _NEVER
-
-        self._turn = TurnSummary(is_open=role is not None)
+        self._plain_until = self._fast_until = -1
 
     # ── reading on ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -350,7 +359,7 @@ class ParserState:
         self._items, self._pieces, self._held_chars, self._header_at = [], [], 0, 0
         self._skew = 0
         self._start_at = self._cut_at = self._given = None
-        self._prompt_tokens = _NO_TOKENS
+        self._prompt_tokens = ()
         self._faults, self._trust = [], Trust.CERTAIN
 
     def _skip_held(self) -> None:
@@ -596,7 +605,7 @@ class ParserState:
         self._from = self._text_from = (end_token, end_char)
         self._state = "wait"
         self._given = None
-        self._prompt_tokens = _NO_TOKENS
+        self._prompt_tokens = ()
         self._follows_damage = False
         if header.author.role is Role.ASSISTANT:
             self._turn.is_open = True

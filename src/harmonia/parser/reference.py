@@ -87,8 +87,7 @@ class ReferenceGate:
         self._vocabulary = vocabulary
 
     def advance(self, tokens: Sequence[int], specials: Sequence[int]) -> tuple[int, Refusal] | None:
-        """Read these tokens, with special ones at these positions, up to the first that the reference refuses. Returns
-        its position and the refusal."""
+        """Read tokens with special ones at these positions; returns where the reference refuses the first, and why."""
         position = 0  # the end of what is decided
         header_at = 0  # where the last header began, if it is in this chunk
         state = self.state

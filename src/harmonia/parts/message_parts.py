@@ -69,10 +69,8 @@ _NEVER_SHOWN: Final = frozenset((ErrorCode.FAMILY_UNREADABLE_CALL, ErrorCode.BOD
 
 
 def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
-    """Whether a user may see the text of a message; with `show_guessed`, also if its header is a guess.
-
-    A message without an origin was written by a person or a program, so its header is certain.
-    """
+    """Whether a user may see the text of a message; with `show_guessed`, also if its header is a guess. A message
+    without an origin was written by a person or a program, so its header is certain."""
     origin = message.origin
     if origin is None:
         return headers.is_visible(
@@ -278,10 +276,8 @@ def _repair(text: str) -> Any:
     try:
         import json_repair
     except ImportError as error:
-        raise InputError(
-            ErrorCode.PARSE_MISSING_EXTRA,
-            "repairing JSON needs json-repair; install it with: pip install 'harmonia[repair]'",
-        ) from error
+        problem = "repairing JSON needs json-repair; install it with: pip install 'harmonia[repair]'"
+        raise InputError(ErrorCode.PARSE_MISSING_EXTRA, problem) from error
     try:
         value = json_repair.loads(text)
         json.dumps(value, allow_nan=False)  # json_repair accepts NaN, which is not JSON
@@ -298,9 +294,7 @@ class Think(msgspec.Struct, frozen=True, tag_field="type", tag="think"):
 
 class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call"):
     """A tool call. `raw` is what the model wrote, `arguments` its JSON value, or `{"_raw": text}` if it is not JSON.
-
-    `id` is made from the message's index, so the same messages always give the same ids.
-    """
+    `id` is made from the message's index, so the same messages always give the same ids."""
 
     server: str | None
     name: str
@@ -379,13 +373,6 @@ def kind_of_header(header: Header) -> PartKind | None:
     if header.is_call:
         return "tool_call"
     return "text" if is_visible_header(header) else "think"
-
-
-def ended_as_thought(message: Message) -> bool:
-    """Whether a message whose header announced text turned out not to be for the user at its end: by the closing mark
-    of a thought in other families (see `TextReader`), or by the `<|call|>` of a call without a recipient or under a
-    guessed header."""
-    return not is_visible(message)
 
 
 class PartStarted(msgspec.Struct, frozen=True, tag_field="type", tag="part_started"):
@@ -477,7 +464,7 @@ class PartStream:
 
     def _end_message(self, index: int, message: Message) -> None:
         if self._is_started and self._kind is not None:
-            kind = "think" if self._kind == "text" and ended_as_thought(message) else self._kind
+            kind = "think" if self._kind == "text" and not is_visible(message) else self._kind
             self._updates.append(PartEnded(self._index, part_of(message, index, kind, self._tools)))
             self._index += 1
         self._kind = None

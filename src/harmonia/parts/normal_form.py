@@ -73,10 +73,8 @@ History = TypeVar("History", str, bytes, list[int], list[Message], tuple[int, ..
 
 
 def normalise_history(history: History) -> History:
-    """The same with `<|end|>` instead of `<|return|>`, which only means that a model stopped there.
-
-    A history is text with special tokens spelled out, token ids, or messages.
-    """
+    """The same with `<|end|>` instead of `<|return|>`, which only means that a model stopped there. A history is text
+    with special tokens spelled out, token ids, or messages."""
     known = cast("str | bytes | list[int | Message] | tuple[int | Message, ...] | Conversation", history)
     match known:
         case str():
@@ -90,10 +88,8 @@ def normalise_history(history: History) -> History:
         case tuple():
             result = tuple(_end_items(known))
         case _:
-            raise InputError(
-                ErrorCode.PARSE_INVALID_INPUT,
-                f"a history must be text, token ids or messages, not {type(history).__name__}",
-            )
+            problem = f"a history must be text, token ids or messages, not {type(history).__name__}"
+            raise InputError(ErrorCode.PARSE_INVALID_INPUT, problem)
     return cast("History", result)
 
 

@@ -134,10 +134,8 @@ class Rendered:
 
 
 def text_of(tokens: Sequence[int], vocabulary: Vocabulary | None = None, *, ambiguous: Ambiguous = "refuse") -> str:
-    """The text of rendered tokens, in which every spelling of a special token is a real one.
-
-    One that was typed is refused with an InputError at its first token, or written as `<\\|end|>`.
-    """
+    """The text of rendered tokens, in which every spelling of a special token is a real one. One that was typed is
+    refused with an InputError at its first token, or written as `<\\|end|>`."""
     if ambiguous not in get_args(Ambiguous):
         raise InputError(ErrorCode.RENDER_INVALID_OPTION, f"ambiguous is {ambiguous!r}; use refuse or escape")
     vocabulary = vocabulary or default_vocabulary()
@@ -224,10 +222,8 @@ def _pack_contents(contents: tuple[Content, ...]) -> bytes:
     try:
         return pack(contents)
     except UnicodeEncodeError as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_LONE_SURROGATE,
-            "the content contains half of a surrogate pair, which UTF-8 cannot encode",
-        ) from error
+        problem = "the content contains half of a surrogate pair, which UTF-8 cannot encode"
+        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, problem) from error
     except RecursionError as error:
         raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "a schema in the message is nested too deeply") from error
     except (TypeError, ValueError) as error:
@@ -434,10 +430,8 @@ def _next_role(role: Role | str) -> str:
     try:
         return Role(role).value
     except ValueError as error:
-        raise InputError(
-            ErrorCode.RENDER_INVALID_OPTION,
-            f"next_role is {role!r}, which is not a role; the roles are {', '.join(Role)}",
-        ) from error
+        problem = f"next_role is {role!r}, which is not a role; the roles are {', '.join(Role)}"
+        raise InputError(ErrorCode.RENDER_INVALID_OPTION, problem) from error
 
 
 def _declare_functions(messages: tuple[Message, ...]) -> bool:

@@ -99,9 +99,8 @@ def _response_format(response_format: ResponseFormat, path: str) -> str:
     name = response_format.name
     if len(lines_of(name)) != 1:
         # It would write further sections of the message.
-        raise InputError(
-            ErrorCode.MESSAGES_INVALID_VALUE, f"the name {name!r} must be a single line", Position(path=f"{path}.name")
-        )
+        problem = f"the name {name!r} must be a single line"
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, problem, Position(path=f"{path}.name"))
     at = Position(path=f"{path}.schema")
     schema = encode_json(as_json(response_format.schema, f"{path}.schema"), code=ErrorCode.SCHEMA_INVALID, at=at)
     description = "".join(f"// {line}\n" for line in lines_of(response_format.description or "") if line)
@@ -165,9 +164,8 @@ def segment(message: Message, form: Form, *, has_functions: bool) -> Segments:
     header: list[Segment] = []
     if author.role is Role.TOOL:
         if author.name is None:
-            raise InputError(
-                ErrorCode.RENDER_UNNAMED_TOOL, "a tool message needs the name of its tool: Message.tool(name, text)"
-            )
+            problem = "a tool message needs the name of its tool: Message.tool(name, text)"
+            raise InputError(ErrorCode.RENDER_UNNAMED_TOOL, problem)
         role = author.name
     else:
         role = author.role.value
@@ -216,11 +214,8 @@ def _said(message: Message, form: Form, *, has_functions: bool) -> tuple[list[st
         path = f"$.content[{index}]"
         expected = Role.SYSTEM if isinstance(content, SystemContent) else Role.DEVELOPER
         if message.role is not expected:
-            raise InputError(
-                ErrorCode.RENDER_MISPLACED_CONTENT,
-                f"{type(content).__name__} belongs in a {expected} message, not in one of role {message.role}",
-                Position(path=path),
-            )
+            problem = f"{type(content).__name__} belongs in a {expected} message, not in one of role {message.role}"
+            raise InputError(ErrorCode.RENDER_MISPLACED_CONTENT, problem, Position(path=path))
         if isinstance(content, DeveloperContent):
             said = developer_said(content, path, exact_reference=exact)
         else:

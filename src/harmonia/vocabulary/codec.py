@@ -97,10 +97,8 @@ class Vocabulary:
     # Encoding
 
     def encode(self, text: str, *, special: Special = ()) -> list[int]:
-        """The tokens of `text` as ordinary text: `encode("<|end|>")` gives ordinary tokens.
-
-        Spellings named in `special` (or all, with `special="all"`) become the special tokens they spell.
-        """
+        """The tokens of `text` as ordinary text: `encode("<|end|>")` gives ordinary tokens. Spellings named in
+        `special` (or all, with `special="all"`) become the special tokens they spell."""
         if special:
             return self._encode_with_special(text, special)
         engine = self._engine or self._load_engine()
@@ -317,11 +315,8 @@ def _refuse_lone_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_LONE_SURROGATE,
-            f"the text contains half of a surrogate pair, {text[error.start]!a}, which UTF-8 cannot encode",
-            Position(character=error.start),
-        ) from error
+        problem = f"the text contains half of a surrogate pair, {text[error.start]!a}, which UTF-8 cannot encode"
+        raise InputError(ErrorCode.VOCABULARY_LONE_SURROGATE, problem, Position(character=error.start)) from error
 
 
 def _check_errors_option(errors: str) -> None:

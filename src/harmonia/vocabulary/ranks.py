@@ -34,10 +34,8 @@ def read_shipped() -> list[bytes]:
     try:
         packed = zlib.decompress(Path(__file__).with_name(_SHIPPED_NAME).read_bytes())
     except (OSError, zlib.error) as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_MISSING,
-            f"the vocabulary inside the package cannot be read: {error}; reinstall harmonia",
-        ) from error
+        problem = f"the vocabulary inside the package cannot be read: {error}; reinstall harmonia"
+        raise InputError(ErrorCode.VOCABULARY_MISSING, problem) from error
     _check_digest(packed, PACKED_SHA256, f"harmonia/vocabulary/{_SHIPPED_NAME}")
     bounds = accumulate(packed[:TOKEN_COUNT], initial=TOKEN_COUNT)
     return [packed[start:end] for start, end in pairwise(bounds)]
@@ -48,11 +46,8 @@ def read_tiktoken_file(path: str | Path) -> list[bytes]:
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        raise InputError(
-            ErrorCode.VOCABULARY_MISSING,
-            f"the vocabulary file cannot be read: {error}",
-            Position(path=str(path)),
-        ) from error
+        problem = f"the vocabulary file cannot be read: {error}"
+        raise InputError(ErrorCode.VOCABULARY_MISSING, problem, Position(path=str(path))) from error
     _check_digest(data, PUBLISHED_SHA256, str(path))
     # The digest guarantees that every line is well-formed and that the ids run from 0 without a gap.
     return [a2b_base64(line.partition(b" ")[0]) for line in data.splitlines()]
@@ -67,8 +62,5 @@ def write_tiktoken_file(tokens: list[bytes], path: str | Path) -> None:
 def _check_digest(data: bytes, expected: str, name: str) -> None:
     found = hashlib.sha256(data).hexdigest()
     if found != expected:
-        raise InputError(
-            ErrorCode.VOCABULARY_WRONG_FILE,
-            f"{name} is not the o200k vocabulary: its SHA-256 is {found}, expected {expected}",
-            Position(path=name),
-        )
+        problem = f"{name} is not the o200k vocabulary: its SHA-256 is {found}, expected {expected}"
+        raise InputError(ErrorCode.VOCABULARY_WRONG_FILE, problem, Position(path=name))

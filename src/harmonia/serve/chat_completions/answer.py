@@ -24,7 +24,7 @@ from harmonia.errors import ErrorCode, StreamError
 from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnded, TextDelta
 from harmonia.messages import Message, is_call
 from harmonia.parts import call_of, is_visible
-from harmonia.parts.message_parts import ended_as_thought, is_call_without_recipient, kind_of_header
+from harmonia.parts.message_parts import is_call_without_recipient, kind_of_header
 from harmonia.provenance import Trust
 from harmonia.run.engines.base import TokenLogprob
 from harmonia.run.events import CallStarted, RunEnded, SamplingEnded, TurnEvent
@@ -187,7 +187,7 @@ class Choice:
         if kind == "content":
             if self._content.is_blank:
                 del self._pending[self._pending_before :]
-            elif ended_as_thought(message) and not self.wants_stop:
+            elif not is_visible(message) and not self.wants_stop:
                 self._take_back(message.text)
         elif kind == "call":
             call = call_of(message, self._tools.declared)

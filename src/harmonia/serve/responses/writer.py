@@ -23,7 +23,6 @@ from harmonia.events import ArgumentsDelta, Header, HeaderCompleted, MessageEnde
 from harmonia.json_codec import encode_bytes, encode_string
 from harmonia.messages import Json, Message, call_id
 from harmonia.parts import call_of, is_visible
-from harmonia.parts.message_parts import ended_as_thought
 from harmonia.provenance import Trust
 from harmonia.run.engines.base import Usage
 from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent
@@ -288,7 +287,7 @@ class ResponseWriter:
         item, self._open = self._open, None
         if item is None:
             return ()
-        if item.kind is MessageItem and not self._request.stream and ended_as_thought(message):
+        if item.kind is MessageItem and not self._request.stream and not is_visible(message):
             del self.items[item.index]  # the last; the client has not heard of it yet
             thought = self._new_reasoning()
             thought.texts, item = item.texts, thought
