@@ -163,8 +163,8 @@ def test_spellings_of_a_conversation_are_always_text(conversation: Conversation)
 
 
 def test_tokens_of_the_caller_are_described_the_same_way() -> None:
-    tokens = harmonia.encode(COMPLETION, special="all")
-    mine = inspect_tokens(tokens, ["ids", "spellings"], role="assistant", taken_for="token ids")
+    tokens = harmonia.encode(f"<|start|>assistant{COMPLETION}", special="all")
+    mine = inspect_tokens(tokens, ["ids", "spellings"], "token ids", ())
     assert mine == inspect({"tokens": tokens, "include": ["ids", "spellings"]}, LIMITS)
 
 

@@ -10,45 +10,23 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date as Date
 from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from harmonia import inspection
 from harmonia.errors import InputError, Position
 from harmonia.history import align, compare
-from harmonia.inspection import (
-    Input,
-    OptionWords,
-    Trace,
-    TracedMessage,
-    TracedText,
-    TracedTurn,
-    describe_diagnostic,
-    describe_event,
-    describe_message,
-    describe_raised,
-    describe_token,
-    describe_trace,
-    find_schema_costs,
-    find_typed_spellings,
-    hint_for,
-    is_completion,
-    parse_input,
-    read_declared,
-    recognise,
-    trace,
-)
-from harmonia.inspection import replay as replay_input
 from harmonia.inspection.pasted_text import Pasted, describe_pasted, recognise_pasted
 from harmonia.inspection.report import describe_rendered, with_settings
 from harmonia.interchange import Imported, format_named, recognise_value
-from harmonia.messages import Conversation, Json, Message
-from harmonia.parser import Parsed, Tools
+from harmonia.messages import Conversation, Json
+from harmonia.parser import Tools
 from harmonia.parts import normalise, parts_of
-from harmonia.renderer import MessageSpan, Renderer
+from harmonia.renderer import Renderer
 from harmonia.serve.chat_completions.request import CreateCompletion
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.inspector.request import (
@@ -82,7 +60,7 @@ from harmonia.serve.wire.work_limits import (
 )
 from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary
 
-FIELD_WORDS: Final = OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
+FIELD_WORDS: Final = inspection.OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
 # The most spellings that are listed; a text may have one at every fifth character.
 MOST_SPELLINGS: Final = 10_000
 _CANNOT_TELL: Final = (
@@ -91,7 +69,7 @@ _CANNOT_TELL: Final = (
 )
 
 
-class ParseInput(msgspec.Struct, frozen=True):
+class _ParseInput(msgspec.Struct, frozen=True):
     """An input that was read: what it is, and how to parse it."""
 
     pasted: Pasted
@@ -100,14 +78,13 @@ class ParseInput(msgspec.Struct, frozen=True):
     stop_swallowed: bool
 
     @property
-    def input(self) -> Input:
+    def input(self) -> inspection.Input:
         return self.pasted.input
 
-    def parse(self) -> Parsed:
-        return parse_input(self.input, self.role, "tolerant", self.tools, stop_swallowed=self.stop_swallowed)
-
-    def trace(self) -> Trace:
-        return trace(self.input, self.parse(), self.tools, default_vocabulary())
+    def trace(self) -> inspection.Trace:
+        stop_swallowed = self.stop_swallowed
+        parsed = inspection.parse_input(self.input, self.role, "tolerant", self.tools, stop_swallowed=stop_swallowed)
+        return inspection.trace(self.input, parsed, self.tools, default_vocabulary())
 
 
 # ── parse ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,29 +101,27 @@ def parse(value: object, limits: Limits) -> Json:
         taken = _read_sampled_text(request.text or "", request.as_)
         _check_input(taken, "$.text")
     tools = _read_tools(request.tools, limits, "$")
-    parsed = parse_input(taken, request.role, request.mode, tools, stop_swallowed=request.stop_swallowed)
+    parsed = inspection.parse_input(taken, request.role, request.mode, tools, stop_swallowed=request.stop_swallowed)
     answer: Json = {"input": taken.kind, "notes": taken.notes}
     match request.output:
         case "messages":
-            answer["messages"] = [describe_message(message) for message in parsed.messages]
+            answer["messages"] = [inspection.describe_message(message) for message in parsed.messages]
         case "parts":
             answer["parts"] = parts_of(parsed.messages, tools)
         case "events":
-            answer["events"] = [describe_event(event) for event in parsed.events]
+            answer["events"] = [inspection.describe_event(event) for event in parsed.events]
         case "normalized":
             answer["normalized"] = normalise(parsed.messages)
-    return answer | {
-        "diagnostics": [describe_diagnostic(diagnostic) for diagnostic in parsed.diagnostics[:MOST_DIAGNOSTICS]],
-        "diagnostics_total": len(parsed.diagnostics),
-    }
+    first = [inspection.describe_diagnostic(each) for each in parsed.diagnostics[:MOST_DIAGNOSTICS]]
+    return {**answer, "diagnostics": first, "diagnostics_total": len(parsed.diagnostics)}
 
 
-def _read_sampled_text(text: str, as_: TextKind) -> Input:
+def _read_sampled_text(text: str, as_: TextKind) -> inspection.Input:
     if as_ in ("text", "stripped"):
         # Not through bytes, like a file: a JSON string has no byte order mark and no encoding.
-        return Input(as_, [text] if text else [], "text")
+        return inspection.Input(as_, [text] if text else [], "text")
     try:
-        return recognise(encoded(text), as_)
+        return inspection.recognise(encoded(text), as_)
     except InputError as error:
         raise placed(error, "$.text") from error
 
@@ -157,62 +132,53 @@ def _read_sampled_text(text: str, as_: TextKind) -> Input:
 def inspect(value: object, limits: Limits) -> Json:
     """Any pasted input, explained for people: messages, what they cost, every fault with its place and a hint."""
     request = read_struct(object_of(value), InspectRequest)
-    taken = read_input(request, limits)
-    return describe(taken, taken.trace(), request.include)
+    taken = _read_input(request, limits)
+    return _describe(taken, taken.trace(), request.include)
 
 
-def inspect_tokens(
-    tokens: Sequence[int],
-    include: Collection[Includable] = (),
-    *,
-    role: RoleName | None = None,
-    tools: Iterable[str] | None = None,
-    taken_for: str = "token ids",
-    notes: Sequence[str] = (),
-) -> Json:
-    """The same for token ids that the server made: a whole conversation, or with a role what continues it. The caller
-    limits their number."""
-    chunks = [list(tokens)] if tokens else []
-    taken_input = Input("tokens", chunks, taken_for, list(notes))
-    taken = ParseInput(Pasted(taken_input), role, None if tools is None else Tools(tools), stop_swallowed=False)
-    return describe(taken, taken.trace(), include)
+def inspect_tokens(tokens: list[int], include: Collection[Includable], taken_for: str, notes: Iterable[str]) -> Json:
+    """The same for token ids of a whole conversation that the server made. The caller limits their number."""
+    taken_input = inspection.Input("tokens", [tokens] if tokens else [], taken_for, list(notes))
+    taken = _ParseInput(Pasted(taken_input), None, None, stop_swallowed=False)
+    return _describe(taken, taken.trace(), include)
 
 
-def describe(taken: ParseInput, traced: Trace, include: Collection[Includable]) -> Json:
+def _describe(taken: _ParseInput, traced: inspection.Trace, include: Collection[Includable]) -> Json:
     """The answer to an inspection."""
     vocabulary = default_vocabulary()
     total = len(traced.diagnostics)
     told = msgspec.structs.replace(traced, diagnostics=traced.diagnostics[:MOST_DIAGNOSTICS])
     has_role, has_tools = taken.role is not None, taken.tools is not None
     hints = [
-        hint_for(each, traced, has_role=has_role, has_tools=has_tools, words=FIELD_WORDS) for each in told.diagnostics
+        inspection.hint_for(each, traced, has_role=has_role, has_tools=has_tools, words=FIELD_WORDS)
+        for each in told.diagnostics
     ]
-    answer = describe_trace(told, hints, ids="ids" in include)
+    answer = inspection.describe_trace(told, hints, ids="ids" in include)
     answer["diagnostics_total"] = total
-    answer["strict"] = describe_raised(traced.first_raised)
+    answer["strict"] = inspection.describe_raised(traced.first_raised)
     notes: list[str] = list(answer["notes"])
     answer |= describe_pasted(taken.pasted)
     if "token_table" in include:
         used: set[int] = set()
         for item in traced.items:
             match item:
-                case TracedMessage():
+                case inspection.TracedMessage():
                     used.update(item.header_ids, item.body_ids, item.stop_ids)
-                case TracedText():
+                case inspection.TracedText():
                     used.update(() if item.is_space else item.ids)  # white space alone is not reported
-                case TracedTurn():
+                case inspection.TracedTurn():
                     pass
         answer["token_table"] = {str(token): _describe_any_token(token, vocabulary) for token in sorted(used)}
     if "text" in include:
         answer["text"] = traced.text
     if "spellings" in include:
-        spellings = find_typed_spellings(traced, vocabulary, MOST_SPELLINGS + 1)
+        spellings = inspection.find_typed_spellings(traced, vocabulary, MOST_SPELLINGS + 1)
         answer["spellings"] = [msgspec.structs.asdict(each) for each in spellings[:MOST_SPELLINGS]]
         if len(spellings) > MOST_SPELLINGS:
             notes.append(f"only the first {MOST_SPELLINGS:,} spellings of control tokens are listed")
         answer["spellings_note"] = None if traced.has_ids else _CANNOT_TELL
     if "schemas" in include:
-        answer["schemas"] = [msgspec.structs.asdict(each) for each in find_schema_costs(traced, vocabulary)]
+        answer["schemas"] = [msgspec.structs.asdict(each) for each in inspection.find_schema_costs(traced, vocabulary)]
     answer["notes"] = notes
     return answer
 
@@ -220,7 +186,7 @@ def describe(taken: ParseInput, traced: Trace, include: Collection[Includable]) 
 def _describe_any_token(token: int, vocabulary: Vocabulary) -> Json:
     """A token, or an id that is not in the vocabulary, which has no bytes."""
     if 0 <= token < VOCABULARY_SIZE:
-        described = describe_token(token, vocabulary)
+        described = inspection.describe_token(token, vocabulary)
         return {name: said for name, said in described.items() if name != "id"}
     return {"bytes": None, "text": None, "special": False}
 
@@ -233,7 +199,7 @@ def diff(value: object, limits: Limits) -> Json:
     request = read_struct(object_of(value), DiffRequest)
     before, after = _read_side(request.before, limits, "$.before"), _read_side(request.after, limits, "$.after")
     change = compare(before.tokens, after.tokens)
-    rows = align(before.messages, after.messages)
+    rows = align(*([item.message for item in side.traced.messages] for side in (before, after)))
     return {
         "before": before.described,
         "after": after.described,
@@ -253,13 +219,9 @@ class _Side(NamedTuple):
     """One of the two prompts: its tokens, those of a text as it encodes, and where its messages begin in them."""
 
     described: Json
-    traced: Trace
+    traced: inspection.Trace
     tokens: list[int]
     starts: list[int]
-
-    @property
-    def messages(self) -> list[Message]:
-        return [item.message for item in self.traced.messages]
 
     def message_at(self, token: int) -> int | None:
         """The message that has this token; None outside of messages and after the last."""
@@ -271,29 +233,27 @@ class _Side(NamedTuple):
 
 
 def _read_side(given: InspectInput, limits: Limits, path: str) -> _Side:
-    taken = read_input(given, limits, path)
+    taken = _read_input(given, limits, path)
     traced = taken.trace()
     tokens: list[int] = []
     starts: list[int] = []
     for item in traced.items:
         match item:
-            case TracedMessage():
+            case inspection.TracedMessage():
                 starts.append(len(tokens))
-                tokens += item.header_ids
-                tokens += item.body_ids
-                tokens += item.stop_ids
-            case TracedText():
+                tokens += (*item.header_ids, *item.body_ids, *item.stop_ids)
+            case inspection.TracedText():
                 tokens += item.ids
             case _:
                 pass
-    return _Side(describe(taken, traced, ()), traced, tokens, starts)
+    return _Side(_describe(taken, traced, ()), traced, tokens, starts)
 
 
 def replay(value: object, limits: Limits) -> Json:
     """A stretch of the input, token by token: the parser's state after each, and the events it emitted."""
     request = read_struct(object_of(value), ReplayRequest)
-    taken = read_input(request, limits)
-    replayed = replay_input(
+    taken = _read_input(request, limits)
+    replayed = inspection.replay(
         taken.input, request.start, request.count, taken.role, taken.tools, stop_swallowed=taken.stop_swallowed
     )
     answer = msgspec.structs.asdict(replayed)
@@ -304,7 +264,7 @@ def replay(value: object, limits: Limits) -> Json:
 # ── what is read ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_input(request: InspectInput, limits: Limits, path: str = "$") -> ParseInput:
+def _read_input(request: InspectInput, limits: Limits, path: str = "$") -> _ParseInput:
     """The input of a request that is at this path of the body."""
     if (request.tokens is None) == (request.text is None):
         invalid("send either tokens or text, not both", path)
@@ -319,8 +279,8 @@ def read_input(request: InspectInput, limits: Limits, path: str = "$") -> ParseI
         role = None  # it is whole, and does not continue a prompt
     elif role is msgspec.UNSET:
         # Not given: it is a completion if it looks like one.
-        role = "assistant" if is_completion(pasted.input) else None
-    return ParseInput(pasted, role, _read_tools(request.tools, limits, path), request.stop_swallowed)
+        role = "assistant" if inspection.is_completion(pasted.input) else None
+    return _ParseInput(pasted, role, _read_tools(request.tools, limits, path), request.stop_swallowed)
 
 
 def _read_text(request: InspectInput, limits: Limits, path: str, document_path: str) -> Pasted:
@@ -361,22 +321,22 @@ def _read_tools(tools: list[str | Json] | None, limits: Limits, path: str) -> To
     for at, tool in enumerate(tools):
         if not isinstance(tool, str):
             schemas.admit(tool, f"{path}.tools[{at}]")
-    return Tools(read_declared(tools, f"{path}.tools"))
+    return Tools(inspection.read_declared(tools, f"{path}.tools"))
 
 
-def _read_tokens(given: list[int | list[int]], path: str) -> Input:
+def _read_tokens(given: list[int | list[int]], path: str) -> inspection.Input:
     """Token ids, lists of token ids, or both."""
     check_number(sum(len(each) if isinstance(each, list) else 1 for each in given), f"{path}.tokens")
     chunks: list[list[int]] = []
     for are_lists, group in groupby(given, lambda each: isinstance(each, list)):
         listed = list(group)
         chunks += cast("list[list[int]]", listed) if are_lists else [cast("list[int]", listed)]
-    taken = Input("tokens", [chunk for chunk in chunks if chunk], "token ids")
+    taken = inspection.Input("tokens", [chunk for chunk in chunks if chunk], "token ids")
     _check_input(taken, f"{path}.tokens")
     return taken
 
 
-def _check_input(taken: Input, path: str) -> None:
+def _check_input(taken: inspection.Input, path: str) -> None:
     tokens = taken.tokens
     if tokens is None:
         if (characters := len(taken.text)) > MOST_CHARACTERS:
@@ -400,12 +360,7 @@ _HOMES: Final[dict[str, tuple[RenderFormat, ...]]] = {
 }
 # The fields beside a conversation: those of the API whose request it is. What has no part in a prompt is reported in
 # `conversion_losses`.
-_BESIDE: Final[dict[RenderFormat, tuple[str, ...]]] = {
-    "harmony-json": (),
-    "chat": CreateCompletion.__struct_fields__,
-    "responses": CreateResponse.__struct_fields__,
-    "markdown": (),
-}
+_BESIDE: Final = {"chat": CreateCompletion.__struct_fields__, "responses": CreateResponse.__struct_fields__}
 _ANSWERS: Final = ("choices", "output")  # beside these a provider may have any field
 _NO_TEXT: Final = (
     "the text of a message spells a special token, and the two look the same as text; use the tokens, or get a text "
@@ -426,16 +381,13 @@ _NOT_HERE: Final = {
 def render(value: object, limits: Limits, today: Date) -> Json:
     """A conversation as tokens, text and spans."""
     body = object_of(value)
-    given = {name: said for name, said in body.items() if name in _OPTIONS}
-    options = read_struct(given, RenderOptions)
-    conversation_fields = {name: said for name, said in body.items() if name not in _OPTIONS}
-    name = _format_of(conversation_fields, options.format)
-    _check_fields(conversation_fields, name)
-    imported = _import(conversation_fields, name, options, limits)
-    conversation = imported.conversation
-    check_conversation(conversation, limits, _home(body), "$.tools")
+    options = read_struct({name: said for name, said in body.items() if name in _OPTIONS}, RenderOptions)
+    fields = {name: said for name, said in body.items() if name not in _OPTIONS}
+    home, name = _format_of(fields, options.format)
+    imported = _import(fields, home, name, options, limits)
+    check_conversation(imported.conversation, limits, f"$.{home}", "$.tools")
     try:
-        conversation = with_settings(conversation, effort=options.effort, date=_date(options.date, today))
+        conversation = with_settings(imported.conversation, effort=options.effort, date=_date(options.date, today))
         # Without a cache: one request must not find what another rendered.
         rendered = Renderer(cache_bytes=0).render(
             conversation,
@@ -450,18 +402,26 @@ def render(value: object, limits: Limits, today: Date) -> Json:
             # The library's message names one of its own arguments.
             described["text_error"] = described["text_error"] | {"message": _NO_TEXT}
     except InputError as error:
-        raise _placed_in_body(error, name, _home(body)) from error
-    spans = rendered.spans
-    return {
-        **described,
-        "format": name,
-        "conversion_losses": imported.losses,
-        "counts": _counts(spans, len(rendered.tokens)),
+        if name == "harmony-json" or error.at.path == "$.date" or error.at.message is None:
+            raise
+        # Its place is in the conversation, which only one format has in the body.
+        message = f"{error.message} (in message {error.at.message} of the conversation)"
+        at = Position(message=error.at.message, path=f"$.{home}")
+        raise InputError(error.code, message, at) from error
+    spans, total = rendered.spans, len(rendered.tokens)
+    counts = {
+        "messages": len(spans),
+        "tokens": total,
+        "header": sum(span.body_token - span.start_token for span in spans),
+        "body": sum(span.stop_token - span.body_token for span in spans),
+        "stop": sum(span.end_token - span.stop_token for span in spans),
+        "next_header": total - (spans[-1].end_token if spans else 0),
     }
+    return {**described, "format": name, "conversion_losses": imported.losses, "counts": counts}
 
 
-def _format_of(fields: Mapping[str, Any], said: RenderFormat | None) -> RenderFormat:
-    """The format of the conversation. Fields that are not read here are refused."""
+def _format_of(fields: Json, said: RenderFormat | None) -> tuple[str, RenderFormat]:
+    """The field that has the conversation, and its format. Fields that are not read here are refused."""
     for name, why in _NOT_HERE.items():
         if fields.get(name) is not None:
             unsupported(f"{name} is not supported here: {why}", f"$.{name}")
@@ -469,36 +429,29 @@ def _format_of(fields: Mapping[str, Any], said: RenderFormat | None) -> RenderFo
     if len(homes) != 1:
         found = " and ".join(homes) if homes else "none of them"
         invalid(f"send a conversation in exactly one of {', '.join(_HOMES)}; found {found}", "$")
-    home = homes[0]
-    if said is not None:
-        if said not in _HOMES[home]:
-            invalid(f"the format {said} has no field {home}", f"$.{home}")
-        return said
-    if len(_HOMES[home]) == 1:
-        return _HOMES[home][0]
-    if not isinstance(fields[home], list):
-        invalid(f"{home} must be a list", f"$.{home}")
-    try:
-        name = recognise_value(fields)
-    except InputError as error:
-        raise InputError(error.code, error.message, Position(path=f"$.{home}")) from error
-    if name not in _HOMES[home]:
-        # A list of ids, or items of another API.
-        invalid(f"{home} must contain messages, found {name}", f"$.{home}")
-    return name
+    home, path = homes[0], f"$.{homes[0]}"
+    if said is not None and said not in _HOMES[home]:
+        invalid(f"the format {said} has no field {home}", path)
+    format_ = said or _HOMES[home][0]
+    if said is None and len(_HOMES[home]) > 1:
+        if not isinstance(fields[home], list):
+            invalid(f"{home} must be a list", path)
+        try:
+            found = recognise_value(fields)
+        except InputError as error:
+            raise placed(error, path) from error
+        if found not in _HOMES[home]:
+            # A list of ids, or items of another API.
+            invalid(f"{home} must contain messages, found {found}", path)
+        format_ = found
+    known = [*_HOMES, *_BESIDE.get(format_, ())]
+    unknown = next((field for field in fields if field not in known), None)
+    if unknown is not None and home not in _ANSWERS:
+        raise unknown_field(unknown, [*_OPTIONS, *known])
+    return home, format_
 
 
-def _check_fields(fields: Mapping[str, Any], name: RenderFormat) -> None:
-    if any(answer in fields for answer in _ANSWERS):
-        return
-    known = [*_HOMES, *_BESIDE[name]]
-    for field in fields:
-        if field not in known:
-            raise unknown_field(field, [*_OPTIONS, *known])
-
-
-def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOptions, limits: Limits) -> Imported:
-    home = next(each for each in _HOMES if each in fields)
+def _import(fields: Json, home: str, name: RenderFormat, options: RenderOptions, limits: Limits) -> Imported:
     listed = fields[home]
     if isinstance(listed, list):
         items = cast("list[Any]", listed)
@@ -509,7 +462,7 @@ def _import(fields: Mapping[str, Any], name: RenderFormat, options: RenderOption
                 path = f"$.{home}[{at}].encrypted_content"
                 unsupported("sealed reasoning is not opened here; send its text, or leave the item out", path)
     if name != "markdown":
-        return format_named(name, system=options.system).read(dict(fields))
+        return format_named(name, system=options.system).read(fields)
     if not isinstance(listed, str):
         invalid("markdown must be a string", "$.markdown")
     try:
@@ -525,30 +478,6 @@ def _date(said: str | None, today: Date) -> str | None:
         return Date.fromisoformat(said).isoformat()
     except ValueError:
         invalid(f"{said!r} is not a date of the form YYYY-MM-DD", "$.date")
-
-
-def _counts(spans: tuple[MessageSpan, ...], total: int) -> Json:
-    return {
-        "messages": len(spans),
-        "tokens": total,
-        "header": sum(span.body_token - span.start_token for span in spans),
-        "body": sum(span.stop_token - span.body_token for span in spans),
-        "stop": sum(span.end_token - span.stop_token for span in spans),
-        "next_header": total - (spans[-1].end_token if spans else 0),
-    }
-
-
-def _placed_in_body(error: InputError, name: RenderFormat, home: str) -> InputError:
-    """The renderer's error, with a place in the body: its own place is in the conversation, which only one format has
-    in the body."""
-    if name == "harmony-json" or error.at.path == "$.date" or error.at.message is None:
-        return error
-    message = f"{error.message} (in message {error.at.message} of the conversation)"
-    return InputError(error.code, message, Position(message=error.at.message, path=home))
-
-
-def _home(body: Mapping[str, Any]) -> str:
-    return f"$.{next(each for each in _HOMES if each in body)}"
 
 
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -568,7 +497,7 @@ def tokenize(value: object) -> Json:
             answer["tokens"] = tokens
         case "pieces":
             check_number(len(tokens), "$.text")
-            answer["pieces"] = [describe_token(token, vocabulary) for token in tokens]
+            answer["pieces"] = [inspection.describe_token(token, vocabulary) for token in tokens]
         case "count":
             pass
     return answer

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from harmonia.renderer import CallStop, RecipientSection
 from harmonia.run.events import UnmetKind
+from harmonia.serve.wire.validation import doc
 from harmonia.vocabulary import VOCABULARY_SIZE
 
 RoleName = Literal["system", "developer", "user", "assistant", "tool"]
@@ -29,59 +30,45 @@ MOST_STEPS: Final = 2000
 TokenId = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 _Tokens = Annotated[
     list[TokenId | list[TokenId]],
-    Meta(description="What the model sampled, as token ids; or lists of them, in the chunks in which they came."),
+    doc("What the model sampled, as token ids; or lists of them, in the chunks in which they came."),
 ]
-_Text = Annotated[str, Meta(description="What the model sampled, as text. Send tokens if you have them.")]
+_Text = Annotated[str, doc("What the model sampled, as text. Send tokens if you have them.")]
 _As = Annotated[
     TextKind,
-    Meta(
-        description="What the text is: Harmony with special tokens spelled out, text from which a server removed "
+    doc(
+        "What the text is: Harmony with special tokens spelled out, text from which a server removed "
         "them, a saved stream of a server, or auto to detect it."
     ),
 ]
-_Role = Annotated[
-    RoleName | None,
-    Meta(description='"assistant" for a completion, which continues after `<|start|>assistant`.'),
-]
-_DeclaredTools = Annotated[
-    list[str | dict[str, Any]],
-    Meta(description="The declared tools: names, or definitions as in the APIs."),
-]
-_StopSwallowed = Annotated[
-    bool, Meta(description="The engine hides the last stop token, so a missing one is not a fault.")
-]
+_Role = Annotated[RoleName | None, doc('"assistant" for a completion, which continues after `<|start|>assistant`.')]
+_DeclaredTools = Annotated[list[str | dict[str, Any]], doc("The declared tools: names, or definitions as in the APIs.")]
+_StopSwallowed = Annotated[bool, doc("The engine hides the last stop token, so a missing one is not a fault.")]
 
 
 class RenderOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The options of a request to render."""
 
-    format: Annotated[
-        RenderFormat | None, Meta(description="The format of the conversation; detected if left out.")
-    ] = None
-    system: Annotated[
-        Literal["developer", "system"],
-        Meta(description="What a system message of chat or responses becomes."),
-    ] = "developer"
-    effort: Annotated[Literal["low", "medium", "high"] | None, Meta(description="Set the reasoning effort.")] = None
+    format: Annotated[RenderFormat | None, doc("The format of the conversation; detected if left out.")] = None
+    system: Annotated[Literal["developer", "system"], doc("What a system message of chat or responses becomes.")] = (
+        "developer"
+    )
+    effort: Annotated[Literal["low", "medium", "high"] | None, doc("Set the reasoning effort.")] = None
     date: Annotated[
         Annotated[str, Meta(pattern=r"^(today|[0-9]{4}-[0-9]{2}-[0-9]{2})$")] | None,
-        Meta(description="Set the current date: YYYY-MM-DD, or today."),
+        doc("Set the current date: YYYY-MM-DD, or today."),
     ] = None
-    next_role: Annotated[
-        RoleName | None, Meta(description="Whose message the prompt asks for; null for a stored history.")
-    ] = "assistant"
+    next_role: Annotated[RoleName | None, doc("Whose message the prompt asks for; null for a stored history.")] = (
+        "assistant"
+    )
     training: Annotated[
-        bool,
-        Meta(description="Render for training: the last answer ends with `<|return|>`, and the loss mask is added."),
+        bool, doc("Render for training: the last answer ends with `<|return|>`, and the loss mask is added.")
     ] = False
     recipient_section: Annotated[
-        RecipientSection, Meta(description="Where `to=…` is written: after the role, or after the channel.")
+        RecipientSection, doc("Where `to=…` is written: after the role, or after the channel.")
     ] = "role"
-    call_stop: Annotated[CallStop, Meta(description="What ends a tool call in history.")] = "call"
-    exact_reference: Annotated[bool, Meta(description="Return the tokens of openai-harmony, with its mistakes.")] = (
-        False
-    )
-    escape: Annotated[bool, Meta(description="In the text, show typed special tokens as `<\\|end|>`.")] = False
+    call_stop: Annotated[CallStop, doc("What ends a tool call in history.")] = "call"
+    exact_reference: Annotated[bool, doc("Return the tokens of openai-harmony, with its mistakes.")] = False
+    escape: Annotated[bool, doc("In the text, show typed special tokens as `<\\|end|>`.")] = False
 
 
 class ParseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -93,10 +80,10 @@ class ParseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     role: _Role = None
     tools: _DeclaredTools | None = None
     stop_swallowed: _StopSwallowed = False
-    mode: Annotated[
-        Literal["tolerant", "strict"], Meta(description="strict stops at the first fault, with status 422.")
-    ] = "tolerant"
-    output: Annotated[ParseOutput, Meta(description="What to return.")] = "messages"
+    mode: Annotated[Literal["tolerant", "strict"], doc("strict stops at the first fault, with status 422.")] = (
+        "tolerant"
+    )
+    output: Annotated[ParseOutput, doc("What to return.")] = "messages"
 
 
 class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
@@ -105,20 +92,19 @@ class InspectInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     tokens: _Tokens | None = None
     text: Annotated[
         str | None,
-        Meta(
-            description="Any input: Harmony text, token ids, stripped text, a saved stream, or a conversation as JSON, "
+        doc(
+            "Any input: Harmony text, token ids, stripped text, a saved stream, or a conversation as JSON, "
             "JSONL or Markdown."
         ),
     ] = None
-    as_: Annotated[InputKind, Meta(description="What the text is; auto detects it.")] = "auto"
+    as_: Annotated[InputKind, doc("What the text is; auto detects it.")] = "auto"
     document: Annotated[
-        Annotated[int, Meta(ge=0)],
-        Meta(description="Which conversation of a text that has several, such as JSONL, counted from 0."),
+        int, doc("Which conversation of a text that has several, such as JSONL, counted from 0.", ge=0)
     ] = 0
     role: Annotated[
         RoleName | msgspec.UnsetType | None,
-        Meta(
-            description='"assistant" for a completion, which continues after `<|start|>assistant`; null for anything '
+        doc(
+            '"assistant" for a completion, which continues after `<|start|>assistant`; null for anything '
             "else. If it is left out, an input that begins inside a header is a completion."
         ),
     ] = msgspec.UNSET
@@ -131,8 +117,8 @@ class InspectRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rena
 
     include: Annotated[
         list[Includable],
-        Meta(
-            description="What else to return: the token ids of each message, the bytes and the text of every id that "
+        doc(
+            "What else to return: the token ids of each message, the bytes and the text of every id that "
             "occurs, the whole text in which characters are counted, spellings of control tokens in typed text, the "
             "cost of each tool's declaration."
         ),
@@ -142,62 +128,55 @@ class InspectRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rena
 class DiffRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Two prompts."""
 
-    before: Annotated[InspectInput, Meta(description="The earlier prompt.")]
-    after: Annotated[InspectInput, Meta(description="The later prompt.")]
+    before: Annotated[InspectInput, doc("The earlier prompt.")]
+    after: Annotated[InspectInput, doc("The later prompt.")]
 
 
 class ReplayRequest(InspectInput, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
     """What to replay, and which part of it."""
 
-    start: Annotated[
-        Annotated[int, Meta(ge=0)], Meta(description="The first token, or of a text the first character, to show.")
-    ] = 0
-    count: Annotated[Annotated[int, Meta(ge=1, le=MOST_STEPS)], Meta(description="How many to show.")] = 500
+    start: Annotated[int, doc("The first token, or of a text the first character, to show.", ge=0)] = 0
+    count: Annotated[int, doc("How many to show.", ge=1, le=MOST_STEPS)] = 500
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A text."""
 
-    text: Annotated[str, Meta(description="The text.")]
-    special: Annotated[bool, Meta(description="Read spellings such as `<|end|>` as special tokens, not as text.")] = (
-        False
+    text: Annotated[str, doc("The text.")]
+    special: Annotated[bool, doc("Read spellings such as `<|end|>` as special tokens, not as text.")] = False
+    output: Annotated[TokenizeOutput, doc("The ids, the ids with their bytes and texts, or only their number.")] = (
+        "tokens"
     )
-    output: Annotated[
-        TokenizeOutput, Meta(description="The ids, the ids with their bytes and texts, or only their number.")
-    ] = "tokens"
 
 
 class DetokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Token ids."""
 
     tokens: Annotated[
-        list[Annotated[int, Meta(ge=0, lt=VOCABULARY_SIZE)]], Meta(description="The token ids, special ones included.")
+        list[Annotated[int, Meta(ge=0, lt=VOCABULARY_SIZE)]], doc("The token ids, special ones included.")
     ]
-    strict: Annotated[bool, Meta(description="Refuse tokens that do not form valid UTF-8.")] = False
+    strict: Annotated[bool, doc("Refuse tokens that do not form valid UTF-8.")] = False
 
 
 class SampledEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sampling whose output was malformed or given up, as a response has it in `harmonia_sampled`."""
 
-    faults: Annotated[list[str], Meta(description="The codes of the faults.", max_length=1000)] = []
-    first_item: Annotated[int, Meta(description="The first of the items that it led to.", ge=0)] = 0
-    items: Annotated[int, Meta(description="How many items it led to.", ge=0)] = 0
-    encrypted_content: Annotated[str | None, Meta(description="What was sampled, sealed.")] = None
-    unmet: Annotated[UnmetKind | None, Meta(description="What was not met, if it was given up and sampled again.")] = (
-        None
-    )
+    faults: Annotated[list[str], doc("The codes of the faults.", max_length=1000)] = []
+    first_item: Annotated[int, doc("The first of the items that it led to.", ge=0)] = 0
+    items: Annotated[int, doc("How many items it led to.", ge=0)] = 0
+    encrypted_content: Annotated[str | None, doc("What was sampled, sealed.")] = None
+    unmet: Annotated[UnmetKind | None, doc("What was not met, if it was given up and sampled again.")] = None
 
 
 class TraceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request for a response, its answer, and what to return about the turn."""
 
-    request: Annotated[dict[str, Any], Meta(description="The body of the request, as it was sent to `/v1/responses`.")]
-    output: Annotated[list[dict[str, Any]], Meta(description="The items of the answer, unchanged.")] = []
+    request: Annotated[dict[str, Any], doc("The body of the request, as it was sent to `/v1/responses`.")]
+    output: Annotated[list[dict[str, Any]], doc("The items of the answer, unchanged.")] = []
     sampled: Annotated[
         list[SampledEntry],
-        Meta(
-            description="`harmonia_sampled` of the response, unchanged: output that was malformed or given up is shown "
-            "as sampled."
+        doc(
+            "`harmonia_sampled` of the response, unchanged: output that was malformed or given up is shown as sampled."
         ),
     ] = []
-    include: Annotated[list[Includable], Meta(description="What else to return, as for `/v1/harmony/inspect`.")] = []
+    include: Annotated[list[Includable], doc("What else to return, as for `/v1/harmony/inspect`.")] = []

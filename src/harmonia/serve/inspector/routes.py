@@ -8,9 +8,10 @@ waits, and when too many wait, it is refused. Small ones run at once, because a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date as Date
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -41,24 +42,48 @@ _MALFORMED: Final = 422
 _VALUE_WEIGHT: Final = 8
 
 
+# The work of a request, and whether it is worth a thread.
+_Job = tuple[Callable[[], Json], bool]
+Prepare = Callable[[Exchange, Any], Awaitable[_Job]]
+
+
 def harmony_routes(render_turn: RenderTurn, limits: Limits, running: RunningRequests) -> list[Route]:
-    pool = WorkerThreads()
-    trace = _Trace(render_turn, limits, running, pool)
-    limits = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
+    smaller = msgspec.structs.replace(limits, body_bytes=min(limits.body_bytes, MOST_BODY_BYTES))
     work: dict[str, Callable[[Any], Json]] = {
-        "render": lambda value: inspections.render(value, limits, Date.today()),
-        "parse": lambda value: inspections.parse(value, limits),
-        "inspect": lambda value: inspections.inspect(value, limits),
-        "diff": lambda value: inspections.diff(value, limits),
-        "replay": lambda value: inspections.replay(value, limits),
+        "render": lambda value: inspections.render(value, smaller, Date.today()),
+        "parse": lambda value: inspections.parse(value, smaller),
+        "inspect": lambda value: inspections.inspect(value, smaller),
+        "diff": lambda value: inspections.diff(value, smaller),
+        "replay": lambda value: inspections.replay(value, smaller),
         "tokenize": inspections.tokenize,
         "detokenize": inspections.detokenize,
     }
-    endpoints = {name: _Work(do, limits, running, pool) for name, do in work.items()} | {"trace": trace}
-    return [
-        Route(f"/v1/harmony/{name}", endpoint, methods=["POST"], name=f"harmony_{name}")
-        for name, endpoint in endpoints.items()
-    ]
+
+    def prepare(do: Callable[[Any], Json]) -> Prepare:
+        async def prepared(exchange: Exchange, value: Any) -> _Job:
+            return partial(do, value), is_large(value)
+
+        return prepared
+
+    async def prepare_trace(exchange: Exchange, value: Any) -> _Job:
+        wanted = read_struct(object_of(value), TraceRequest)
+        turn = await render_turn(exchange.caller(), wanted.request, wanted.output, wanted.sampled)
+        return partial(_inspect_turn, turn, wanted.include), len(turn.tokens) > LARGE_TOKENS
+
+    threads = WorkerThreads()
+    endpoints = {name: _Endpoint(prepare(do), smaller, running, threads) for name, do in work.items()}
+    endpoints["trace"] = _Endpoint(prepare_trace, limits, running, threads)
+    return [Route(f"/v1/harmony/{name}", each, methods=["POST"]) for name, each in endpoints.items()]
+
+
+def _inspect_turn(turn: RenderedTurn, include: list[Includable]) -> Json:
+    """A turn of a saved chat: the prompt that the model got, and what it sampled after it, inspected."""
+    check_number(len(turn.tokens), "$")
+    answer = inspections.inspect_tokens(turn.tokens, include, "a turn of a chat", turn.notes)
+    answer["prompt_tokens"] = turn.prompt_tokens
+    answer["left_out"] = {"messages": turn.left_out, "tokens": turn.left_out_tokens} if turn.left_out else None
+    answer["faults"] = list(turn.faults)
+    return answer
 
 
 class WorkerThreads:
@@ -68,7 +93,7 @@ class WorkerThreads:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="harmonia-harmony")
         self._inside = 0
 
-    async def run(self, work: Callable[[Any], tuple[int, bytes]], value: Any) -> tuple[int, bytes]:
+    async def run(self, work: Callable[..., tuple[int, bytes]], *values: Any) -> tuple[int, bytes]:
         if self._inside >= MOST_LARGE:
             raise InputError(
                 ErrorCode.SERVE_BUSY,
@@ -76,65 +101,34 @@ class WorkerThreads:
             )
         self._inside += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, value)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work, *values)
         finally:
             self._inside -= 1
 
 
-class _Work:
-    """One endpoint."""
+class _Endpoint:
+    """One endpoint. `prepare` makes the work of a body."""
 
-    def __init__(
-        self, do: Callable[[Any], Json], limits: Limits, running: RunningRequests, pool: WorkerThreads
-    ) -> None:
-        self._do = do
+    def __init__(self, prepare: Prepare, limits: Limits, running: RunningRequests, threads: WorkerThreads) -> None:
+        self._prepare = prepare
         self._limits = limits
         self._running = running
-        self._threads = pool
+        self._threads = threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
         with self._running.slot(exchange):
             value = await read_value(exchange, self._limits)
-            status, data = await self._threads.run(self._answer, value) if is_large(value) else self._answer(value)
+            work, is_slow = await self._prepare(exchange, value)
+            status, data = await self._threads.run(_answer, work, value) if is_slow else _answer(work, value)
             await self._running.send(exchange, data, status)
 
-    def _answer(self, value: Any) -> tuple[int, bytes]:
-        try:
-            return 200, encode_answer(self._do(value))
-        except StreamError as error:
-            return _MALFORMED, encode_answer(_describe_fault(error, value))
 
-
-class _Trace:
-    """A turn of a saved chat: the prompt that the model got, and what it sampled after it, inspected."""
-
-    def __init__(self, render_turn: RenderTurn, limits: Limits, running: RunningRequests, pool: WorkerThreads) -> None:
-        self._render_turn = render_turn
-        self._limits = limits
-        self._running = running
-        self._threads = pool
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[EXCHANGE]
-        caller = exchange.caller()
-        with self._running.slot(exchange):
-            value = await read_value(exchange, self._limits)
-            wanted = read_struct(object_of(value), TraceRequest)
-            turn = await self._render_turn(caller, wanted.request, wanted.output, wanted.sampled)
-            work = (turn, wanted.include)
-            is_large = len(turn.tokens) > LARGE_TOKENS
-            status, data = await self._threads.run(self._inspect, work) if is_large else self._inspect(work)
-            await self._running.send(exchange, data, status)
-
-    def _inspect(self, work: tuple[RenderedTurn, list[Includable]]) -> tuple[int, bytes]:
-        turn, include = work
-        check_number(len(turn.tokens), "$")
-        answer = inspections.inspect_tokens(turn.tokens, include, taken_for="a turn of a chat", notes=turn.notes)
-        answer["prompt_tokens"] = turn.prompt_tokens
-        answer["left_out"] = {"messages": turn.left_out, "tokens": turn.left_out_tokens} if turn.left_out else None
-        answer["faults"] = list(turn.faults)
-        return 200, encode_answer(answer)
+def _answer(work: Callable[[], Json], value: Any) -> tuple[int, bytes]:
+    try:
+        return 200, encode_answer(work())
+    except StreamError as error:
+        return _MALFORMED, encode_answer(_describe_fault(error, value))
 
 
 def is_large(value: Any) -> bool:
@@ -146,17 +140,12 @@ def is_large(value: Any) -> bool:
         weight += _VALUE_WEIGHT
         if isinstance(found, str):
             weight += len(found)
-        elif isinstance(found, list):
-            listed = cast("list[Any]", found)
-            if len(listed) * _VALUE_WEIGHT > LARGE:
+        elif isinstance(found, list | dict):
+            held = cast("list[Any] | Json", found)
+            if len(held) * _VALUE_WEIGHT > LARGE:
                 return True
-            todo += listed
-        elif isinstance(found, dict):
-            entries = cast("dict[str, Any]", found)
-            if len(entries) * _VALUE_WEIGHT > LARGE:
-                return True
-            weight += sum(map(len, entries))
-            todo += entries.values()
+            weight += sum(map(len, held)) if isinstance(held, dict) else 0
+            todo += held.values() if isinstance(held, dict) else held
     return weight > LARGE
 
 

@@ -20,11 +20,7 @@ from harmonia.renderer import MessageSpan
 from harmonia.serve.http.server_status import Reason
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.saved_chats.request import Turn
-
-
-def doc(text: str) -> Meta:
-    return Meta(description=text)
-
+from harmonia.serve.wire.validation import doc
 
 Count = Annotated[int, Meta(ge=0)]
 MaybeCount = Count | None

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json
-from harmonia.serve.wire.validation import invalid, read_struct
+from harmonia.serve.wire.validation import doc, invalid, read_struct
 from harmonia.serve.wire.work_limits import too_large
 
 MOST_TITLE_CHARACTERS: Final = 200
@@ -39,30 +39,26 @@ TurnStatus = Literal["in_progress", "completed", "incomplete", "failed", "cancel
 _TURN_ID: Final = re.compile(r"turn_[A-Za-z0-9]{1,64}")
 _LONGEST_TYPE: Final = 64
 
-_TurnId = Annotated[str, Meta(pattern=r"^turn_[A-Za-z0-9]{1,64}$", description="`turn_` and letters or digits.")]
-_Time = Annotated[float, Meta(ge=0, le=10**12, description="Seconds since 1970.")]
+_TurnId = Annotated[str, doc("`turn_` and letters or digits.", pattern=r"^turn_[A-Za-z0-9]{1,64}$")]
+_Time = Annotated[float, doc("Seconds since 1970.", ge=0, le=10**12)]
 _Title = Annotated[str, Meta(max_length=MOST_TITLE_CHARACTERS)]
-_Settings = Annotated[Json, Meta(description="How answers are requested. It is kept unchanged.")]
+_Settings = Annotated[Json, doc("How answers are requested. It is kept unchanged.")]
 
 
 class CreateChat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A new saved chat."""
 
-    title: Annotated[_Title | None, Meta(description="Made from the first message of the user if it is left out.")] = (
-        None
-    )
+    title: Annotated[_Title | None, doc("Made from the first message of the user if it is left out.")] = None
     settings: _Settings = {}
 
 
 class ChangeChat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Changes to a saved chat; what is left out stays."""
 
-    title: Annotated[_Title, Meta(description="An empty one is made from the first message.")] | msgspec.UnsetType = (
+    title: Annotated[_Title, doc("An empty one is made from the first message.")] | msgspec.UnsetType = msgspec.UNSET
+    leaf: Annotated[str, doc("The turn at the end of the branch that is shown.")] | msgspec.UnsetType | None = (
         msgspec.UNSET
     )
-    leaf: (
-        Annotated[str, Meta(description="The turn at the end of the branch that is shown.")] | msgspec.UnsetType | None
-    ) = msgspec.UNSET
     settings: _Settings | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -70,21 +66,19 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A turn: what the person or the model said, as items of the Responses API."""
 
     id: _TurnId
-    parent: Annotated[
-        _TurnId | None, Meta(description="The turn that this one follows. It must exist, and it never changes.")
-    ]
+    parent: Annotated[_TurnId | None, doc("The turn that this one follows. It must exist, and it never changes.")]
     role: Literal["user", "assistant"]
-    items: Annotated[list[Json], Meta(max_length=MOST_ITEMS, description="Items of the Responses API.")]
+    items: Annotated[list[Json], doc("Items of the Responses API.", max_length=MOST_ITEMS)]
     status: TurnStatus
     created_at: _Time
-    details: Annotated[Json, Meta(description="Anything else about the turn. It is kept unchanged.")] = {}
+    details: Annotated[Json, doc("Anything else about the turn. It is kept unchanged.")] = {}
 
 
 class ImportChats(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file with conversations."""
 
-    text: Annotated[str, Meta(description="The contents of the file.")]
-    name: Annotated[str, Meta(max_length=MOST_NAME_CHARACTERS, description="The name of the file.")] = ""
+    text: Annotated[str, doc("The contents of the file.")]
+    name: Annotated[str, doc("The name of the file.", max_length=MOST_NAME_CHARACTERS)] = ""
 
 
 class ChatFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -35,6 +35,11 @@ T = TypeVar("T")
 Query = Mapping[str, str | list[str]]
 
 
+def doc(text: str, **limits: Any) -> msgspec.Meta:
+    """The description of a field in the OpenAPI document, and its limits."""
+    return msgspec.Meta(description=text, **limits)
+
+
 def refuse(code: ErrorCode, message: str, path: str | None) -> NoReturn:
     """Raise the client's error for what stands at this path."""
     raise InputError(code, message, Position(path=path))
