@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal, cast
 
@@ -29,6 +29,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.families.registry import Family, ToolFormat, variant_of
+from harmonia.families.tool_descriptions import flat_tools
 from harmonia.json_codec import read_json
 from harmonia.messages import (
     Conversation,
@@ -49,8 +50,6 @@ _LINE_BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 class ControlSpellings:
     """A list of spellings, patterns of spellings, and words that mean something at the start of a line only."""
 
-    __slots__ = ("_found",)
-
     def __init__(
         self, spellings: Iterable[str] = (), patterns: Iterable[str] = (), line_starts: Iterable[str] = ()
     ) -> None:
@@ -60,21 +59,21 @@ class ControlSpellings:
             rf"(?<![^{_LINE_BREAKS}])[ \t]*{re.escape(word)}"
             for word in sorted(set(line_starts), key=len, reverse=True)
         ]
-        either = "|".join([*written, *patterns, *starts])
+        either = "|".join([*written, *patterns, *starts]) or "(?!)"
         # Looked ahead at, so that spellings that overlap are all found.
-        self._found = re.compile(f"(?={either})") if either else None
+        self._first = re.compile(f"(?={either}).", re.DOTALL)
 
     def places(self, text: str) -> list[int]:
-        """Where a spelling begins, in order."""
-        return [] if self._found is None else [match.start() for match in self._found.finditer(text)]
+        """The positions at which spellings begin."""
+        return [found.start() for found in self._first.finditer(text)]
 
     def broken(self, text: str) -> str:
-        """The text with a backslash in every spelling."""
-        return _rewritten(text, self.places(text), _with_backslash)
+        """The text with a backslash in every spelling: after an opening mark, or before a word."""
+        return self._first.sub(lambda found: f"{found[0]}\\" if found[0] in "<[`" else f"\\{found[0]}", text)
 
     def broken_in_json(self, text: str) -> str:
-        """JSON text whose value is the same and which spells nothing; see the module."""
-        return _rewritten(text, self.places(text), lambda character: f"\\u{ord(character):04x}")
+        """JSON text with the same value that spells nothing."""
+        return self._first.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
     def broken_in_value(self, value: Any) -> Any:
         """A JSON value in which every text, names of members included, is broken."""
@@ -88,21 +87,6 @@ class ControlSpellings:
                 return {self.broken(name): self.broken_in_value(item) for name, item in members}
             case _:
                 return value
-
-
-def _with_backslash(character: str) -> str:
-    # Behind an opening mark; in front of a word, whose place at the start of the line is what makes it one.
-    return f"{character}\\" if character in "<[`" else f"\\{character}"
-
-
-def _rewritten(text: str, places: Iterable[int], rewrite: Callable[[str], str]) -> str:
-    pieces: list[str] = []
-    shown = 0
-    for place in places:
-        pieces += (text[shown:place], rewrite(text[place]))
-        shown = place + 1
-    pieces.append(text[shown:])
-    return "".join(pieces)
 
 
 Marks = tuple[str, str]
@@ -156,8 +140,8 @@ class FormatMarks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PromptText(msgspec.Struct, frozen=True):
-    """A prompt: its text, at what the engine is to stop, and whether the output begins inside a thought. `marks` are
-    the spellings that mean something in it and in the answer; many are special tokens of the model's."""
+    """A prompt: its text, where the engine stops, and whether the output begins inside a thought. `marks` are the
+    spellings with a meaning in it and in the answer; many are special tokens of the model."""
 
     text: str
     stop: tuple[str, ...]
@@ -169,10 +153,8 @@ def chat_template(name: str) -> ChatTemplate:
     """The template of this name."""
     templates, _ = _package_templates()
     if name not in templates:
-        raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION,
-            f"unknown chat template {name!r}; known: {', '.join(templates)}",
-        )
+        what = f"unknown chat template {name!r}; known: {', '.join(templates)}"
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
     return templates[name]
 
 
@@ -185,7 +167,7 @@ def control_spellings(
     template: ChatTemplate, format: ToolFormat, thought_marks: Marks | None = None, *, in_results: bool = False
 ) -> ControlSpellings:
     """What typed text may not spell in a prompt of this template with calls of this format, and with these marks of
-    thoughts where they are not the template's. Results of tools may stand between marks that are harmless elsewhere."""
+    thoughts if they differ from the template's. Results of tools may be between marks that are harmless elsewhere."""
     marks = _marks_of(format)
     own = () if thought_marks is None else (mark for each in thought_marks if (mark := each.strip()))
     return ControlSpellings(
@@ -207,11 +189,11 @@ def write_prompt(
     guided: bool = False,
     with_begin: bool = False,
 ) -> PromptText:
-    """The prompt after which the model goes on with this conversation; see the module.
+    """The prompt after which the model continues this conversation.
 
     The tools are those that the conversation declares, as the family declares them; `tools_part` replaces that text,
-    and "" leaves it out. `thought_marks` are the model's own where they are not the template's, None where it has none
-    and no thought is written. `guided` adds the family's words after results. `with_begin` writes the template's
+    and "" omits it. `thought_marks` are the model's own if they differ from the template's, None if it has none and no
+    thought is written. `guided` adds the family's guidance after results. `with_begin` writes the template's
     beginning-of-text mark, which engines usually add themselves.
     """
     template = chat_template(template) if isinstance(template, str) else template
@@ -220,7 +202,7 @@ def write_prompt(
 
 
 class _Writer:
-    """One prompt in the making. `turn` is the turn that is open: it closes when another one begins."""
+    """Writes one prompt. `turn` is the open turn: it closes when another one begins."""
 
     def __init__(
         self,
@@ -247,8 +229,7 @@ class _Writer:
         self.keeps_thoughts = keeps_thoughts or marks.keeps_thoughts or template.keeps_thoughts
         self.stop = (*template.stop, *(stop for stop in marks.stop if stop not in template.stop))
         self.guided = guided
-        in_turn = self.is_native and template.results_in_turn
-        self.results_in_turn = in_turn
+        self.results_in_turn = self.is_native and template.results_in_turn
         # A format that the template's models were not taught has its results in turns of the user.
         self.result = template.result if self.is_native else (template.user[0], "", template.user[1])
         self.shares_results = template.shares_results or not self.is_native
@@ -256,9 +237,9 @@ class _Writer:
 
         self.out: list[str] = []
         self.turn: Literal["assistant", "result"] | None = None
-        self.has_words = False  # whether something stands in the open turn of the assistant
+        self.has_words = False  # whether the open turn of the assistant has any text
         self.calls: list[tuple[str, str]] = []
-        self.instructions: list[str] = []  # that wait for the next turn of the user
+        self.instructions: list[str] = []  # for the next turn of the user
 
     def write(
         self, messages: Sequence[Message], tools_part: str | None, thinking: PromptThinking, *, with_begin: bool
@@ -266,7 +247,8 @@ class _Writer:
         if with_begin:
             self.out.append(self.template.begin)
         messages = tuple(message for message in messages if not is_forged(message))
-        first = next((i for i, message in enumerate(messages) if not _is_instructive(message)), len(messages))
+        instructive = (Role.SYSTEM, Role.DEVELOPER)
+        first = next((i for i, message in enumerate(messages) if message.role not in instructive), len(messages))
         self._write_opening(messages[:first], tools_part)
         since_user = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=-1)
         for index in range(first, len(messages)):
@@ -279,10 +261,11 @@ class _Writer:
     def _write_opening(self, messages: Sequence[Message], tools_part: str | None) -> None:
         instructions = [text for message in messages for text in self._instructions_of(message)]
         if tools_part is None:
-            tools = tuple(tool for message in messages for tool in _declared_tools(message))
-            declared = self.family.tool_part([self._without_spellings(tool) for tool in tools]) if tools else ""
+            contents = [content for message in messages for content in message.contents if not isinstance(content, str)]
+            tools = [tool for content in contents for tool in flat_tools((content.tools or {}).values())]
+            declared = self.family.tool_part([self._without_spellings(tool) for tool in tools])
         else:
-            # The caller's own text, in which the family's marks are meant; a turn it can not open.
+            # The caller's own text: the family's marks count in it, but it cannot open a turn.
             declared = self.turn_controls.broken(tools_part)
         own_turn = self.template.tools if self.is_native and tools_part is None else None
         said = "\n\n".join(instructions)
@@ -334,9 +317,9 @@ class _Writer:
             case Role.TOOL:
                 self._write_result(message)
 
-    def _write_user(self, text: str) -> None:
+    def _write_user(self, *texts: str) -> None:
         opening, closing = self.template.user
-        self.out += (opening, "\n\n".join([*self.instructions, text]), closing)
+        self.out += (opening, "\n\n".join([*self.instructions, *texts]), closing)
         self.instructions = []
 
     def _write_assistant(self, message: Message, *, is_recent: bool) -> None:
@@ -367,7 +350,7 @@ class _Writer:
         except ValueError:
             return name, self.controls.broken(text)
         if self.family.format is ToolFormat.GEMINI:
-            # Its calls are not JSON: what JSON would hide in an escape is written out.
+            # Its calls are not JSON, so a JSON escape would not break the spelling.
             return name, json.dumps(self.controls.broken_in_value(value), ensure_ascii=False)
         return name, self.controls.broken_in_json(text)
 
@@ -382,7 +365,7 @@ class _Writer:
     def _write_result(self, message: Message) -> None:
         is_error = message.text.startswith(_ERROR)
         name = self.controls.broken((message.name or "").removeprefix(_FUNCTIONS))
-        # What our tools say of an error names it as one; the family's own word for it would say it twice.
+        # The results of our tools already name an error as one.
         written = self.family.write_result(name, self.result_controls.broken(message.text), is_error=False)
         if self.guided and (guidance := self.family.guidance(is_error=is_error)):
             written = f"{written}\n{guidance}"
@@ -402,7 +385,8 @@ class _Writer:
     def _open_turn(self) -> None:
         if self.turn != "assistant":
             self._close_turn()
-            self._write_waiting_instructions()
+            if self.instructions:
+                self._write_user()
             self.out.append(self.template.assistant[0])
             self.turn = "assistant"
 
@@ -415,13 +399,8 @@ class _Writer:
         self.turn = None
         self.has_words = False
 
-    def _write_waiting_instructions(self) -> None:
-        if self.instructions:
-            waiting, self.instructions = self.instructions, []
-            self.out += (self.template.user[0], "\n\n".join(waiting), self.template.user[1])
-
     def _write_generation_prompt(self, thinking: PromptThinking) -> bool:
-        # Behind a result that stands in the model's own turn, the model goes on.
+        # After a result inside the model's own turn, the model continues that turn.
         goes_on = self.results_in_turn and self.turn == "assistant" and not self.has_words and not self.calls
         if not goes_on:
             self._close_turn()
@@ -447,18 +426,11 @@ def _thought_of(template: ChatTemplate, marks: Marks | Literal["template"] | Non
     return f"{marks[0]}\n", f"\n{marks[1]}\n\n"
 
 
-def _is_instructive(message: Message) -> bool:
-    return message.role in (Role.SYSTEM, Role.DEVELOPER)
-
-
 def _system_texts(content: SystemContent) -> list[str]:
-    texts: list[str] = []
-    # The default introduces gpt-oss; to another model it would be a lie.
-    if content.model_identity is not None and content.model_identity != _DEFAULT_IDENTITY:
-        texts.append(content.model_identity)
-    if content.conversation_start_date is not None:
-        texts.append(f"Current date: {content.conversation_start_date}")
-    return texts
+    identity, date = content.model_identity, content.conversation_start_date
+    # The default identity introduces gpt-oss, which is wrong for another model.
+    texts = [] if identity is None or identity == _DEFAULT_IDENTITY else [identity]
+    return texts if date is None else [*texts, f"Current date: {date}"]
 
 
 def _developer_texts(content: DeveloperContent) -> list[str]:
@@ -470,24 +442,13 @@ def _developer_texts(content: DeveloperContent) -> list[str]:
     return texts
 
 
-def _declared_tools(message: Message) -> Iterable[ToolDescription]:
-    for content in message.contents:
-        if isinstance(content, str) or content.tools is None:
-            continue
-        for namespace in content.tools.values():
-            for tool in namespace.tools:
-                name = f"{namespace.name}.{tool.name}".removeprefix(_FUNCTIONS)
-                yield ToolDescription(name, tool.description, tool.parameters)
-
-
 def _marks_of(format: ToolFormat) -> FormatMarks:
     return _package_templates()[1].get(format.value, FormatMarks())
 
 
 @cache
 def _package_templates() -> tuple[dict[str, ChatTemplate], dict[str, FormatMarks]]:
-    # Not needed by those who bring a template of their own, nor by those who only import this.
-    import tomllib
+    import tomllib  # here, because importing this module does not need it
     from importlib.resources import files
 
     document: dict[str, Any] = tomllib.loads(files("harmonia.families").joinpath("templates.toml").read_text("utf-8"))

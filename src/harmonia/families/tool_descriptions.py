@@ -24,8 +24,7 @@ from harmonia.json_codec import json_fault
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.schema.document import References
 
-_NAME: Final = "tool_name"
-# An example shows a form. It does not have to show all of a large one.
+# An example shows the form, not all of a large schema.
 _MAX_MEMBERS: Final = 6
 _MAX_DEPTH: Final = 3
 
@@ -33,30 +32,28 @@ _MAX_DEPTH: Final = 3
 def example_call(tools: Sequence[ToolDescription]) -> tuple[str, str]:
     """The name of the first tool, and arguments for it as JSON text."""
     if not tools:
-        return _NAME, "{}"
+        return "tool_name", "{}"
     schema = tools[0].parameters
     arguments = _members(cast("Mapping[str, Any]", schema), 0) if isinstance(schema, Mapping) else {}
     return tools[0].name, json.dumps(arguments, ensure_ascii=False)
 
 
 def _members(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    properties, required = schema.get("properties"), schema.get("required")
+    """Examples of the members that the schema requires, or of the first one if it requires none."""
+    properties, needed = schema.get("properties"), _listed(schema.get("required"))
     if not isinstance(properties, Mapping) or depth > _MAX_DEPTH:
         return {}
     known = cast("Mapping[str, Any]", properties)
-    needed = _listed(required)
     names = [name for name in known if name in needed] or list(known)[:1]
     return {name: _value(name, known[name], depth + 1) for name in names[:_MAX_MEMBERS]}
 
 
 def _value(name: str, given: Any, depth: int) -> Any:
     schema: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
-    for keyword in ("const", "default"):
-        if _is_simple(schema.get(keyword)):
-            return schema[keyword]
-    for keyword in ("enum", "examples"):
-        if (values := _listed(schema.get(keyword))) and _is_simple(values[0]):
-            return values[0]
+    first = [next(iter(_listed(schema.get(keyword))), None) for keyword in ("enum", "examples")]
+    for value in (schema.get("const"), schema.get("default"), *first):
+        if isinstance(value, str | int) and value != "":
+            return value
     kinds = _listed(schema.get("type"))
     match kinds[0] if kinds else schema.get("type"):
         case "integer" | "number":
@@ -74,10 +71,6 @@ def _value(name: str, given: Any, depth: int) -> Any:
 
 def _listed(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _is_simple(value: Any) -> bool:
-    return isinstance(value, str | int) and value != ""
 
 
 def described_as_openai(tool: ToolDescription) -> str:
@@ -101,15 +94,15 @@ def result_text(text: str, *, is_error: bool) -> str:
     return json.dumps({"error": text}, ensure_ascii=False) if is_error else text
 
 
-_FUNCTIONS: Final = "functions"
+# ── from any definition to a description ──
 
-# A tool as somebody describes it: ours, such as the namespaces of a ToolSet, or the JSON of an API's or of an MCP
-# server's definition.
+# Our own descriptions, such as the namespaces of a ToolSet, or the JSON of an API's or an MCP server's definition.
 ToolLike = ToolDescription | ToolNamespace | Json
 
 
 def described_tools(tools: Iterable[ToolLike], deferred: Collection[str] = ()) -> tuple[ToolDescription, ...]:
-    """The tools that a prompt tells of, by the names that the model calls, without those that are deferred."""
+    """The tools that a prompt describes, by the names that the model calls. Deferred tools are omitted: those whose
+    definition has `defer_loading`, and those that the caller names."""
     given = list(tools)
     found = [tool for index, each in enumerate(given) for tool in _descriptions(each, f"$[{index}]")]
     names: set[str] = set()
@@ -120,9 +113,8 @@ def described_tools(tools: Iterable[ToolLike], deferred: Collection[str] = ()) -
     for name in deferred:
         if name not in names and not any(_defines(each, name) for each in given):
             near = "".join(f"; did you mean {other!r}?" for other in get_close_matches(name, names, 1))
-            raise InputError(
-                ErrorCode.FORMATS_INVALID_OPTION, f"cannot defer {name!r}: there is no tool with that name{near}"
-            )
+            what = f"cannot defer {name!r}: there is no tool with that name{near}"
+            raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
     return tuple(tool for tool in found if tool.name not in deferred)
 
 
@@ -131,11 +123,13 @@ def _descriptions(given: ToolLike, path: str) -> Iterator[ToolDescription]:
         case ToolDescription():
             yield given
         case ToolNamespace():
-            yield from _descriptions_of(given)
+            if not given.tools:
+                yield ToolDescription(given.name, given.description, {"type": "string"})
+            yield from flat_tools([given])
         case dict():
             loaded = _without_deferred(given)
             for namespace in () if loaded is None else _read_definition(loaded, path):
-                yield from _descriptions_of(namespace)
+                yield from _descriptions(namespace, path)
         case _:
             raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"not a tool: {given!r}", Position(path=path))
 
@@ -147,27 +141,21 @@ def _read_definition(definition: Json, path: str) -> Iterable[ToolNamespace]:
         where = path + (error.at.path or "").removeprefix("$[0]")
         raise InputError(error.code, error.message, Position(path=where)) from None
     if not found:  # such as web_search, which its server runs
-        raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION,
-            f"a tool of type {definition.get('type')!r} cannot be described to a model",
-            Position(path=path),
-        )
+        what = f"a tool of type {definition.get('type')!r} cannot be described to a model"
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what, Position(path=path))
     return found
 
 
-def _descriptions_of(namespace: ToolNamespace) -> Iterator[ToolDescription]:
-    if not namespace.tools:
-        yield ToolDescription(namespace.name, namespace.description, {"type": "string"})
-    for tool in namespace.tools:
-        yield (
-            tool
-            if namespace.name == _FUNCTIONS
-            else ToolDescription(f"{namespace.name}.{tool.name}", tool.description, tool.parameters)
-        )
+def flat_tools(namespaces: Iterable[ToolNamespace]) -> Iterator[ToolDescription]:
+    """The tools without namespaces, which other families do not have: functions by name, others by their full name."""
+    for namespace in namespaces:
+        for tool in namespace.tools:
+            name = f"{namespace.name}.{tool.name}".removeprefix("functions.")
+            yield ToolDescription(name, tool.description, tool.parameters)
 
 
 def _without_deferred(definition: Json) -> Json | None:
-    """The definition, without the deferred tools of a namespace; None where all of it is deferred."""
+    """The definition, without the deferred tools of a namespace; None if all of it is deferred."""
     if definition.get("defer_loading") is True or _fields_of(definition).get("defer_loading") is True:
         return None
     if definition.get("type") != "namespace" or not isinstance(definition.get("tools"), list):
@@ -187,7 +175,7 @@ def _defines(given: ToolLike, name: str) -> bool:
 
 
 def _fields_of(definition: Json) -> Json:
-    """Where a definition has its name: in an object that is called like its type, or flat."""
+    """The object with a definition's name: the one that is named like its type, or the definition itself."""
     nested = definition.get(str(definition.get("type", "function")))
     return cast("Json", nested) if isinstance(nested, dict) else definition
 
@@ -204,7 +192,7 @@ MAX_SCHEMAS: Final = 2000
 
 
 class TypeWords(msgspec.Struct, frozen=True):
-    """How types are said: `names` by JSON's names of them, `{}` stands for the type inside."""
+    """How types are written: `names` by their JSON names; `{}` stands for the inner type."""
 
     names: Mapping[str, str]
     anything: str
@@ -215,7 +203,7 @@ class TypeWords(msgspec.Struct, frozen=True):
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One parameter, or a member of one that is an object. `default` is there if `has_default`."""
+    """One parameter, or a member of one that is an object. `default` counts only if `has_default`."""
 
     name: str
     type: str
@@ -227,8 +215,8 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """What a tool takes. Where that is no object, `whole` is the type of its one argument; `others` is the type of
-    members that have no name in the schema, where it says that there may be some."""
+    """What a tool takes. If that is not an object, `whole` is the type of its only argument. `others` is the type of
+    members that the schema allows without naming them."""
 
     named: tuple[Parameter, ...] = ()
     others: str | None = None
@@ -247,15 +235,11 @@ JSON_WORDS: Final = TypeWords(
 
 def parameters_of(schema: Json | bool | None, words: TypeWords) -> Parameters:
     """What the schema of a tool's argument says, in these words."""
-    if schema is None or isinstance(schema, bool):
-        return Parameters()
-    return _Reading(schema, words).parameters()
+    return Parameters() if schema is None or isinstance(schema, bool) else _Reading(schema, words).parameters()
 
 
 class _Reading:
-    """One schema, read once; see the module."""
-
-    __slots__ = ("_document", "_left", "_references", "_words")
+    """One schema, read once."""
 
     def __init__(self, document: Json, words: TypeWords) -> None:
         self._document = document
@@ -282,26 +266,17 @@ class _Reading:
             if self._left <= 0:
                 break
             member = self._followed(given)
-            # What stands beside a reference is about this use of it.
+            # Keywords beside a reference are about this use of it.
             said = member | cast("Json", given) if isinstance(given, dict) else member
-            members.append(
-                Parameter(
-                    str(name),
-                    self._type(member, depth + 1),
-                    name in needed,
-                    description if isinstance(description := said.get("description"), str) and description else None,
-                    said.get("default"),
-                    "default" in said,
-                    self._inner_members(member, depth + 1),
-                )
-            )
+            about = said.get("description")
+            about = about if isinstance(about, str) and about else None
+            kind, inner, inner_depth = self._type(member, depth + 1), member, depth + 1
+            while inner_depth <= MAX_DEPTH and "properties" not in inner and isinstance(inner.get("items"), dict):
+                inner, inner_depth = self._followed(inner["items"]), inner_depth + 1  # the objects in an array
+            nested = self._members(inner, inner_depth)
+            default = said.get("default")
+            members.append(Parameter(str(name), kind, name in needed, about, default, "default" in said, nested))
         return tuple(members)
-
-    def _inner_members(self, schema: Json, depth: int) -> tuple[Parameter, ...]:
-        """The members of an object, or of the objects in an array."""
-        while depth <= MAX_DEPTH and "properties" not in schema and isinstance(schema.get("items"), dict):
-            schema, depth = self._followed(schema["items"]), depth + 1
-        return self._members(schema, depth)
 
     def _type(self, given: object, depth: int) -> str:
         if depth > MAX_DEPTH or self._left <= 0:
@@ -313,7 +288,7 @@ class _Reading:
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches:
                 return self._either(self._type(branch, depth + 1) for branch in cast("list[object]", branches))
-        # Several at once cannot be said as one type, and the first usually has it.
+        # Several at once cannot be written as one type, and the first usually has it.
         if isinstance(parts := schema.get("allOf"), list) and parts and "type" not in schema:
             return self._type(cast("list[object]", parts)[0], depth + 1)
         kind = schema.get("type", "object" if "properties" in schema else None)
@@ -335,7 +310,7 @@ class _Reading:
         return self._words.either.join(different)
 
     def _followed(self, given: object) -> Json:
-        """The schema that a reference leads to, after as many references as there are; empty where it is none."""
+        """The schema that a chain of references leads to; empty if it is not a schema."""
         self._left -= 1
         schema = cast("Json", given) if isinstance(given, dict) else {}
         followed: set[str] = set()

@@ -36,7 +36,8 @@ from harmonia.families.profiles import (
 )
 from harmonia.families.registry import Family, Reader, family_of
 from harmonia.families.templates import PromptText, chat_template
-from harmonia.messages import Conversation, Json, ToolDescription
+from harmonia.families.tool_descriptions import flat_tools
+from harmonia.messages import Conversation, Json
 from harmonia.run.default_paths import profiles_file
 from harmonia.run.engines.base import Chunk, Engine, Finish, Request, TextEngine
 from harmonia.run.tools import Tool, ToolSet
@@ -48,27 +49,19 @@ if TYPE_CHECKING:
 
 
 def user_profiles(file: str | os.PathLike[str] | None = None) -> tuple[ModelProfile, ...]:
-    """The profiles of the file; without one, those of the configuration folder, if there are any.
-
-    A file that was named has to be there. What is wrong in either is `formats.invalid_profile`, with the file's name.
-    """
+    """The profiles of the file, which must exist; without one, those of the configuration folder, if there are any."""
     path = profiles_file() if file is None else Path(file)
     if file is None and not path.exists():
         return ()
     try:
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except OSError as error:
-        raise _invalid(f"the file of profiles {path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise _invalid(f"the file of profiles {path} is not UTF-8 at byte {error.start}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"is not UTF-8 at byte {error.start}" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"the file of profiles {path}: {why}") from error
     try:
         return read_profiles(text)
     except InputError as error:
         raise InputError(error.code, f"{path}: {error.message}", error.at) from None
-
-
-def _invalid(message: str) -> InputError:
-    return InputError(ErrorCode.FORMATS_INVALID_PROFILE, message)
 
 
 # The profile that the model's own name leads to.
@@ -78,9 +71,10 @@ AUTO: Final = "auto"
 def choose_profile(
     profile: ModelProfile | str | None, model: Engine | Provider, profiles_file: str | None = None
 ) -> ModelProfile | None:
-    """The profile by which a model is run; None where it needs none: it speaks Harmony, or its provider knows how it
-    speaks. A text is the name of a profile, the user's own among them, or `auto`. Without one, the model's own counts.
-    The user's own are those of `profiles_file`, or of the configuration folder.
+    """The profile by which a model is run; None if it speaks Harmony, or if its provider applies the model's format.
+
+    A text is the name of a profile (the user's own are those of `profiles_file`, or of the configuration folder), or
+    `auto`. Without one, the profile that the model carries counts.
     """
     if profile is None:
         return model.profile if isinstance(model, ProfiledEngine) else None
@@ -93,15 +87,13 @@ def choose_profile(
     if model.traits.takes_messages:
         if is_auto:
             return None
-        raise InputError(
-            ErrorCode.RUN_INVALID_OPTION,
-            f"{model.name} accepts messages, so its provider applies the format of the model; leave the profile out",
-        )
+        what = f"{model.name} accepts messages, so its provider applies the format of the model; leave the profile out"
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, what)
     return profile
 
 
 def as_text_engine(engine: Engine) -> TextEngine:
-    """The engine, where it continues text; an InputError that says which ones do, where it does not."""
+    """The engine, if it continues text; otherwise an InputError that says which ones do."""
     if not engine.traits.takes_text:
         raise InputError(
             ErrorCode.ENGINE_INVALID_OPTION,
@@ -114,13 +106,13 @@ def as_text_engine(engine: Engine) -> TextEngine:
 def with_profile(
     model: Engine | Provider, profile: ModelProfile | str | None, profiles_file: str | None = None
 ) -> Engine | Provider:
-    """The model, carrying its profile where it needs one; `choose_profile` finds it."""
+    """The model, carrying its profile if it needs one; see `choose_profile`."""
     chosen = choose_profile(profile, model, profiles_file)
     return model if chosen is None else ProfiledEngine(cast("Engine", model), chosen)
 
 
 class ProfiledEngine:
-    """An engine whose model does not speak Harmony, and the profile that says how it speaks instead."""
+    """An engine whose model does not speak Harmony, and the profile that says how it writes instead."""
 
     def __init__(self, engine: Engine, profile: ModelProfile) -> None:
         self._engine = as_text_engine(engine)
@@ -132,10 +124,8 @@ class ProfiledEngine:
         )
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
-        raise InputError(
-            ErrorCode.ENGINE_INVALID_OPTION,
-            f"{self.model} has the profile {self.profile.name} and does not speak Harmony, so it continues text only",
-        )
+        what = f"{self.model} has the profile {self.profile.name}, not Harmony, so it continues text only"
+        raise InputError(ErrorCode.ENGINE_INVALID_OPTION, what)
 
     def generate_text(
         self, prompt: str, request: Request, stop: Sequence[str] = (), marks: Sequence[str] = ()
@@ -146,19 +136,15 @@ class ProfiledEngine:
         await self._engine.close()
 
 
-# The one argument of a tool that takes text. Models know what python's is called.
-_CODE: Final = "code"
-
-
 class FamilyRoute:
-    """How one run speaks with a model of another family. `tools` are those of the run, each of which takes JSON."""
+    """How one run communicates with a model of another family. `tools` are those of the run, all taking JSON."""
 
     def __init__(self, profile: ModelProfile, engine: TextEngine, tools: ToolSet) -> None:
         self.profile = profile
         self.tools = as_json_tools(tools)
         self._engine = engine
         self._family: Family = family_of(profile.format)
-        chat_template(profile.template)  # one that is unknown is told of before anything is asked
+        chat_template(profile.template)  # raises if it is unknown
 
     def write(self, conversation: Conversation) -> PromptText:
         """The prompt that the model continues."""
@@ -166,12 +152,13 @@ class FamilyRoute:
 
     def reader(self, prompt: PromptText) -> Reader:
         """A reader for what the model says after this prompt."""
-        options = reading_options(self.profile, tools=self.tools.declared, descriptions=_describe(self.tools))
+        tools = self.tools
+        options = reading_options(self.profile, tools=tools.declared, descriptions=flat_tools(tools.namespaces))
         # Not every template can open a thought where the profile wants it.
         return self._family.reader(msgspec.structs.replace(options, prompt_opens_thought=prompt.opens_thought))
 
     def notes_on(self, request: Request) -> tuple[str, ...]:
-        """What of a request this model cannot be told."""
+        """What of a request this model does not get."""
         effort = request.reasoning_effort
         if effort is None:
             return ()
@@ -183,13 +170,13 @@ class FamilyRoute:
 
 
 def find_route(profile: ModelProfile | str | None, model: Engine | Provider, tools: ToolSet) -> FamilyRoute | None:
-    """The route for a model of this profile; None where there is none to take. See `choose_profile`."""
+    """The route for a model of this profile, if it needs one; see `choose_profile`."""
     chosen = choose_profile(profile, model)
     return None if chosen is None else FamilyRoute(chosen, as_text_engine(cast("Engine", model)), tools)
 
 
 def as_json_tools(tools: ToolSet) -> ToolSet:
-    """The same tools, with those that take free text taking a JSON object with it: no other family calls with text."""
+    """The same tools; those that take free text take it in a JSON object, since no other family calls with text."""
     if all(tool.takes == "json" for tool in tools):
         return tools
     changed = [tool if tool.takes == "json" else _as_json_tool(tool) for tool in tools]
@@ -198,8 +185,8 @@ def as_json_tools(tools: ToolSet) -> ToolSet:
 
 
 def _as_json_tool(tool: Tool) -> Tool:
-    # The built-in one: a client's tool of that name stands among the functions, and takes an input as others do.
-    name = _CODE if tool.name == "python" and tool.namespace is None else INPUT
+    # Models know the argument of the built-in python; a client's tool of that name is among the functions.
+    name = "code" if tool.name == "python" and tool.namespace is None else INPUT
     parameters: Json = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
     takes_text = tool.invoke
 
@@ -210,14 +197,3 @@ def _as_json_tool(tool: Tool) -> Tool:
     unpack: Callable[[Any], Awaitable[Any] | Any] | None = None if takes_text is None else invoke
     # The form of the text stays: a run checks the text in the arguments against it.
     return replace(tool, parameters=parameters, invoke=unpack, takes="json", namespace=tool.namespace or FUNCTIONS)
-
-
-def _describe(tools: ToolSet) -> tuple[ToolDescription, ...]:
-    """The tools without namespaces, which no other family has: functions by their names, others by the whole."""
-    return tuple(
-        tool
-        if namespace.name == FUNCTIONS
-        else ToolDescription(f"{namespace.name}.{tool.name}", tool.description, tool.parameters)
-        for namespace in tools.namespaces
-        for tool in namespace.tools
-    )
