@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import Future, wait
 from typing import Any, Self, TypeVar, Unpack
 
@@ -23,9 +23,9 @@ from harmonia.messages import Conversation, Message, Role
 from harmonia.parts import visible_text
 from harmonia.run.engines.base import Usage
 from harmonia.run.engines.registry import open_model
-from harmonia.run.events import CallEnded, LimitName, RunEnd, RunEnded, TurnEvent, Unmet
+from harmonia.run.events import CallEnded, LimitName, RunEnd, TurnEvent, Unmet
 from harmonia.run.loop import Run
-from harmonia.run.options import RunChanges, RunOptions, SomeChoice, SomeFormat, SomeTools, tool_set, with_changes
+from harmonia.run.options import RunChanges, RunOptions, SomeTools, tool_set, with_changes
 from harmonia.run.sampling import Model
 
 T = TypeVar("T")
@@ -61,10 +61,9 @@ class AgentAnswer(msgspec.Struct, frozen=True):
 class Agent:
     """A model with instructions and tools, and the conversation with it so far.
 
-    `model` is an engine, or the name of one: "auto", "demo", "ollama:http://localhost:11434", as for the command. A
-    server with several models, and every provider, wants to know which: `model_name`. Use the agent as a context
-    manager, or `close` it, to give back its connection. The options of its runs are given as one value, as keywords, or
-    both.
+    `model` is an engine, or the name of one: "auto", "demo", "ollama:http://localhost:11434", as for the command;
+    `model_name` is for providers, and for servers with several models. Use the agent as a context manager, or `close`
+    it, to give back its connection. The options of its runs are given as one value, as keywords, or both.
     """
 
     def __init__(
@@ -91,27 +90,22 @@ class Agent:
         self._thread.start()
         # An agent that is not closed ends with the last reference to it, or with the program.
         self._end_thread = weakref.finalize(self, _end_thread, self._loop, self._thread)
+        key: dict[str, str] = {} if api_key is None else {"api_key": api_key}
         try:
-            self.model: Model = model if not isinstance(model, str) else self._wait(_open(model, model_name, api_key))
+            opened = self._wait(open_model(model, model_name, **key)) if isinstance(model, str) else model
+            self.model: Model = opened
         except BaseException:
             self._end_thread()
             raise
 
-    def ask(
-        self, question: str, *, tool_choice: SomeChoice | None = None, response_format: SomeFormat | None = None
-    ) -> AgentAnswer:
-        """Ask, and wait for the answer; tools are called on the way. A tool choice or response format given here
-        replaces the agent's own for this question."""
-        changes: RunChanges = {}
-        if tool_choice is not None:
-            changes["tool_choice"] = tool_choice
-        if response_format is not None:
-            changes["response_format"] = response_format
-        return self._answer(lambda: self._begin(question, changes))
+    def ask(self, question: str, **changes: Unpack[RunChanges]) -> AgentAnswer:
+        """Ask, and wait for the answer; tools are called on the way. Options given here, such as a tool choice or a
+        response format, replace the agent's own for this question."""
+        return self._answer(question, changes)
 
     def resume(self) -> AgentAnswer:
         """Continue an answer that was cut off by a limit, by `stop`, or by an error."""
-        return self._answer(self._begin)
+        return self._answer(None, {})
 
     def stop(self) -> None:
         """End the answer soon, from another thread or an approver; what came is kept."""
@@ -119,43 +113,26 @@ class Agent:
         if run is not None:
             run.stop()
 
-    def _answer(self, begin: Callable[[], Run]) -> AgentAnswer:
+    def _answer(self, question: str | None, changes: RunChanges) -> AgentAnswer:
         if not self._asking.acquire(blocking=False):
-            raise InputError(
-                ErrorCode.RUN_INVALID_OPTION, "the agent is answering another question; give each thread its own agent"
-            )
+            raise _invalid("the agent is answering another question; give each thread its own agent")
         try:
-            return self._read(begin())
+            run = self._begin(question, changes)
+            before = len(run.conversation)
+            calls = tuple(event for event in self._follow(run) if isinstance(event, CallEnded))
         finally:
             self._asking.release()
-
-    def _read(self, run: Run) -> AgentAnswer:
-        calls: list[CallEnded] = []
-        before = len(run.conversation)
-        ended: RunEnded | None = None
-        for event in self._follow(run):
-            if isinstance(event, CallEnded):
-                calls.append(event)
-            elif isinstance(event, RunEnded):
-                ended = event
+        ended = run.ended
         assert ended is not None
         said = ended.conversation[before:]
         if run.response_format is not None:
             said = [message for message in said if message.channel == "final"]  # what is said beside it has no form
-        return AgentAnswer(
-            visible_text(said),
-            tuple(calls),
-            ended.reason,
-            ended.conversation,
-            ended.usage,
-            ended.hidden_because,
-            ended.limit,
-            ended.unmet,
-        )
+        why = (ended.hidden_because, ended.limit, ended.unmet)
+        return AgentAnswer(visible_text(said), calls, ended.reason, ended.conversation, ended.usage, *why)
 
     def stream(self, question: str) -> Iterator[TurnEvent]:
         """Ask, and yield every event of the run as it happens. The next question ends a stream that was not read."""
-        yield from self._follow(self._begin(question))
+        yield from self._follow(self._begin(question, {}))
 
     def close(self) -> None:
         """Give back the engine's connection and end the thread."""
@@ -173,17 +150,14 @@ class Agent:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _begin(self, question: str | None = None, changes: RunChanges | None = None) -> Run:
+    def _begin(self, question: str | None, changes: RunChanges) -> Run:
         """A run that answers the question, or that continues where the conversation ends."""
         if not self._end_thread.alive:
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, "the agent is closed")
+            raise _invalid("the agent is closed")
         if threading.current_thread() is self._thread:
-            raise InputError(
-                ErrorCode.RUN_INVALID_OPTION,
-                "an approver or async tool cannot ask its own agent, because the agent is waiting for it",
-            )
+            raise _invalid("an approver or async tool cannot ask its own agent, because the agent is waiting for it")
         self._leave()
-        conversation, changes = self.conversation, changes or {}
+        conversation = self.conversation
         if question is not None:
             conversation = conversation.add(Message.user(question))
         else:
@@ -255,19 +229,18 @@ class Agent:
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    async def end_tasks() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     try:
         loop.run_forever()
     finally:
-        loop.run_until_complete(_end_tasks())
+        loop.run_until_complete(end_tasks())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-
-
-async def _end_tasks() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
@@ -277,5 +250,5 @@ def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> No
         thread.join(_LAST_WAIT_S)
 
 
-async def _open(name: str, model_name: str | None, api_key: str | None) -> Model:
-    return await open_model(name, model_name, **({} if api_key is None else {"api_key": api_key}))
+def _invalid(message: str) -> InputError:
+    return InputError(ErrorCode.RUN_INVALID_OPTION, message)

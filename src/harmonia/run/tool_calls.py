@@ -104,13 +104,13 @@ class Calls:
     def settle(self) -> list[Message]:
         """The results as messages, in the order of the calls. What has none yet was stopped."""
         waiting = {pending.id for pending in self.handed_over}
-        return [
-            result_message(
-                self._name_of(pending.call), self._results.get(pending.id, _STOPPED), pending.message.channel
-            ).answering(pending.message)
-            for pending in self.pending
-            if pending.id not in waiting
-        ]
+        messages: list[Message] = []
+        for pending in self.pending:
+            if pending.id not in waiting:
+                tool, result = self._tools.find(pending.call.recipient), self._results.get(pending.id, _STOPPED)
+                name = pending.call.recipient if tool is None else self._tools.recipient_of(tool)
+                messages.append(result_message(name, result, pending.message.channel).answering(pending.message))
+        return messages
 
     async def run(self) -> AsyncGenerator[CallStarted | CallEnded, None]:
         """Decide about each call, then run them all."""
@@ -131,7 +131,8 @@ class Calls:
                     self._handed_over.append(pending)
                 else:
                     self.count += 1
-                    yield CallStarted(pending.id, pending.call, _arguments(pending.call, tool))
+                    given = text_for(tool, pending.call) if tool.takes == "text" else pending.call.value
+                    yield CallStarted(pending.id, pending.call, given)
                     if self._cancellation.reason is not None:
                         return
                     tasks[asyncio.create_task(self._invoke(pending.call))] = (pending, time.monotonic())
@@ -190,10 +191,6 @@ class Calls:
         except ToolError as error:
             return error_result(error)
 
-    def _name_of(self, call: Call) -> str:
-        tool = self._tools.find(call.recipient)
-        return call.recipient if tool is None else self._tools.recipient_of(tool)
-
     async def _ask(self, approve: Approver, pending: PendingCall) -> Decision | None:
         """What the approver decides; None where the run was cancelled while it was asked."""
         decision = approve(pending)
@@ -201,11 +198,10 @@ class Calls:
             decision = await self._cancellation.wait_for(decision)
             if decision is None and self._cancellation.reason is not None:
                 return None
-        if not isinstance(decision, Approve | Refuse | Edit | Answer):
-            raise InputError(
-                ErrorCode.RUN_INVALID_OPTION, f"approve returned {decision!r}; expected Approve, Refuse, Edit or Answer"
-            )
-        return decision
+        if isinstance(decision, Decision):
+            return decision
+        said = f"approve returned {decision!r}; expected Approve, Refuse, Edit or Answer"
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, said)
 
     async def _invoke(self, call: Call) -> ToolResult:
         try:
@@ -221,10 +217,6 @@ class Calls:
 def may_run(call: Call, *, allow_unverified: bool) -> bool:
     """Whether the model made this call so certainly that it may be run without asking anybody (law 5)."""
     return call.status == "certain" or (call.status == "unverified" and allow_unverified)
-
-
-def _arguments(call: Call, tool: Tool) -> Any:
-    return text_for(tool, call) if tool.takes == "text" else call.value
 
 
 def _with_arguments(pending: PendingCall, arguments: Any, tools: ToolSet) -> PendingCall:

@@ -3,9 +3,11 @@
     @tool
     async def forecast(city: str, days: int = 3) -> list[str]: ...
 
-A parameter without a default is required. Its description is that of its annotation, or what the docstring says. The
-arguments reach the function as the annotations have it: a dataclass is a dataclass, a date a date. Bound methods,
-`functools.partial` (what it fixes is not told to the model) and callable objects will do.
+A parameter without a default is required. Its description is that of its annotation (`Annotated[str, "the city's
+name"]`, or `msgspec.Meta(description=…)`), or what the docstring says. msgspec reads most types; pydantic, where it is
+installed, reads its own and those that msgspec refuses. The arguments reach the function as the annotations have it: a
+dataclass is a dataclass, a date a date. Bound methods, `functools.partial` (what it fixes is not told to the model) and
+callable objects will do.
 
 Parameters that have no name for the model (`*args`, `**kwargs`, positional-only ones) and types that have no JSON are
 refused when the tool is made, not when it is called.
@@ -22,15 +24,20 @@ follows no style, is the description of the function:
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import functools
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from enum import Enum, EnumType
 from typing import (
     Annotated,
     Any,
     Final,
+    Literal,
     NamedTuple,
     TypeVar,
     Union,
@@ -45,9 +52,10 @@ from typing import (
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position, ToolError
+from harmonia.json_codec import json_path, split_validation_error
 from harmonia.messages import Json
+from harmonia.run.tools.arguments import with_integers
 from harmonia.run.tools.tool import FUNCTIONS, Tool, ToolOptions
-from harmonia.run.tools.type_schemas import Reader, Unfit, read_annotation
 
 _OPTIONS: Final = "__harmonia_tool__"
 
@@ -102,7 +110,7 @@ def tool_of_function(function: Callable[..., Any], options: ToolOptions) -> Tool
         raise _invalid("a lambda has no name; give it one with Tool.from_function(f, name=…)")
 
     documented = read_docstring(inspect.getdoc(called if called.__doc__ else core) or "")
-    readers: dict[str, Reader] = {}
+    readers: dict[str, _Reader] = {}
     properties: dict[str, Json] = {}
     required: list[str] = []
     for parameter, annotation in _parameters_of(name, function, called, fixed):
@@ -174,13 +182,13 @@ def _optional(annotation: Any) -> Any:
     return annotation if allows_none else Union[annotation, None]  # noqa: UP007 -- not every annotation knows `|`
 
 
-def _reader_of(name: str, parameter: inspect.Parameter, annotation: Any) -> Reader:
+def _reader_of(name: str, parameter: inspect.Parameter, annotation: Any) -> _Reader:
     default_type = cast("type[Any]", type(parameter.default))
     if default_type.__name__ == "FieldInfo" and default_type.__module__.startswith("pydantic"):
         said = f"the parameter {parameter.name} of {name} has a Field as its default; write Annotated[type, Field(…)]"
         raise _invalid(said, parameter.name)
     try:
-        return read_annotation(annotation)
+        return _read_annotation(annotation)
     except TypeError as error:
         said = f"the parameter {parameter.name} of {name} has a type that JSON cannot express: {error}"
         raise _invalid(said, parameter.name) from error
@@ -195,7 +203,7 @@ def _default_of(default: object) -> Any:
         return None
 
 
-def _object_schema(properties: dict[str, Json], required: list[str], readers: dict[str, Reader]) -> Json | None:
+def _object_schema(properties: dict[str, Json], required: list[str], readers: dict[str, _Reader]) -> Json | None:
     if not properties:
         return None
     schema: Json = {"type": "object", "properties": properties}
@@ -228,10 +236,194 @@ def _rename_references(schema: Any, renamed: dict[str, str]) -> Any:
     }
 
 
+# ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_DATE_TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
+_CONTAINERS: Final[tuple[Any, ...]] = (list, set, frozenset, dict, tuple)
+
+
+class _Unfit(Exception):
+    """A value is not of the type: what is wrong, and the JSON path to it."""
+
+
+class _Reader(msgspec.Struct, frozen=True):
+    """The schema of a type, the schemas that it refers to as `#/$defs/…`, and what reads a value of it from JSON."""
+
+    schema: Json
+    definitions: dict[str, Json]
+    read: Callable[[Any], Any]
+
+
+def _read_annotation(annotation: Any) -> _Reader:
+    """The reader of a type. Raises a TypeError for a type that has no JSON."""
+    if _mentions_pydantic(annotation):
+        return _pydantic_reader(annotation)
+    try:
+        return _msgspec_reader(annotation)
+    except (TypeError, ValueError, NameError, RecursionError) as error:
+        try:
+            return _pydantic_reader(annotation)
+        except ImportError:
+            raise TypeError(str(error).splitlines()[-1]) from error
+
+
+def _msgspec_reader(annotation: Any) -> _Reader:
+    described: Any = _with_meta(annotation)
+    (schema,), definitions = msgspec.json.schema_components([described], ref_template="#/$defs/{name}")
+    orders = list(_declared_values(annotation, {}))
+
+    def convert(value: Any) -> Any:
+        converted = msgspec.convert(value, described, str_keys=True)
+        _fill_defaults(converted)
+        return converted
+
+    def read(value: Any) -> Any:
+        try:
+            return convert(value)
+        except msgspec.ValidationError as error:
+            # JSON has one kind of number: 5.0 is an integer to a schema, and not to msgspec.
+            try:
+                return convert(with_integers(value))
+            except msgspec.ValidationError:
+                raise _Unfit(*split_validation_error(error)) from error
+
+    return _Reader(_tidy(schema, orders), {name: _tidy(each, orders) for name, each in definitions.items()}, read)
+
+
+def _pydantic_reader(annotation: Any) -> _Reader:
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        schema = adapter.json_schema(ref_template="#/$defs/{model}")
+    except (PydanticUserError, NameError) as error:
+        raise TypeError(str(error).splitlines()[0]) from error
+    definitions = cast("dict[str, Json]", schema.pop("$defs", {}))
+    # pydantic does not know that a text in Annotated describes.
+    notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    if descriptions := [each for each in notes if isinstance(each, str)]:
+        schema.setdefault("description", descriptions[-1])
+
+    def read(value: Any) -> Any:
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise _Unfit(first["msg"], json_path(first["loc"])) from error
+
+    return _Reader(_tidy(schema), {name: _tidy(each) for name, each in definitions.items()}, read)
+
+
+def _mentions_pydantic(annotation: Any) -> bool:
+    parts = get_args(annotation)
+    notes = parts[1:] if get_origin(annotation) is Annotated else ()
+    if any(_is_of_pydantic(kind) for kind in (annotation, *map(type, notes))):
+        return True
+    if hasattr(annotation, "__get_pydantic_core_schema__"):
+        return True
+    return any(_mentions_pydantic(each) for each in parts if not isinstance(each, str))
+
+
+def _is_of_pydantic(kind: Any) -> bool:
+    return str(getattr(kind, "__module__", "")).partition(".")[0] in ("pydantic", "annotated_types")
+
+
+def _with_meta(annotation: Any) -> Any:
+    """The annotation with what msgspec does not read by itself as `Meta`: texts, and the format of a point in time."""
+    if annotation is datetime.datetime:
+        return Annotated[annotation, _DATE_TIME]
+    origin: Any = get_origin(annotation)
+    parts = get_args(annotation)
+    if origin is Annotated:
+        inner = _with_meta(parts[0])
+        metas = [msgspec.Meta(description=each) if isinstance(each, str) else each for each in parts[1:]]
+        return Annotated[(inner, *metas)]
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_with_meta(part) for part in parts)]  # noqa: UP007 -- made of parts
+    if parts and any(origin is each for each in _CONTAINERS):
+        return origin[tuple(_with_meta(part) for part in parts)]
+    return annotation
+
+
+def _declared_values(annotation: Any, seen: dict[int, Any]) -> Iterator[list[Any]]:
+    """The values of each Literal and each enum in a type, in the order in which people wrote them."""
+    if id(annotation) in seen:
+        return
+    seen[id(annotation)] = annotation  # kept, so that no other object gets its id
+    if get_origin(annotation) is Literal:
+        yield list(get_args(annotation))
+        return
+    if isinstance(annotation, EnumType):
+        yield [member.value for member in cast("Iterable[Enum]", annotation)]
+        return
+    parts: list[Any] = [each for each in get_args(annotation) if not isinstance(each, str)]
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and hasattr(kind, "__annotations__"):
+        # A name that cannot be resolved is msgspec's to refuse; here it only costs the order.
+        with suppress(NameError, TypeError, AttributeError):
+            parts += get_type_hints(kind, include_extras=True).values()
+    for each in (*parts, getattr(annotation, "__supertype__", None), getattr(annotation, "__value__", None)):
+        if each is not None:
+            yield from _declared_values(each, seen)
+
+
+def _fill_defaults(value: Any) -> None:
+    """Make every field of the dataclasses in a value the instance's own.
+
+    msgspec leaves a default to the class, where `vars` and msgspec itself do not find it again.
+    """
+    match value:
+        case list() | tuple() | set() | frozenset():
+            parts: Iterable[Any] = cast("list[Any]", value)
+        case dict():
+            parts = cast("dict[Any, Any]", value).values()
+        case msgspec.Struct():
+            parts = [getattr(value, name) for name in value.__struct_fields__]
+        case _ if dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            parts = fields.values()
+            if hasattr(value, "__dict__"):
+                value.__dict__.update(fields)
+        case _:
+            return
+    for each in parts:
+        _fill_defaults(each)
+
+
+def _tidy(schema: Any, orders: Sequence[list[Any]] = ()) -> Any:
+    """The schema without what costs tokens and adds nothing: titles, which repeat names, and defaults of null.
+
+    msgspec sorts the values of an enum. People put the usual one first, or give an order that means something.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    tidy: Json = {}
+    for keyword, value in cast("Json", schema).items():
+        if keyword in ("properties", "patternProperties", "$defs") and isinstance(value, dict):
+            tidy[keyword] = {name: _tidy(each, orders) for name, each in cast("Json", value).items()}
+        elif keyword in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+            tidy[keyword] = [_tidy(each, orders) for each in cast("list[Any]", value)]
+        elif keyword in ("items", "additionalProperties"):
+            tidy[keyword] = _tidy(value, orders)
+        elif keyword == "enum":
+            tidy[keyword] = _in_order(value, orders)
+        elif keyword != "title" and not (keyword == "default" and value is None):
+            tidy[keyword] = value
+    return tidy
+
+
+def _in_order(values: list[Any], orders: Sequence[list[Any]]) -> list[Any]:
+    """The values as they were declared; as they are where two types declare the same values in different orders."""
+    found = [[each for each in order if each in values] for order in orders if all(each in order for each in values)]
+    return found[0] if found and all(each == found[0] for each in found) else values
+
+
 # ── the call ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _invoker(name: str, function: Callable[..., Any], called: Any, readers: dict[str, Reader]) -> Callable[[Json], Any]:
+def _invoker(
+    name: str, function: Callable[..., Any], called: Any, readers: dict[str, _Reader]
+) -> Callable[[Json], Any]:
     def converted(arguments: Json) -> Json:
         read: Json = {}
         for parameter, value in arguments.items():
@@ -240,13 +432,11 @@ def _invoker(name: str, function: Callable[..., Any], called: Any, readers: dict
                 continue  # a function without parameters has no schema that would refuse it
             try:
                 read[parameter] = reader.read(value)
-            except Unfit as error:
-                path = f"$.{parameter}{error.path.removeprefix('$')}"
-                raise ToolError(
-                    ErrorCode.TOOL_INVALID_ARGUMENTS,
-                    f"the arguments do not fit {name}: {path}: {error.reason}",
-                    Position(path=path),
-                ) from error
+            except _Unfit as error:
+                reason, inner = error.args
+                path = f"$.{parameter}{inner.removeprefix('$')}"
+                said = f"the arguments do not fit {name}: {path}: {reason}"
+                raise ToolError(ErrorCode.TOOL_INVALID_ARGUMENTS, said, Position(path=path)) from error
         return read
 
     # Not what a decorator wraps, which it may have made synchronous: `asyncio.run` needs a thread without a loop.
@@ -314,11 +504,11 @@ def read_docstring(text: str) -> Documented:
             section, at = _indented(lines, at + 1)
             if google in _PARAMETERS:
                 outer = min((_indent(each) for each in section if each.strip()), default=0)
-                parameters |= _entries(section, _GOOGLE_ENTRY, outer)
+                parameters |= _entries(section, _GOOGLE_ENTRY.fullmatch, outer)
         elif numpy in _PARAMETERS | _DROPPED:
             section, at = _numpy_section(lines, at + 2)
             if numpy in _PARAMETERS:
-                parameters |= _entries(section, _NUMPY_ENTRY, 0)
+                parameters |= _entries(section, _NUMPY_ENTRY.fullmatch, 0)
         elif (parameter := _REST_PARAMETER.fullmatch(line)) is not None:
             more, at = _indented(lines, at + 1)
             parameters[parameter[1]] = _join([parameter[2], *more])
@@ -355,12 +545,12 @@ def _numpy_section(lines: list[str], start: int) -> tuple[list[str], int]:
     return lines[start:end], end
 
 
-def _entries(section: list[str], entry: re.Pattern[str], indent: int) -> dict[str, str]:
+def _entries(section: list[str], match: Callable[[str], re.Match[str] | None], indent: int) -> dict[str, str]:
     """What is said of each name of a section whose entries begin at this indentation."""
     entries: dict[str, list[str]] = {}
     current: list[str] = []
     for line in section:
-        found = entry.fullmatch(line.strip()) if _indent(line) == indent else None
+        found = match(line.strip()) if _indent(line) == indent else None
         if found is None:
             current.append(line)
         else:

@@ -1,4 +1,4 @@
-"""What a tool gave, as the text that the model reads, and as a message.
+"""The result of a tool, as the text that the model reads, and as a message.
 
     text                    verbatim
     None                    null
@@ -8,7 +8,7 @@
 
 1. What is too long keeps its head and its tail, and says between them how much was cut.
 2. The text can always be rendered: halves of surrogate pairs are replaced.
-3. What JSON does not have (NaN, infinity, a cycle, an object that nobody knows) is a ToolError that says where it is.
+3. What JSON does not have (NaN, infinity, a cycle, an unknown object) is a ToolError that says where it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TAKEN: Final = re.compile(rf"(?:{'|'.join(Role)})|(?:analysis|commentary|final)
 
 
 def result_of(value: object, limit_chars: int | None = DEFAULT_LIMIT_CHARS) -> ToolResult:
-    """What a tool gave, as a result; see the module. A `limit_chars` of None cuts nothing."""
+    """What a tool returned, as a result; see the module. A `limit_chars` of None cuts nothing."""
     if isinstance(value, ToolResult):
         return _limit(value.text, limit_chars, is_error=value.is_error, cut_before=value.cut_chars)
     return _limit(value if isinstance(value, str) else _text_of(value), limit_chars)
@@ -112,9 +112,7 @@ def _text_of(value: object) -> str:
         raise _no_json("it refers to itself, or nests too deep") from error
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         path = _path_of_no_number(value)
-        if path is not None:
-            raise _no_json("JSON has neither NaN nor infinity", path) from error
-        raise _no_json(str(error)) from error
+        raise _no_json(str(error) if path is None else "JSON has neither NaN nor infinity", path) from error
     except Exception as error:  # whatever a value raises that is asked for its JSON
         raise _no_json(describe_error(error)) from error
 
@@ -149,12 +147,11 @@ def _plain(value: Any) -> Any:
         case Mapping():
             return dict(cast("Mapping[Any, Any]", value))
         case _:
-            pass
-    for method, options in (("model_dump", {"mode": "json"}), ("tolist", {}), ("isoformat", {})):
-        convert = getattr(value, method, None)
-        if callable(convert) and not isinstance(value, type):
-            return convert(**options)
-    raise TypeError(f"a value of type {type(value).__name__} is not a JSON value")
+            for method, options in (("model_dump", {"mode": "json"}), ("tolist", {}), ("isoformat", {})):
+                convert = getattr(value, method, None)
+                if callable(convert) and not isinstance(value, type):
+                    return convert(**options)
+            raise TypeError(f"a value of type {type(value).__name__} is not a JSON value")
 
 
 def _bytes_text(data: bytes) -> str:
@@ -165,25 +162,19 @@ def _bytes_text(data: bytes) -> str:
 
 
 def _path_of_no_number(value: object) -> str | None:
-    """Where the NaN or the infinity is that made a value no JSON; None where it is something else."""
+    """The path of the NaN or the infinity in a value; None where there is none."""
     try:
-        plain = _builtins(value)
+        found: list[tuple[Any, str]] = [(_builtins(value), "$")]
     except Exception:
         return None
-    found = [(plain, "$")]
     while found:
         part, path = found.pop()
-        match part:
-            case float():
-                if not math.isfinite(part):
-                    return path
-            case dict():
-                items = cast("dict[str, Any]", part).items()
-                found += [(each, f"{path}.{name}") for name, each in items]
-            case list() | tuple():
-                found += [(each, f"{path}[{index}]") for index, each in enumerate(cast("list[Any]", part))]
-            case _:
-                pass
+        if isinstance(part, float) and not math.isfinite(part):
+            return path
+        if isinstance(part, dict):
+            found += [(each, f"{path}.{name}") for name, each in cast("dict[str, Any]", part).items()]
+        elif isinstance(part, list | tuple):
+            found += [(each, f"{path}[{index}]") for index, each in enumerate(cast("list[Any]", part))]
     return None
 
 

@@ -1,7 +1,7 @@
-"""Tools of servers that nobody here wrote: what was agreed to, and whether it is still the same.
+"""The definitions of MCP tools that the operator accepted, and whether they are still the same.
 
-A description is part of the prompt, so a server that changes it changes what the model does. What the operator agreed
-to is therefore kept whole, and known by the SHA-256 of its canonical JSON: server, tool, description, input schema and
+A description is part of the prompt, so a server that changes it changes what the model does. What the operator accepted
+is therefore kept whole, and known by the SHA-256 of its canonical JSON: server, tool, description, input schema and
 annotations.
 
 1. A tool is offered only while its definition is the one that is pinned, but for the order of the keys in its schema.
@@ -54,9 +54,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         except (TypeError, ValueError, RecursionError) as error:
             # A number such as 1e999 is read as infinity; written into the file, it would not come back.
             shown = readable_line(f"{self.server} {self.tool}")
-            raise InputError(
-                ErrorCode.TOOL_INVALID_DEFINITION, f"the definition of {shown} cannot be written as JSON: {error}"
-            ) from error
+            raise _invalid(f"the definition of {shown} cannot be written as JSON: {error}") from error
 
     @property
     def sha256(self) -> str:
@@ -99,11 +97,8 @@ class Change(msgspec.Struct, frozen=True):
         shown = readable_line(f"{self.now.server} {self.now.tool}")
         if self.before is None:
             return ToolError(ErrorCode.TOOL_REFUSED, f"the tool {shown} is new, and the operator has not accepted it")
-        return ToolError(
-            ErrorCode.TOOL_CHANGED,
-            f"the definition of {shown} is not the one that was accepted, and the operator has not accepted the new "
-            "one",
-        )
+        said = f"the definition of {shown} has changed, and the operator has not accepted the new one"
+        return ToolError(ErrorCode.TOOL_CHANGED, said)
 
 
 Consent = Callable[[Change], bool | Awaitable[bool]]
@@ -120,15 +115,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pins:
-    """What was agreed to. With a `path` it is read from there, if there is such a file, and kept there."""
+    """What the operator accepted. With a `path` it is read from there, if there is such a file, and kept there."""
 
     def __init__(self, path: str | PathLike[str] | None = None) -> None:
         self.path = None if path is None else Path(path)
-        self._pinned: dict[tuple[str, str], Definition] = {}
+        self._pinned: dict[tuple[str, str], Definition] = {} if self.path is None else _read(self.path)
         self._deferring = 0
         self._is_unsaved = False
-        if self.path is not None:
-            self._pinned = _read(self.path)
 
     def __len__(self) -> int:
         return len(self._pinned)
@@ -137,11 +130,11 @@ class Pins:
         return iter(tuple(self._pinned.values()))
 
     def get(self, server: str, tool: str) -> Definition | None:
-        """The definition that was agreed to."""
+        """The accepted definition."""
         return self._pinned.get((server, tool))
 
     def accept(self, definition: Definition) -> None:
-        """Pins the definition in the place of an earlier one, and saves. One that has no JSON is an InputError."""
+        """Pin the definition in the place of an earlier one, and save. One that has no JSON is an InputError."""
         _ = definition.sha256
         self._pinned[definition.server, definition.tool] = definition
         self._is_unsaved = True
@@ -161,34 +154,36 @@ class Pins:
                 self.save()
 
     def forget(self, server: str, tool: str | None = None) -> None:
-        """Drops the pin of a tool, or of all tools of a server, and saves. They are new when they are next seen."""
-        dropped = [key for key in self._pinned if key[0] == server and tool in (None, key[1])]
-        for key in dropped:
+        """Drop the pin of a tool, or of all tools of a server, and save. They are new when they are next seen."""
+        for key in [key for key in self._pinned if key[0] == server and tool in (None, key[1])]:
             del self._pinned[key]
         self.save()
 
     def save(self) -> None:
-        """Replaces the file in one step. Without a path nothing is written."""
+        """Replace the file in one step. Without a path nothing is written."""
         self._is_unsaved = False
         if self.path is None:
             return
-        ordered = sorted(self._pinned.items())
-        pins = [_Pin(definition.sha256, definition) for _, definition in ordered]
+        pins = [_Pin(definition.sha256, definition) for _, definition in sorted(self._pinned.items())]
         content = msgspec.json.format(msgspec.json.encode(_File(_VERSION, pins)), indent=2) + b"\n"
         try:
             write_private(self.path, content)
         except OSError as error:
-            raise InputError(
-                ErrorCode.TOOL_INVALID_DEFINITION, f"the pins cannot be written to {self.path}: {error.strerror}"
-            ) from error
+            raise _invalid(f"the pins cannot be written to {self.path}: {error.strerror}") from error
 
     async def review(self, definition: Definition, policy: Policy, consent: Consent | None) -> Change | None:
-        """None where the tool may be offered, pinned now if it was not before; else the change nobody agreed to."""
+        """None where the tool may be offered, pinned now if it was not before; else the change that is not accepted."""
         change = self.change_to(definition)
-        if change is not None and await _is_agreed(change, policy, consent):
-            self.accept(definition)
-            return None
-        return change
+        if change is None or policy == "refuse":
+            return change
+        answer = True
+        if policy != "trust_first" or change.before is not None:
+            answer = False if consent is None else consent(change)
+        # Only True is consent: a callback that forgot its `return`, or returned a text, has not agreed.
+        if (await answer if inspect.isawaitable(answer) else answer) is not True:
+            return change
+        self.accept(definition)
+        return None
 
     def change_to(self, definition: Definition) -> Change | None:
         """What is new in a definition; None where it is the one that is pinned."""
@@ -198,47 +193,29 @@ class Pins:
 
 
 def _diff(old: str, new: str) -> str:
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "agreed to", "now", n=1, lineterm="")
-    return "\n".join(lines)
-
-
-async def _is_agreed(change: Change, policy: Policy, consent: Consent | None) -> bool:
-    if policy == "refuse":
-        return False
-    if policy == "trust_first" and change.before is None:
-        return True
-    if consent is None:
-        return False
-    answer = consent(change)
-    # Only True is consent: a callback that forgot its `return`, or returned a text, has not agreed.
-    return (await answer if inspect.isawaitable(answer) else answer) is True
+    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), "accepted", "now", n=1, lineterm=""))
 
 
 def _read(path: Path) -> dict[tuple[str, str], Definition]:
     try:
-        content = path.read_bytes()
+        file = msgspec.json.decode(path.read_bytes(), type=_File)
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise InputError(
-            ErrorCode.TOOL_INVALID_DEFINITION, f"the pins in {path} cannot be read: {error.strerror}"
-        ) from error
-    try:
-        file = msgspec.json.decode(content, type=_File)
+        raise _invalid(f"the pins in {path} cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, f"{path} is not a file of pins: {error}") from error
+        raise _invalid(f"{path} is not a file of pins: {error}") from error
     if file.version != _VERSION:
-        raise InputError(
-            ErrorCode.TOOL_INVALID_DEFINITION,
-            f"{path} has version {file.version}; this release reads version {_VERSION}",
-            Position(path="$.version"),
-        )
+        raise _invalid(f"{path} has version {file.version}; this release reads version {_VERSION}", "$.version")
     for index, pin in enumerate(file.pins):
         if pin.definition.sha256 != pin.sha256:
-            raise InputError(
-                ErrorCode.TOOL_INVALID_DEFINITION,
+            raise _invalid(
                 f"in {path}, the definition of {readable_line(pin.definition.tool)} does not match its hash: "
                 "the file was edited or damaged. Remove the entry; the tool then counts as new",
-                Position(path=f"$.pins[{index}].sha256"),
+                f"$.pins[{index}].sha256",
             )
     return {(pin.definition.server, pin.definition.tool): pin.definition for pin in file.pins}
+
+
+def _invalid(message: str, path: str | None = None) -> InputError:
+    return InputError(ErrorCode.TOOL_INVALID_DEFINITION, message, Position(path=path))
