@@ -162,10 +162,9 @@ class StartedResponse:
         self._is_cancelled = False
         self._is_settled = False
         self._settled: asyncio.Event | None = None  # made for those who wait; most of thousands of streams have none
-        self._run: Run | None = None
         self._first: TurnEvent | None = None
         self._pulled: AsyncGenerator[TurnEvent, None] | None = None
-        self._writer = ResponseWriter(backend, prepared, self.id, self._count_messages)
+        self._writer = ResponseWriter(backend, prepared, self.id)
         self._beginning: asyncio.Future[None] | None = None
         self._stream = _started(self._events())
 
@@ -177,7 +176,7 @@ class StartedResponse:
 
     @property
     def output_tokens(self) -> int | None:
-        return None if self._run is None else self._run.usage.completion_tokens
+        return None if self._writer.run is None else self._writer.run.usage.completion_tokens
 
     @property
     def failure(self) -> Exception | None:
@@ -190,8 +189,8 @@ class StartedResponse:
 
     def cancel(self) -> None:
         self._is_cancelled = True
-        if self._run is not None:
-            self._run.stop()
+        if self._writer.run is not None:
+            self._writer.run.stop()
 
     async def stop_and_wait(self) -> None:
         self.cancel()
@@ -258,7 +257,7 @@ class StartedResponse:
                     if writer.stop_because is not None:
                         run.stop()
             except Exception as error:
-                for event in await self._save_before(self._fail(error)):
+                for event in await self._save_before(writer.fail(error)):
                     yield event
         finally:
             await self._settle()
@@ -316,8 +315,8 @@ class StartedResponse:
 
     async def _begin_run(self) -> tuple[Run, TurnEvent, AsyncGenerator[TurnEvent, None]]:
         """The run, and its first event: only rendering the prompt shows whether the request can be answered at all."""
-        if self._run is not None and self._first is not None and self._pulled is not None:
-            return self._run, self._first, self._pulled
+        if self._writer.run is not None and self._first is not None and self._pulled is not None:
+            return self._writer.run, self._first, self._pulled
         prepared, served = self._prepared, self._backend.served
         request, limits = prepared.request, self._backend.settings.limits
         most = [each for each in (request.max_output_tokens, limits.output_tokens) if each is not None]
@@ -346,7 +345,7 @@ class StartedResponse:
         run = served.run(prepared.fitted(), tools, options, owner=self.owner, written=written)
         if self._is_cancelled:
             run.stop()
-        self._run, self._pulled = run, aiter(run)
+        self._writer.run, self._pulled = run, aiter(run)
         try:
             self._first = await anext(self._pulled)
         except InputError as error:
@@ -425,11 +424,6 @@ class StartedResponse:
             await store.finish(self.id, writer.resource["status"], encode_bytes({**writer.resource, "output": []}))
             self._end_is_stored = True
 
-    def _fail(self, error: Exception) -> list[StreamEvent]:
-        if self._run is not None:
-            self._writer.note_usage(self._run.usage)
-        return self._writer.fail(error)
-
     async def _settle(self) -> None:
         """However the response ended: nothing is left running, and the store knows."""
         writer = self._writer
@@ -438,10 +432,7 @@ class StartedResponse:
                 if self._pulled is not None:
                     await self._pulled.aclose()
             finally:
-                if not writer.is_over:
-                    if self._run is not None:
-                        writer.note_usage(self._run.usage)
-                    writer.cancel()  # no client is left to hear of it
+                writer.cancel()  # unless it is over; no client is left to hear of it
                 await _to_its_end(self._save())
         except Exception as error:
             _LOG.error("a response could not be ended cleanly: %s", _name_of(error))
@@ -455,10 +446,6 @@ class StartedResponse:
                 if self._settled is not None:
                     self._settled.set()
                 self._all_running.pop(self.id, None)
-
-    def _count_messages(self) -> int:
-        assert self._run is not None
-        return len(self._run.conversation)
 
 
 def _started(stream: AsyncGenerator[StreamEvent, None]) -> AsyncGenerator[StreamEvent, None]:

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
@@ -24,8 +24,8 @@ from harmonia.json_codec import encode_bytes, encode_string
 from harmonia.messages import Json, Message, call_id
 from harmonia.parts import call_of, is_visible
 from harmonia.provenance import Trust
-from harmonia.run.engines.base import Usage
 from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded, TurnEvent
+from harmonia.run.loop import Run
 from harmonia.run.tools import Tool, ToolResult
 from harmonia.run.tools.results import result_message
 from harmonia.serve.responses.context import Backend, PreparedRequest
@@ -99,14 +99,13 @@ class ResponseWriter:
     `unsaved` are items that are done and that the store does not have yet.
     """
 
-    def __init__(
-        self, backend: Backend, prepared: PreparedRequest, response_id: str, count_messages: Callable[[], int]
-    ) -> None:
+    def __init__(self, backend: Backend, prepared: PreparedRequest, response_id: str) -> None:
         request, dialect = prepared.request, prepared.caller.dialect
         self.created_at = int(backend.clock())
         self.resource = new_resource(
             request, response_id, self.created_at, prepared.model, dialect=dialect, warnings=prepared.warnings
         )
+        self.run: Run | None = None  # once it has begun
         self.items: list[OutputItem] = []
         self.unsaved: deque[OutputItem] = deque()
         self.stop_because: Incomplete | None = None
@@ -120,7 +119,6 @@ class ResponseWriter:
         self._demands_call = prepared.tool_choice not in ("auto", "none")
         self._token_usage = TokenUsage(prepared.prefix_tokens)
         self._seals = backend.seals_of(prepared.caller)
-        self._count_messages = count_messages
         self._is_open_responses = dialect == "open-responses"
         self._names = _OTHER_NAMES if self._is_open_responses else {}
         # The other dialect has no field for it.
@@ -205,18 +203,11 @@ class ResponseWriter:
             case CallEnded():
                 return self._call_ended(event)
             case RunEnded():
-                self.note_usage(event.usage)
                 events = [each for pending in event.pending for each in self._pending(pending)]
                 return [*events, *self._run_ended(event)]
             case _:
                 pass
         return ()
-
-    def note_usage(self, usage: Usage) -> None:
-        """What was used so far."""
-        # open-responses has no field for the cost of each channel.
-        channels = None if self._is_open_responses else self._token_usage.channels
-        self.resource["usage"] = usage_of(usage, self._token_usage.reasoning_tokens, channels)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -335,7 +326,8 @@ class ResponseWriter:
 
     def _sampling_ended(self, event: SamplingEnded) -> None:
         self._warn([in_clients_words(each, self._tools) for each in event.unverified_constraints])
-        for at, message in enumerate(event.messages, self._count_messages() - len(event.messages)):
+        assert self.run is not None
+        for at, message in enumerate(event.messages, len(self.run.conversation) - len(event.messages)):
             if call_of(message) is not None:
                 self._by_call[call_id(at)] = self._by_message.get(id(message), message)
         self._by_message.clear()
@@ -477,8 +469,8 @@ class ResponseWriter:
         return self._end("incomplete")
 
     def cancel(self) -> list[StreamEvent]:
-        """The response was cancelled."""
-        if self._is_open_responses:
+        """The response was cancelled, unless it is over."""
+        if self._is_open_responses and not self.is_over:
             self.resource["incomplete_details"] = {"reason": "cancelled"}
         return self._end("cancelled")
 
@@ -504,6 +496,10 @@ class ResponseWriter:
         self.resource["status"] = status
         self.resource["completed_at"] = int(self._backend.clock()) if status == "completed" else None
         self.resource["output"] = [item.wire for item in self.items]
+        if self.run is not None:
+            # open-responses has no field for the cost of each channel.
+            channels = None if self._is_open_responses else self._token_usage.channels
+            self.resource["usage"] = usage_of(self.run.usage, self._token_usage.reasoning_tokens, channels)
         malformed = () if self._malformed is None else self._malformed.finish(len(self.items))
         if malformed:
             self.resource[FIELD] = malformed
