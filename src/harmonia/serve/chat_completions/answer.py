@@ -57,10 +57,6 @@ class Terms:
     demanded: frozenset[str]
     warnings: Sequence[str]
 
-    @property
-    def shows_reasoning(self) -> bool:
-        return self.settings.analysis == "shown"
-
 
 class Choice:
     """Feed it every event of a run. `wants_stop`: a stop string was found, and the run may end."""
@@ -75,6 +71,7 @@ class Choice:
         self._reasoning = _Joined()
         self._stops = Stops(terms.request.stops) if terms.request.stops else None
         self._wants_logprobs = bool(terms.request.logprobs)
+        self._shows_reasoning = terms.settings.analysis == "shown"
         # The state before the text that is being read, which may turn out to be a thought.
         self._was_empty = True
         self._stops_before: _Place | None = None
@@ -147,7 +144,7 @@ class Choice:
             if self._wants_logprobs and not self._content.is_empty:
                 self._pending.append((None, len(_BETWEEN_TEXTS)))
             self._kind = "content"
-        elif kind == "think" and self._terms.shows_reasoning:
+        elif kind == "think" and self._shows_reasoning:
             self._reasoning.begin()
             self._kind = "reasoning"
         elif kind == "tool_call":
@@ -194,9 +191,7 @@ class Choice:
             assert call is not None, "its header said so"
             if message.origin is not None and message.origin.stop is None:
                 self._open = self._calls - 1
-            elif call.status == "certain" or (
-                call.status == "unverified" and self._terms.settings.calls == "unverified"
-            ):
+            elif call.status in ("certain", self._terms.settings.calls):
                 if self._is_whole_only:
                     self._sink.add_arguments(self._calls - 1, unwrap_input(message.text))
                 self._note_demand(call.recipient)
@@ -211,7 +206,7 @@ class Choice:
         self._content.is_empty = self._was_empty
         if self._stops is not None and self._stops_before is not None:
             self._stops.go_back(self._stops_before)
-        if self._terms.shows_reasoning:
+        if self._shows_reasoning:
             self._reasoning.begin()
             self._think(thought)
 

@@ -10,9 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import read_chat
 from harmonia.interchange.message_defaults import join_head
 from harmonia.messages import Conversation, Json, Message, Role
@@ -41,14 +40,12 @@ def read_conversation(
     messages: Sequence[ChatMessage],
     tools: ToolSet,
     *,
-    date: str | None = None,
-    instruction: str | None = None,
-    has_declarations: bool = False,
-    warnings: RequestWarnings | None = None,
+    date: str,
+    instruction: str | None,
+    has_declarations: bool,
+    warnings: RequestWarnings,
 ) -> Conversation:
-    """The conversation, with the server's system message at its head; see `with_head`. Unknown keys of parts and calls
-    go to `warnings`."""
-    warnings = warnings or RequestWarnings()
+    """The conversation, with the server's system message at its head. Unknown keys go to `warnings`."""
     reader = _Reader(tools, warnings)
     written = [reader.write(message, f"$.messages[{at}]") for at, message in enumerate(messages)]
     imported = read_chat({"messages": written})
@@ -56,13 +53,12 @@ def read_conversation(
         if loss.what == "message":
             warnings.add_empty_message(loss.path)
         elif loss.what not in _HARMLESS:
-            raise InputError(ErrorCode.SERVE_INVALID_FIELD, loss.why, Position(path=loss.path))
+            invalid(loss.why, loss.path)
     said = list(imported.conversation)
     if instruction is not None:
         at = next((at for at, message in enumerate(said) if message.role is not Role.DEVELOPER), len(said))
         said.insert(at, Message.developer(instruction))
-    joined = join_head(reader.write_calls(said))
-    return with_head(joined, date=date, has_declarations=has_declarations)
+    return with_head(join_head(reader.write_calls(said)), date=date, has_declarations=has_declarations)
 
 
 class _Reader:
@@ -76,8 +72,11 @@ class _Reader:
     def write(self, message: ChatMessage, path: str) -> Json:
         written: Json = {"role": type(message).__struct_config__.tag}
         content = message.content
+        if isinstance(content, list):  # each part on lines of its own
+            placed = ((part, f"{path}.content[{at}]") for at, part in enumerate(content))
+            content = "\n".join(text_of_part(part, where, self._warnings, _TEXT_FIELDS) for part, where in placed)
         if content is not None:
-            written["content"] = content if isinstance(content, str) else self._join(content, f"{path}.content")
+            written["content"] = content
         match message:
             case AssistantMessage():
                 self._write_assistant(message, written, path)
@@ -103,21 +102,15 @@ class _Reader:
                 messages[at] = message.answering(written[id(message.answers)])
         return messages
 
-    def _join(self, parts: Sequence[Any], path: str) -> str:
-        """The parts of a content as one text, each on lines of its own."""
-        placed = ((part, f"{path}[{at}]") for at, part in enumerate(parts))
-        return "\n".join(text_of_part(part, where, self._warnings, _TEXT_FIELDS) for part, where in placed)
-
     def _write_assistant(self, message: AssistantMessage, written: Json, path: str) -> None:
         written["name"] = message.name
         for name in ("refusal", "reasoning", "reasoning_content"):
             written[name] = getattr(message, name)
         if message.tool_calls and message.function_call is not None:
             invalid("a message cannot have function_call and tool_calls; send tool_calls", f"{path}.function_call")
-        if message.function_call is not None:
-            called = message.function_call
-            recipient = recipient_for(self._tools, called.name)
-            written["function_call"] = {"name": recipient, "arguments": called.arguments}
+        if (called := message.function_call) is not None:
+            name = recipient_for(self._tools, called.name)
+            written["function_call"] = {"name": name, "arguments": called.arguments}
         written["tool_calls"] = [
             self._write_call(each, f"{path}.tool_calls[{at}]") for at, each in enumerate(message.tool_calls or ())
         ]

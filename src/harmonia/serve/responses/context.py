@@ -66,16 +66,13 @@ class Backend:
 
 
 class ReplayedTurn(msgspec.Struct, frozen=True):
-    """A request and its answer as messages: `conversation` is the prompt, `output` is what the model and its tools said
-    after it. `prefix` is the message that the model continued; then the first of `output` is the whole of it.
-    `delivered` has, by identity, the calls that the client knows of; `items` has, by identity, which item of the answer
-    a message of `output` comes from."""
+    """A request and its answer as messages."""
 
-    conversation: Conversation
-    prefix: Message | None
-    output: tuple[Message, ...]
-    delivered: Mapping[int, Message]
-    items: Mapping[int, int]
+    conversation: Conversation  # the prompt
+    prefix: Message | None  # the message that the model continued; then the first of `output` is the whole of it
+    output: tuple[Message, ...]  # what the model and its tools said
+    delivered: Mapping[int, Message]  # by identity, the calls that the client knows of
+    items: Mapping[int, int]  # by identity, which item of the answer a message of `output` comes from
 
 
 class PreparedRequest:

@@ -66,31 +66,27 @@ class CallerSeals:
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where an item comes from: its path in the request, and its messages if the server can vouch for them. `is_past`
-    items belong to an earlier response. `is_ours` items were made and stored by this server."""
+    """Where an item comes from."""
 
-    path: str
-    messages: tuple[Message, ...] | None = None
-    is_past: bool = False
-    is_ours: bool = False
+    path: str  # in the request
+    messages: tuple[Message, ...] | None = None  # if the server can vouch for them
+    is_past: bool = False  # it belongs to an earlier response
+    is_ours: bool = False  # this server made and stored it
 
 
 Entry = tuple[Item, Source]
 
 
 class DecidedCall(msgspec.Struct, frozen=True):
-    """A call that waited for an approval, and the decision. `message` has the arguments to run it with, `sampled` is
-    the call as the model made it. `by_hand` is a person's answer in place of the tool; then nothing is run. After
-    `expires_at` nothing can be decided any more; None if the server cannot vouch for the request, which can then only
-    be refused. `path` is where the decision stands."""
+    """A call that waited for an approval, and the decision."""
 
     request_id: str
-    message: Message
+    message: Message  # with the arguments to run it with
     approves: bool
-    path: str
-    sampled: Message | None
-    expires_at: int | None
-    by_hand: ToolResult | None = None
+    path: str  # where the decision stands
+    sampled: Message | None  # the call as the model made it
+    expires_at: int | None  # None if the server cannot vouch for the request, which can then only be refused
+    by_hand: ToolResult | None = None  # a person's answer in place of the tool; then nothing is run
 
     @property
     def runs(self) -> bool:
@@ -110,15 +106,7 @@ def additional_tools(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Json]
 
 
 class ConversationReader:
-    """Reads entries one after the other. `approved` has the results of calls that were approved and have run.
-
-    `unsealed`      by path, the messages of items whose seals were opened and match what the items say
-    `delivered`     by identity, the calls that the client knows of, because an item has them
-    `paths`         by identity, the path of the entry that a message comes from
-    `written`       by identity, the messages that the client wrote, and neither the store nor a seal vouches for
-    `unfinished`    the assistant's text or reasoning, if the last entry is that: the model could continue it
-    `warnings`      unknown keys of contents that came with this request
-    """
+    """Reads entries one after the other. `approved` has the results of calls that were approved and have run."""
 
     def __init__(
         self,
@@ -128,12 +116,15 @@ class ConversationReader:
         approved: Mapping[str, ToolResult] | None = None,
     ) -> None:
         self.decided: list[DecidedCall] = []
+        # By path, the messages of items whose seals were opened and match what the items say.
         self.unsealed: dict[str, tuple[Message, ...]] = {}
+        # By identity: the calls that the client knows of, because an item has them; the path of the entry that a
+        # message comes from; and the messages that the client wrote, and neither the store nor a seal vouches for.
         self.delivered: dict[int, Message] = {}
         self.paths: dict[int, str] = {}
         self.written: dict[int, Message] = {}
-        self.unfinished: Message | None = None
-        self.warnings = RequestWarnings()
+        self.unfinished: Message | None = None  # text or reasoning of the last entry, which the model could continue
+        self.warnings = RequestWarnings()  # about unknown keys of contents that came with this request
         self._joined = 0
         self._tools = tools
         self._seals = seals

@@ -243,8 +243,7 @@ def new_resource(
 
 
 def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | None = None) -> Json:
-    """The usage as the API has it, and by channel if that is given: not inside the details, where some clients accept
-    numbers only."""
+    """The usage as the API has it, and by channel beside the details, where some clients accept only numbers."""
     written: Json = {
         "input_tokens": usage.prompt_tokens,
         # Engines do not report what they write to their cache, and it is not charged.
@@ -257,10 +256,10 @@ def usage_of(usage: Usage, reasoning_tokens: int, channels: Mapping[str, int] | 
         # An engine that hides a stop token may not count it either; the sum is never more than the total.
         left = usage.completion_tokens
         counted: dict[str, int] = {}
+        written["harmonia_channels"] = counted
         for name, count in channels.items():
             counted[name] = min(count, left)
             left -= counted[name]
-        written["harmonia_channels"] = counted
     return written
 
 

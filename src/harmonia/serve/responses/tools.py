@@ -186,11 +186,8 @@ def read_tools(
     schemas: SchemaBudget,
     warnings: list[str],
 ) -> ToolSet:
-    """The tools of a request: lists of definitions, each with its path, and those that run here.
-
-    No list has a name twice. A tool of a later list replaces the one of an earlier list that has its name. What is left
-    out goes to `warnings`.
-    """
+    """The tools of a request: lists of definitions, each with its path, and those that run here. No list has a name
+    twice; a later list replaces tools of an earlier one. What is left out goes to `warnings`."""
     if not hosted and not any(tools for _, tools in lists):
         return _NO_TOOLS
     reader = _Reader(hosted, limits, schemas, warnings)

@@ -94,10 +94,7 @@ class OutputItem:
 
 
 class ResponseWriter:
-    """Folds a run into a response. Feed it every event; the events it returns go to the client, in this order.
-
-    `unsaved` are items that are done and that the store does not have yet.
-    """
+    """Folds a run into a response. Feed it every event; the events it returns go to the client, in this order."""
 
     def __init__(self, backend: Backend, prepared: PreparedRequest, response_id: str) -> None:
         request, dialect = prepared.request, prepared.caller.dialect
@@ -107,7 +104,7 @@ class ResponseWriter:
         )
         self.run: Run | None = None  # once it has begun
         self.items: list[OutputItem] = []
-        self.unsaved: deque[OutputItem] = deque()
+        self.unsaved: deque[OutputItem] = deque()  # done, and not in the store yet
         self.stop_because: Incomplete | None = None
         self.is_over = False
         self.failure: Exception | None = None
@@ -291,8 +288,7 @@ class ResponseWriter:
         if not item.is_streamed_call:
             return self._close_text(item)
         call = call_of(message)
-        allowed = ("certain", "unverified") if self._backend.settings.calls == "unverified" else ("certain",)
-        if call is None or call.status not in allowed:
+        if call is None or call.status not in ("certain", self._backend.settings.calls):
             self.stop_because = "uncertain_call"
             return ()
         self._by_message[id(message)] = item

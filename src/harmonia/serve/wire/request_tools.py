@@ -70,9 +70,8 @@ class SchemaBudget:
     def admit(
         self, schema: Json | bool | None, path: str, *, is_demanded: bool = False, is_answer: bool = False
     ) -> None:
-        """Raises the client's error if this schema, with those before it, is too large; if a model is to be held to it
-        and it is not valid; and if nothing can match it, if that or the answer depends on it. May take a second, so do
-        not call it in an event loop."""
+        """Raises the client's error if this schema, with those before it, is too large; if it is demanded, but invalid;
+        or if it is demanded or for the answer, and nothing can match it. May take a second: not for event loops."""
         if schema is None:
             return
         encoded = encode_bytes(schema)
@@ -140,11 +139,8 @@ def refuse_repeated(name: str, path: str | None) -> NoReturn:
 
 
 async def check_text_forms(tools: ToolSet) -> None:
-    """Raises the client's error for the first grammar of a custom tool that is not one.
-
-    What cannot be checked here, without llguidance, is only shown to the model; an engine that takes grammars reports
-    what is wrong with it.
-    """
+    """Raises the client's error for the first grammar of a custom tool that is not one. Without llguidance it is not
+    checked here: an engine that takes grammars reports what is wrong with it."""
     for tool in tools:
         form = tool.text_form
         fault = None if form is None else await in_worker(partial(find_fault, form, tool.name))  # it may take seconds

@@ -69,18 +69,13 @@ def check_conversation(conversation: Conversation, limits: Limits, path: str, to
     """How many messages and tools there are, and how large the schemas, wherever the format has them."""
     if len(conversation) > limits.items:
         too_large(f"the conversation has {len(conversation)} messages; at most {limits.items} are allowed", path)
-    number = 0
     schemas = SchemaBudget(limits)
-    for message in conversation:
-        for content in message.contents:
-            if isinstance(content, str):
-                continue
-            tools = [tool for namespace in (content.tools or {}).values() for tool in namespace.tools]
-            number += len(tools)
-            for tool in tools:
-                schemas.admit(tool.parameters, tools_path)
-            if isinstance(content, DeveloperContent):
-                for each in content.response_formats or ():
-                    schemas.admit(each.schema, tools_path)
-    if number > limits.tools:
-        too_large(f"there are {number} tools; at most {limits.tools} are allowed", tools_path)
+    contents = [content for message in conversation for content in message.contents if not isinstance(content, str)]
+    tools = [tool for content in contents for space in (content.tools or {}).values() for tool in space.tools]
+    for tool in tools:
+        schemas.admit(tool.parameters, tools_path)
+    for content in contents:
+        for form in (content.response_formats or ()) if isinstance(content, DeveloperContent) else ():
+            schemas.admit(form.schema, tools_path)
+    if len(tools) > limits.tools:
+        too_large(f"there are {len(tools)} tools; at most {limits.tools} are allowed", tools_path)

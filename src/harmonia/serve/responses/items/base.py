@@ -195,12 +195,10 @@ _TEXT_FIELDS: Final = {**dict.fromkeys(TEXT_PARTS, "text"), "refusal": "refusal"
 
 
 def texts_of(content: str | list[Any] | None, path: str, warnings: RequestWarnings | None = None) -> tuple[str, ...]:
-    """The parts of a content as texts. Text parts follow one another without a gap; what describes a file or an image
-    stands on lines of its own, because `[end of file]` is not part of a sentence. Unknown keys go to `warnings`."""
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (content,)
+    """The parts of a content as texts. What describes a file or an image stands on lines of its own. Unknown keys go
+    to `warnings`."""
+    if not isinstance(content, list):
+        return () if content is None else (content,)
     warnings = warnings or RequestWarnings()
     texts = [
         part if isinstance(part, str) else text_of_part(part, f"{path}[{at}]", warnings, _TEXT_FIELDS)
@@ -227,8 +225,7 @@ def dump(value: object) -> str:
 Phase = Literal["commentary", "final_answer"]
 Continues = Annotated[bool | None, Meta(description="It continues the item before it, of which it is the rest.")]
 
-REASONING: Final = "reasoning"
-_REASONING_MARK: Final = f'{REASONING}"'.encode()
+_REASONING: Final = "reasoning"
 _SHOWN_OF_REASONING: Final = ("type", "id", "status", "harmonia_continues", "encrypted_content")
 
 
@@ -249,7 +246,7 @@ class MessageItem(SealedItem, frozen=True, tag="message", kw_only=True):
         return [self.role, self.phase or "final_answer", before + "".join(texts_of(self.content, "$"))]
 
 
-class ReasoningItem(SealedItem, frozen=True, tag=REASONING, kw_only=True):
+class ReasoningItem(SealedItem, frozen=True, tag=_REASONING, kw_only=True):
     """What its seal holds; without a seal its text, if it has any."""
 
     id_prefix: ClassVar[str] = "rs"
@@ -270,12 +267,12 @@ class ReasoningItem(SealedItem, frozen=True, tag=REASONING, kw_only=True):
 
 def is_reasoning(item: Json) -> bool:
     """Whether an item is reasoning, in either dialect."""
-    return str(item.get("type")).removeprefix(SLUG) == REASONING
+    return str(item.get("type")).removeprefix(SLUG) == _REASONING
 
 
 def may_have_reasoning(data: bytes) -> bool:
     """Whether JSON may contain a reasoning item: its bytes usually rule it out, many times faster than decoding."""
-    return _REASONING_MARK in data
+    return b'reasoning"' in data
 
 
 def without_reasoning_text(item: Json) -> Json:
@@ -289,8 +286,7 @@ def without_reasoning_text(item: Json) -> Json:
 
 
 def visible_item(wire: bytes, settings: Settings) -> bytes:
-    """The JSON of a stored item as it may be shown now, whatever the setting was when it was stored: without the text
-    of reasoning if the operator hides that."""
+    """The JSON of a stored item, without the text of reasoning if the operator hides that now."""
     if settings.analysis == "shown" or not may_have_reasoning(wire):
         return wire
     item: Json = json.loads(wire)  # with integers of any size
@@ -304,10 +300,8 @@ class _DefinedCall(ClientCall, frozen=True, kw_only=True):
 
     @classmethod
     def begin(cls, tool: Tool) -> Json:
-        named: Json = {"name": tool.name}
-        if tool.namespace != FUNCTIONS:
-            named["namespace"] = tool.namespace
-        return {**super().begin(tool), **named}
+        namespace = {} if tool.namespace == FUNCTIONS else {"namespace": tool.namespace}
+        return {**super().begin(tool), "name": tool.name, **namespace}
 
 
 class FunctionCall(_DefinedCall, frozen=True, tag="function_call", kw_only=True):

@@ -37,8 +37,6 @@ CALLS: Final[dict[str, type[CallItem]]] = {name: each for name, each in BY_TYPE.
 BUILT_IN: Final[dict[str, type[ClientCall]]] = {
     each.tool_type: each for each in CALLS.values() if issubclass(each, ClientCall) and each.declaration is not None
 }
-
-
 _CALL_OF_TOOL: Final = {each.tool_type: each for each in CALLS.values()}
 
 
@@ -61,17 +59,15 @@ def read_item(value: object, path: str, warnings: RequestWarnings | None = None)
     item = cast("Json", value)
     kind = item.get("type")
     if kind is None:
-        kind = "message" if "role" in item else "item_reference" if set(item) <= {"id", "type"} else None
-    elif isinstance(kind, str):
-        kind = kind.removeprefix(SLUG)
-    if kind is None:
-        invalid("an item needs a type, or a role if it is a message", path)
+        kind = "message" if "role" in item else "item_reference"
+        if "role" not in item and not set(item) <= {"id", "type"}:
+            invalid("an item needs a type, or a role if it is a message", path)
+    kind = str(kind).removeprefix(SLUG)
     item = {**item, "type": kind}
-    known = BY_TYPE.get(kind) if isinstance(kind, str) else None
+    known = BY_TYPE.get(kind)
     if known is None:
         unsupported(f"unsupported type of item: {kind!r}; this server reads {', '.join(BY_TYPE)}", f"{path}.type")
     read = read_struct((warnings or RequestWarnings()).drop_unknown_fields(item, known, path), known, path)
-    caller = read.caller
-    if caller is not None and caller.get("type") != "direct":
+    if read.caller is not None and read.caller.get("type") != "direct":
         unsupported("calls are made by the model itself, not by programs; leave caller out", f"{path}.caller")
     return read
