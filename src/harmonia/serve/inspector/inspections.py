@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from harmonia import inspection
+import harmonia.inspection as inspection
 from harmonia.errors import InputError, Position
 from harmonia.history import align, compare
 from harmonia.inspection.pasted_text import Pasted, describe_pasted, recognise_pasted
