@@ -26,7 +26,7 @@ from tests.support.strategies.schemas import any_schemas, lossless_schemas, refe
 
 
 def grammar_of(schema: Any) -> str:
-    return f"start: value <[{RETURN}]>\nvalue: %json " + msgspec.json.encode(held_schema(schema, "t").schema).decode()
+    return f"start: value <[{RETURN}]>\nvalue: %json " + msgspec.json.encode(held_schema(schema, "t")[0]).decode()
 
 
 def matcher_of(schema: Any) -> Matcher:
@@ -39,7 +39,7 @@ def is_admitted(schema: Any, text: str) -> bool:
 
 
 def lost(schema: Any) -> list[tuple[str, str]]:
-    return [(loss.path, loss.feature) for loss in held_schema(schema, "t").losses]
+    return [(loss.path, loss.feature) for loss in held_schema(schema, "t")[1]]
 
 
 # ── what is held ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,16 +10,15 @@ References are redirected to definitions at the top of the schema. The result co
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.grammar.json_schema.conditions import says_nothing
+from harmonia.grammar.json_schema.conditions import Part, Taker, are_apart, say_nothing, says_nothing
 from harmonia.grammar.rules import Loss
 from harmonia.messages import Json
-from harmonia.schema.document import Place, path_text
+from harmonia.schema.document import Place, References, path_text, steps_to
 
 # Each definition and each level costs the engine's compiler a part of its stack; some thousand end the process.
 MAX_DEFINITIONS: Final = 500
@@ -79,21 +78,18 @@ _PLAIN_EXPRESSION: Final = re.compile(
 )
 # A set that excludes these lets them through in llguidance 1.9: JSON writes them as two characters.
 _NEGATED_SET: Final = re.compile(r"\[\^(?:\\.?|[^\]\\])++(?:\]|\Z)", re.DOTALL)
-_ESCAPED_SIGNS: Final = ('"', "\\")
+_ADMITS_SIGNS: Final = "quotation marks and backslashes are admitted although it excludes them"
+_COUNTS: Final = frozenset(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"))
+# Keywords whose value is not a schema.
+_VALUED: Final = (
+    _COUNTS
+    | {"type", "enum", "const", "required", "multipleOf", "pattern", "format"}
+    | {*("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")}
+)
 
 
-class HeldSchema:
-    """A schema as the engine takes it, and the losses."""
-
-    __slots__ = ("losses", "schema")
-
-    def __init__(self, schema: Json, losses: tuple[Loss, ...]) -> None:
-        self.schema = schema
-        self.losses = losses
-
-
-def held_schema(schema: Any, about: str) -> HeldSchema:
-    """What llguidance can hold of a schema. `about` is whose it is, for the losses."""
+def held_schema(schema: Any, about: str) -> tuple[Json, tuple[Loss, ...]]:
+    """What llguidance can hold of a schema, and what it cannot. `about` is whose it is, for the losses."""
     reader = _Reader(schema, about)
     held = reader.read(schema, None, 0)
     top: Json = dict(held) if isinstance(held, dict) else {} if held else {"enum": []}
@@ -102,29 +98,26 @@ def held_schema(schema: Any, about: str) -> HeldSchema:
     options: Json = {"whitespace_pattern": WHITE_SPACE}
     if reader.has_known_names:
         options["json_allowed_escapes"] = _NAMED_ESCAPES
-    return HeldSchema({"x-guidance": options, **top}, tuple(reader.losses.values()))
+    return {"x-guidance": options, **top}, tuple(reader.losses.values())
 
 
 class _Reader:
     def __init__(self, root: Any, about: str) -> None:
-        self._root = root
         self._about = about
+        self._document: Json = root if isinstance(root, dict) else {}
+        self._references = References(self._document, "$")
         self._names: dict[str, str] = {}
         self._being_read: list[str] = []
         self.definitions: Json = {}
         self.losses: dict[tuple[str, str], Loss] = {}
         # Whether the names of some properties are known and others are held to a schema of their own. The engine would
-        # take a known name that is written with `\u` escapes for one of the others, so that there must be none.
+        # take a known name that is written with `\\u` escapes for one of the others, so that there must be none.
         self.has_known_names = False
 
     def read(self, schema: Any, place: Place, depth: int, met: frozenset[str] = frozenset()) -> Json | bool:
         """What is held of a schema. `met` are the definitions that this very value has to fit already."""
         if depth > MAX_DEPTH:
-            raise InputError(
-                ErrorCode.GRAMMAR_TOO_LARGE,
-                f"the schema of {self._about} is nested more than {MAX_DEPTH} levels deep",
-                Position(path=path_text(place)),
-            )
+            raise self._too_large(f"is nested more than {MAX_DEPTH} levels deep", place)
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
@@ -139,124 +132,50 @@ class _Reader:
             if keyword in _NOT_HELD:
                 if not says_nothing(keyword, value):
                     self._lose(here, keyword, _NOT_HELD[keyword])
+            elif keyword in _VALUED:
+                fault = _find_fault(keyword, value)
+                if fault is not None:
+                    self._lose(here, keyword, fault)
+                if fault is None or fault == _ADMITS_SIGNS:
+                    held[keyword] = int(value) if keyword in _COUNTS else value
             else:
-                self._take(held, keyword, value, here, depth, met)
+                self._read_inner(held, keyword, value, here, depth, met)
         if len(held) > 1 and held.get("$ref", "").rpartition("/")[2] in self._being_read:
             self._lose((place, "$ref"), "$ref", "keywords beside a recursive reference are not enforced")
             return {"$ref": held["$ref"]}
         self._settle_names(held, fields, place)
         return held
 
-    def _take(self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
+    def _read_inner(self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
+        """A keyword whose value is a schema, or has some. Others describe a value and do not bound it; definitions are
+        read where something refers to them."""
         match keyword:
-            case "type":
-                self._keep_type(held, keyword, value, place)
-            case "enum" | "const":
-                self._keep_values(held, keyword, value, place)
-            case "required":
-                self._keep_required(held, keyword, value, place)
-            case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
-                self._keep_bound(held, keyword, value, place)
-            case "multipleOf":
-                self._keep_multiple(held, keyword, value, place)
-            case "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties":
-                self._keep_count(held, keyword, value, place)
-            case "pattern":
-                self._keep_pattern(held, keyword, value, place)
-            case "format":
-                self._keep_format(held, keyword, value, place)
-            case "items" | "additionalItems" | "additionalProperties":
-                self._read_one(held, keyword, value, place, depth)
-            case "prefixItems":
+            case "items" | "additionalItems" | "additionalProperties" if not isinstance(value, list):
+                held[keyword] = self.read(value, place, depth + 1)
+            case "items" | "additionalItems" | "additionalProperties" | "prefixItems":
                 self._read_list(held, keyword, value, place, depth)
             case "anyOf":
                 self._read_list(held, keyword, value, place, depth, met)
-            case "allOf":
-                self._read_all_of(held, keyword, value, place, depth, met)
-            case "oneOf":
-                self._read_one_of(held, keyword, value, place, depth, met)
+            case "allOf" | "oneOf":
+                read: Json = {}
+                self._read_list(read, keyword, value, place, depth, met)
+                branches: list[Any] = read.get(keyword, [])
+                if keyword == "oneOf" and branches:
+                    branches = [{"anyOf": branches}]  # beside an anyOf both have to hold
+                    if self._overlap(cast("list[Any]", value), place):
+                        why = "only that at least one schema matches is enforced, not that exactly one does"
+                        self._lose(place, keyword, why)
+                if branches or keyword == "allOf":
+                    held["allOf"] = [*held.get("allOf", ()), *branches]
+            case "properties" | "patternProperties" if isinstance(value, dict):
+                schemas = cast("Json", value)
+                held[keyword] = {name: self.read(schemas[name], (place, name), depth + 1) for name in schemas}
             case "properties" | "patternProperties":
-                self._read_properties(held, keyword, value, place, depth)
+                self._lose(place, keyword, "its value is not an object")
             case "$ref":
-                self._read_reference(held, keyword, value, place, depth, met)
+                self._read_reference(held, value, place, depth, met)
             case _:
-                pass  # it describes a value, and does not bound it; definitions are read where something refers to them
-
-    # One value of a keyword
-
-    def _keep_count(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and 0 <= value <= LARGEST_BOUND and value == int(value):
-            held[keyword] = int(value)
-        else:
-            self._lose(place, keyword, "its value is not a count")
-
-    def _keep_bound(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        if isinstance(value, bool) and keyword.startswith("exclusive"):
-            held[keyword] = value  # draft 4, where it is said of minimum or maximum
-        elif not isinstance(value, int | float) or isinstance(value, bool):
-            self._lose(place, keyword, "its value is not a number")
-        elif abs(value) > LARGEST_BOUND or round(value, BOUND_DIGITS) != value:
-            self._lose(
-                place,
-                keyword,
-                f"bounds beyond {LARGEST_BOUND:.0e} or with more than {BOUND_DIGITS} digits are not enforced",
-            )
-        else:
-            held[keyword] = value
-
-    def _keep_multiple(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        is_step = isinstance(value, int | float) and not isinstance(value, bool) and 1e-6 <= value <= 1e6
-        if is_step and round(value, 6) == value:
-            held[keyword] = value
-        else:
-            self._lose(place, keyword, "only steps of at most six digits are enforced")
-
-    def _keep_type(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        named: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
-        if named and all(isinstance(name, str) and name in _TYPES for name in named):
-            held[keyword] = value
-        else:
-            self._lose(place, keyword, "unknown type: any value is admitted")
-
-    def _keep_required(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        if isinstance(value, list) and all(isinstance(name, str) for name in cast("list[Any]", value)):
-            held[keyword] = value
-        else:
-            self._lose(place, keyword, "its value is not a list of names")
-
-    def _keep_values(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        if keyword == "const" or isinstance(value, list):
-            held[keyword] = value
-        else:
-            self._lose(place, keyword, "its value is not a list")
-
-    def _keep_pattern(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        if not _is_plain(value):
-            self._lose(place, keyword, "llguidance does not support this regular expression")
-            return
-        held[keyword] = value
-        if any(
-            not re.fullmatch(found, sign)
-            for found in _NEGATED_SET.findall(value)
-            if found[-1] == "]"
-            for sign in _ESCAPED_SIGNS
-        ):
-            self._lose(place, keyword, "quotation marks and backslashes are admitted although it excludes them")
-
-    def _keep_format(self, held: Json, keyword: str, value: Any, place: Place) -> None:
-        if isinstance(value, str) and value in _FORMATS:
-            held[keyword] = value
-        else:
-            self._lose(place, keyword, "llguidance does not support this format")
-
-    # Schemas inside of schemas
-
-    def _read_one(self, held: Json, keyword: str, value: Any, place: Place, depth: int) -> None:
-        if isinstance(value, list):  # items, before prefixItems were there
-            self._read_list(held, keyword, value, place, depth)
-        else:
-            held[keyword] = self.read(value, place, depth + 1)
+                pass
 
     def _read_list(
         self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str] = frozenset()
@@ -267,82 +186,40 @@ class _Reader:
         else:
             self._lose(place, keyword, "its value is not a list of schemas")
 
-    def _read_one_of(self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
-        read: Json = {}
-        self._read_list(read, keyword, value, place, depth, met)
-        if keyword not in read:
-            return
-        # Beside an anyOf both have to hold.
-        held["allOf"] = [*held.get("allOf", ()), {"anyOf": read[keyword]}]
-        if not _exclude_each_other([self._followed(schema) for schema in cast("list[Any]", value)]):
-            self._lose(place, keyword, "only that at least one schema matches is enforced, not that exactly one does")
-
-    def _read_all_of(self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
-        read: Json = {}
-        self._read_list(read, keyword, value, place, depth, met)
-        held["allOf"] = [*held.get("allOf", ()), *read.get(keyword, ())]
-
-    def _read_properties(self, held: Json, keyword: str, value: Any, place: Place, depth: int) -> None:
-        if isinstance(value, dict):
-            schemas = cast("Json", value)
-            held[keyword] = {name: self.read(schemas[name], (place, name), depth + 1) for name in schemas}
-        else:
-            self._lose(place, keyword, "its value is not an object")
-
-    def _read_reference(
-        self, held: Json, keyword: str, value: Any, place: Place, depth: int, met: frozenset[str]
-    ) -> None:
-        target = self._target(value)
+    def _read_reference(self, held: Json, value: Any, place: Place, depth: int, met: frozenset[str]) -> None:
+        try:
+            target = self._references.resolve(value, place) if isinstance(value, str) else None
+        except InputError:
+            target = None
         if target is None:
-            self._lose(place, keyword, "it points to nothing in this schema, so any value is admitted")
+            self._lose(place, "$ref", "it points to nothing in this schema, so any value is admitted")
             return
         name = self._names.get(value)
         if name in met:
-            self._lose(place, keyword, "it points to itself, so any value is admitted")
+            self._lose(place, "$ref", "it points to itself, so any value is admitted")
             return
         if name is None:
             name = self._names[value] = f"d{len(self._names)}"
             if len(self._names) > MAX_DEFINITIONS:
-                raise InputError(
-                    ErrorCode.GRAMMAR_TOO_LARGE,
-                    f"the schema of {self._about} has more than {MAX_DEFINITIONS} definitions",
-                    Position(path=path_text(place)),
-                )
-            schema, found_at = target
+                raise self._too_large(f"has more than {MAX_DEFINITIONS} definitions", place)
             self.definitions[name] = True  # its place: what it consists of may refer to it
             self._being_read.append(name)
-            self.definitions[name] = self.read(schema, found_at, depth + 1, met | {name})
+            self.definitions[name] = self.read(target.schema, target.place, depth + 1, met | {name})
             self._being_read.pop()
-        held[keyword] = f"#/$defs/{name}"
+        held["$ref"] = f"#/$defs/{name}"
 
-    def _target(self, reference: Any) -> tuple[Any, Place] | None:
-        """Where a reference inside of the document leads to."""
-        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            return None
-        found: Any = self._root
-        place: Place = None
-        for step in reference.split("/")[1:]:
-            name = _unquoted(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict) and name in found:
-                found = cast("Json", found)[name]
-            elif isinstance(found, list) and name in map(str, range(len(cast("list[Any]", found)))):
-                found = cast("list[Any]", found)[int(name)]
-            else:
-                return None
-            place = (place, name)
-        return found, place
-
-    def _followed(self, schema: Any) -> Any:
-        """The schema that a schema stands for, where it is nothing but a reference."""
-        for _ in range(8):
-            reference = cast("Json", schema).get("$ref") if isinstance(schema, dict) else None
-            target = self._target(reference) if reference is not None else None
-            if target is None:
-                break
-            schema = target[0]
-        return cast("Any", schema)
-
-    # What depends on several keywords
+    def _overlap(self, schemas: list[Any], place: Place) -> bool:
+        """Whether some value may fit several of the schemas."""
+        if len(schemas) > MAX_COMPARED or not all(isinstance(each, dict | bool) for each in schemas):
+            return True
+        steps = steps_to(place)
+        try:
+            taker = Taker(self._document, self._about, say_nothing)
+            found = [taker.alternatives(Part(each, (*steps, index))) for index, each in enumerate(schemas)]
+            pairs = ((one, other) for index, one in enumerate(found) for other in found[index + 1 :])
+            return not all(are_apart(a, b, taker) for one, other in pairs for a in one for b in other)
+        except InputError:
+            return True
 
     def _settle_names(self, held: Json, fields: Json, place: Place) -> None:
         """Make of the keywords about the names of properties what the engine can hold together."""
@@ -383,6 +260,53 @@ class _Reader:
         path = path_text(place)
         self.losses.setdefault((path, feature), Loss(self._about, path, feature, message))
 
+    def _too_large(self, message: str, place: Place) -> InputError:
+        message = f"the schema of {self._about} {message}"
+        return InputError(ErrorCode.GRAMMAR_TOO_LARGE, message, Position(path=path_text(place)))
+
+
+def _find_fault(keyword: str, value: Any) -> str | None:
+    """Why the engine does not hold this value of a keyword."""
+    is_list, is_number = _is_a(value, list), _is_a(value, int, float) and not _is_a(value, bool)
+    listed: list[Any] = value if is_list else [value]
+    match keyword:
+        case "type":
+            is_held = bool(listed) and all(isinstance(name, str) and name in _TYPES for name in listed)
+            return None if is_held else "unknown type: any value is admitted"
+        case "enum":
+            return None if is_list else "its value is not a list"
+        case "required":
+            is_held = is_list and all(isinstance(name, str) for name in listed)
+            return None if is_held else "its value is not a list of names"
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+            if not is_number:
+                is_draft_4 = _is_a(value, bool) and keyword.startswith("exclusive")  # said of the other keyword
+                return None if is_draft_4 else "its value is not a number"
+            is_held = abs(value) <= LARGEST_BOUND and round(value, BOUND_DIGITS) == value
+            limits = f"{LARGEST_BOUND:.0e} or with more than {BOUND_DIGITS} digits"
+            return None if is_held else f"bounds beyond {limits} are not enforced"
+        case "multipleOf":
+            is_held = is_number and 1e-6 <= value <= 1e6 and round(value, 6) == value
+            return None if is_held else "only steps of at most six digits are enforced"
+        case "pattern":
+            if not _is_plain(value):
+                return "llguidance does not support this regular expression"
+            sets = [found for found in _NEGATED_SET.findall(value) if found[-1] == "]"]
+            is_held = all(re.fullmatch(found, sign) for found in sets for sign in '"\\')
+            return None if is_held else _ADMITS_SIGNS
+        case "format":
+            is_held = _is_a(value, str) and value in _FORMATS
+            return None if is_held else "llguidance does not support this format"
+        case _ if keyword in _COUNTS:
+            is_held = is_number and 0 <= value <= LARGEST_BOUND and value == int(value)
+            return None if is_held else "its value is not a count"
+        case _:
+            return None
+
+
+def _is_a(value: object, *kinds: type) -> bool:
+    return isinstance(value, kinds)
+
 
 def _is_plain(expression: Any) -> bool:
     if not isinstance(expression, str) or _PLAIN_EXPRESSION.fullmatch(expression) is None:
@@ -392,14 +316,6 @@ def _is_plain(expression: Any) -> bool:
     except re.error:
         return False
     return True
-
-
-def _unquoted(step: str) -> str:
-    return re.sub("(?:%[0-9A-Fa-f]{2})+", lambda found: _decoded(found[0]), step)
-
-
-def _decoded(quoted: str) -> str:
-    return bytes.fromhex(quoted.replace("%", "")).decode(errors="replace")  # what is no text leads to nothing
 
 
 def _have_different_beginnings(patterns: Iterable[str]) -> bool:
@@ -414,67 +330,3 @@ def _have_different_beginnings(patterns: Iterable[str]) -> bool:
     return len(texts) == len(listed) and not any(
         one.startswith(other) for index, one in enumerate(texts) for at, other in enumerate(texts) if index != at
     )
-
-
-# ── whether one value may fit two schemas ───────────────────────────────────────────────────────────────────────────
-
-
-def _exclude_each_other(schemas: Sequence[Any]) -> bool:
-    pairs = ((one, other) for index, one in enumerate(schemas) for other in schemas[index + 1 :])
-    return len(schemas) <= MAX_COMPARED and all(_excludes(one, other) for one, other in pairs)
-
-
-def _excludes(one: Any, other: Any, depth: int = 0) -> bool:
-    """Whether it is certain that no value fits both."""
-    if one is False or other is False:
-        return True
-    if not isinstance(one, dict) or not isinstance(other, dict) or depth > MAX_DEPTH:
-        return False
-    first, second = cast("Json", one), cast("Json", other)
-    values, other_values = _values_of(first), _values_of(second)
-    if values is not None and other_values is not None:
-        return not values & other_values
-    if not _kinds_of(first) & _kinds_of(second):
-        return True
-    if _kinds_of(first) & _kinds_of(second) != frozenset(("object",)):
-        return False
-    return any(
-        _excludes(_property(first, name), _property(second, name), depth + 1)
-        for name in _required(first) | _required(second)  # a value that fits both has them all
-    )
-
-
-def _values_of(schema: Json) -> frozenset[str] | None:
-    values: Any = [schema["const"]] if "const" in schema else schema.get("enum")
-    if not isinstance(values, list):
-        return None
-    return frozenset(json.dumps(value, sort_keys=True) for value in cast("list[Any]", values))
-
-
-def _kinds_of(schema: Json) -> frozenset[str]:
-    values = _values_of(schema)
-    if values is not None:
-        return frozenset(_KIND_BY_FIRST_SIGN.get(value[:1], "number") for value in values)
-    named: Any = schema.get("type", list(_TYPES))
-    names = cast("list[Any]", named) if isinstance(named, list) else [named]
-    return frozenset("number" if name == "integer" else str(name) for name in names)
-
-
-_KIND_BY_FIRST_SIGN: Final = {
-    "{": "object",
-    "[": "array",
-    '"': "string",
-    "n": "null",
-    "t": "boolean",
-    "f": "boolean",
-}
-
-
-def _property(schema: Json, name: str) -> Any:
-    properties = schema.get("properties")
-    return cast("Json", properties).get(name) if isinstance(properties, dict) else None
-
-
-def _required(schema: Json) -> frozenset[str]:
-    names = schema.get("required")
-    return frozenset(map(str, cast("list[Any]", names))) if isinstance(names, list) else frozenset()

@@ -177,12 +177,12 @@ class _Writer:
         if fits_nothing(node.schema):
             message = f"no value matches the schema of {node.about}"
             raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, message, Position(path="$"))
-        held = held_schema(node.schema, node.about)
-        text = json.dumps(held.schema, ensure_ascii=False, separators=(",", ":"))
+        schema, losses = held_schema(node.schema, node.about)
+        text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
         if not text.isascii() and HALF_PAIR.search(text):
             message = f"The schema of {node.about} has a lone surrogate, which is not valid text."
             raise InputError(ErrorCode.SCHEMA_INVALID, message)
-        self.losses += [loss for loss in held.losses if loss not in self.losses]
+        self.losses += [loss for loss in losses if loss not in self.losses]
         if text not in self._values:
             self._values[text] = f"json_{len(self._values)}"
             self._lines.append(f"{self._values[text]}: %json {text}")

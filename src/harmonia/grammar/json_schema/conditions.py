@@ -32,6 +32,8 @@ MAX_BRANCHES: Final = 1_000
 # make thousands of millions out of a few lines.
 MAX_WORK: Final = 100_000
 
+# Whether two objects differ is looked for in properties this deep.
+_MAX_COMPARED_DEPTH: Final = 3
 _UNIONS: Final = ("anyOf", "oneOf")
 
 
@@ -406,3 +408,28 @@ def _bounds(conditions: Conditions) -> tuple[float | None, float | None, bool, b
 def says_nothing(keyword: str, value: Any) -> bool:
     """Whether the keyword has no effect with this value."""
     return value in _IDLE.get(keyword, ())
+
+
+def say_nothing(part: Part, keyword: str, why: str) -> None:
+    """For schemas that are only compared, which is no reason for a report."""
+
+
+def are_apart(one: Together, other: Together, taker: Taker, depth: int = 0) -> bool:
+    """Whether it is certain that no value fits both."""
+    spend(1)
+    left, right = Conditions(one, say_nothing), Conditions(other, say_nothing)
+    for conditions, others in ((left, right), (right, left)):
+        values = conditions.values()
+        if values is not None:
+            return not any(_fits_all(value, others, taker, say_nothing) for value in values)
+    kinds = left.kinds() & right.kinds()
+    if kinds != frozenset(("object",)) or depth > _MAX_COMPARED_DEPTH:
+        return not kinds
+    for name in {*left.required(), *right.required()}:  # a value that fits both has them all
+        first, second = left.of_property(name), right.of_property(name)
+        if first is None or second is None:
+            return True
+        pairs = ((a, b) for a in taker.together(first) for b in taker.together(second))
+        if all(are_apart(a, b, taker, depth + 1) for a, b in pairs):
+            return True
+    return False

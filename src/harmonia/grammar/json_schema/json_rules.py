@@ -13,7 +13,15 @@ from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.json_schema import json_syntax
-from harmonia.grammar.json_schema.conditions import Conditions, Part, Taker, Together, fits_beside, key_of, says_nothing
+from harmonia.grammar.json_schema.conditions import (
+    Conditions,
+    Part,
+    Taker,
+    Together,
+    are_apart,
+    fits_beside,
+    says_nothing,
+)
 from harmonia.grammar.json_schema.json_syntax import (
     ARRAY,
     BOOLEAN,
@@ -174,29 +182,10 @@ class _Builder:
     def _overlap(self, union: Part, found: list[Together]) -> bool:
         branches = [(_branches_in(union, each), each) for each in found]
         return any(
-            branch and other_branch and branch != other_branch and not self._are_apart(one, other)
+            branch and other_branch and branch != other_branch and not are_apart(one, other, self._taker)
             for index, (branch, one) in enumerate(branches)
             for other_branch, other in branches[index + 1 :]
         )
-
-    def _are_apart(self, one: Together, other: Together, depth: int = 0) -> bool:
-        left, right = Conditions(one, _say_nothing), Conditions(other, _say_nothing)
-        if not left.kinds() & right.kinds():
-            return True
-        first, second = left.values(), right.values()
-        if first is not None and second is not None:
-            return {key_of(value) for value in first}.isdisjoint(key_of(value) for value in second)
-        if left.kinds() & right.kinds() != frozenset(("object",)) or depth > 1:
-            return False
-        wanted = {*left.required(), *right.required()}
-        return any(self._property_differs(left, right, name, depth) for name in wanted)
-
-    def _property_differs(self, left: Conditions, right: Conditions, name: str, depth: int) -> bool:
-        one, other = left.of_property(name), right.of_property(name)
-        if one is None or other is None:
-            return True
-        pairs = [(a, b) for a in self._taker.together(one) for b in self._taker.together(other)]
-        return all(self._are_apart(a, b, depth + 1) for a, b in pairs)
 
     def _together(self, parts: Together, name: str, at: int) -> Node:
         """One alternative: plain schemas that hold together."""
@@ -464,10 +453,6 @@ def _branches_in(union: Part, parts: Together) -> frozenset[Any]:
         for part in parts
         if part.steps[:length] == union.steps and part.steps[length : length + 1] == ("oneOf",)
     )
-
-
-def _say_nothing(part: Part, feature: str, why: str) -> None:
-    """Comparing schemas is no reason for a report."""
 
 
 def _listed(items: Several[Node]) -> list[Node | str]:
