@@ -38,7 +38,7 @@ MADE_LATER: dict[tuple[str, str], str] = {
     ("harmonia.families.profiles", "resolve_profile"): "the operator's own, against the name of a model",
     ("harmonia.families.python_calls", "_with_python_names"): "names, and texts in quotes that end on their line",
     ("harmonia.families.templates", "ControlSpellings.__init__"): "fixed spellings of a model family",
-    ("harmonia.grammar.llguidance_schemas", "_Reader._keep_pattern"): "one set, against one character",
+    ("harmonia.grammar.llguidance_schemas", "_find_fault"): "one set, against one character",
     ("harmonia.grammar.llguidance_schemas", "_is_plain"): "only compiled",
     ("harmonia.openai_harmony.encoding", "_any_of"): "the spellings of special tokens",
     ("harmonia.run.provider_check.runner", "find_apis"): "the name of a model, in what a provider says",

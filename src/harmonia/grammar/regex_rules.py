@@ -10,7 +10,7 @@ later check of the text agrees. Greedy or lazy is all the same to a grammar. Wha
 from __future__ import annotations
 
 import string
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final, NamedTuple, NoReturn
 
 from harmonia.grammar.rules import (
@@ -24,6 +24,7 @@ from harmonia.grammar.rules import (
     Sequence,
     choice,
     common,
+    is_among,
     joined,
     of,
     without,
@@ -34,7 +35,9 @@ MAX_CHARS: Final = 32_768
 MAX_DEPTH: Final = 50
 MAX_PARTS: Final = 2_000
 MAX_COUNT: Final = 10_000
-MAX_COUNT_DIGITS: Final = 9
+# Of a search; then it is given up.
+MAX_STEPS: Final = 200_000
+_REMEMBERED: Final = 4096
 
 _DIGITS: Final = of(string.digits)
 _WORD: Final = of(string.ascii_letters + string.digits + "_")
@@ -42,14 +45,8 @@ _SPACE: Final = of(" \t\n\r\f\v")
 # What any flavour takes for a digit, a letter or white space: the first digit beyond ASCII is U+0660.
 _ANY_DIGITS: Final = joined((*_DIGITS, (0x660, 0x10FFFF)))
 _ANY_WORD: Final = joined((*_WORD, (0x80, 0x10FFFF)))
-_ANY_SPACE: Final = joined(
-    (
-        *_SPACE,
-        (0x1C, 0x1F),
-        *of("\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff\u180e"),
-        (0x2000, 0x200A),
-    )
-)
+_MORE_SPACE: Final = of("\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff\u180e")
+_ANY_SPACE: Final = joined((*_SPACE, (0x1C, 0x1F), *_MORE_SPACE, (0x2000, 0x200A)))
 # Which characters `.` leaves out differs, too.
 _LINE_ENDS: Final = of("\n\r\x85\u2028\u2029")
 
@@ -74,20 +71,18 @@ class Alternative(NamedTuple):
 
 
 class UnreadableRegexError(ValueError):
-    """An expression that is none, or has something that rules cannot say. `at` is the offset in it. `is_certain` says
-    that it is none, whoever reads it; otherwise somebody else may be able to."""
+    """An expression that is invalid, or needs more than rules. `at` is the offset in it. `is_certain`: every regex
+    flavour refuses it."""
 
-    def __init__(self, message: str, at: int, feature: str = "", *, is_certain: bool = False) -> None:
+    def __init__(self, message: str, at: int, *, is_certain: bool = False) -> None:
         super().__init__(message)
         self.at = at
-        self.feature = feature
         self.is_certain = is_certain
 
 
 def regex_alternatives(expression: str, *, flags: str = "") -> tuple[Alternative, ...]:
     """The alternatives of an expression that is searched for. `flags`: i ignores ASCII case, s lets `.` be any."""
-    reader = _Reader(expression, flags)
-    return reader.read()
+    return _Reader(expression, flags).read()
 
 
 def regex_node(expression: str, *, flags: str = "") -> Node:
@@ -113,8 +108,8 @@ class _Reader:
         made: list[Alternative] = []
         while True:
             at_start = self._take("^") or self._take("\\A")
-            if at_start and self._text[self._at : self._at + 1] in ("*", "+", "?", "{"):
-                self._fail("an anchor that is repeated", self._at, "anchor")
+            if at_start and self._peek() in ("*", "+", "?", "{"):
+                self._fail("an anchor that is repeated", self._at)
             node = self._sequence()
             at_end = self._take("$") or self._take("\\z") or self._take("\\Z")
             made.append(Alternative(node, at_start, at_end))
@@ -146,12 +141,15 @@ class _Reader:
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             if self._is_end_anchor():
                 break
-            nodes.append(self._repeated(self._item()))
-        made = _with_texts_joined(nodes)
-        self._parts += len(made)
+            node, last = self._repeated(self._item()), nodes[-1] if nodes else None
+            if isinstance(node, Literal) and isinstance(last, Literal):
+                nodes[-1] = Literal(last.text + node.text)  # characters that stand together are one text
+            else:
+                nodes.append(node)
+        self._parts += len(nodes)
         if self._parts > MAX_PARTS:
             self._fail(f"more than {MAX_PARTS} parts")
-        return made[0] if len(made) == 1 else Sequence(tuple(made))
+        return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
 
     def _is_end_anchor(self) -> bool:
         """Whether an anchor stands where the alternative ends; elsewhere it is an item, and refused as one."""
@@ -187,7 +185,7 @@ class _Reader:
         least, comma, most = self._text[begin + 1 : end].partition(",")
         if end < 0 or not least.isdecimal() or not (most.isdecimal() or not most):
             self._refuse("a brace that bounds nothing; write it as \\{", begin)
-        if max(len(least), len(most)) > MAX_COUNT_DIGITS:
+        if max(len(least), len(most)) > 9:
             self._fail(f"more than {MAX_COUNT} repetitions", begin)
         self._at = end + 1
         low = int(least)
@@ -203,7 +201,7 @@ class _Reader:
         sign = self._text[begin]
         self._at += 1
         if sign in "^$":
-            self._fail("an anchor that does not stand at an end", begin, "anchor")
+            self._fail("an anchor that does not stand at an end", begin)
         if sign in "*+?{":
             self._refuse("nothing to repeat", begin)
         match sign:
@@ -223,22 +221,20 @@ class _Reader:
         if self._ignores_case:
             lower = common(ranges, ((ord("a"), ord("z")),))
             upper = common(ranges, ((ord("A"), ord("Z")),))
-            ranges = joined(
-                (*ranges, *((a - 32, b - 32) for a, b in lower), *((a + 32, b + 32) for a, b in upper)),
-            )
+            ranges = joined((*ranges, *((a - 32, b - 32) for a, b in lower), *((a + 32, b + 32) for a, b in upper)))
         if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
             return Literal(chr(ranges[0][0]))
         return Chars(ranges) if ranges else Choice(())
 
     def _group(self, begin: int) -> Node:
         if self._take("?"):
-            if self._take("P<") or (self._text[self._at : self._at + 1] == "<" and self._names_a_group()):
+            if self._take("P<") or (self._peek() == "<" and self._peek(1) not in ("=", "!")):
                 end = self._text.find(">", self._at)
                 if end < 0:
                     self._refuse("a group whose name does not end", begin)
                 self._at = end + 1
             elif not self._take(":"):
-                self._fail("a group that looks around, or has flags", begin, "look-around")
+                self._fail("a group that looks around, or has flags", begin)
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._fail(f"more than {MAX_DEPTH} groups in each other", begin)
@@ -247,9 +243,6 @@ class _Reader:
         if not self._take(")"):
             self._refuse("the group is not closed", begin)
         return node
-
-    def _names_a_group(self) -> bool:
-        return self._text[self._at + 1 : self._at + 2] not in ("=", "!")
 
     def _bracketed(self, begin: int) -> Ranges:
         is_negated = self._take("^")
@@ -268,7 +261,7 @@ class _Reader:
                 wide += low[1]
                 continue
             high = low
-            if self._text[self._at : self._at + 1] == "-" and self._text[self._at + 1 : self._at + 2] != "]":
+            if self._peek() == "-" and self._peek(1) != "]":
                 self._at += 1
                 if self._at >= len(self._text):
                     self._refuse("a class that does not end", begin)
@@ -284,14 +277,14 @@ class _Reader:
         begin = self._at
         sign = self._text[begin]
         self._at += 1
-        if sign == "[" and self._text[self._at : self._at + 1] in (":", "[", "=", "."):
-            self._fail("a class within a class", begin, "nested class")
+        if sign == "[" and self._peek() in (":", "[", "=", "."):
+            self._fail("a class within a class", begin)
         if self._text[begin : begin + 2] in ("&&", "--", "~~"):
-            self._fail("an operation between classes", begin, "nested class")
+            self._fail("an operation between classes", begin)
         return self._escape(begin, in_class=True) if sign == "\\" else sign
 
     def _escape(self, begin: int, *, in_class: bool = False) -> str | tuple[Ranges, Ranges]:
-        letter = self._text[self._at : self._at + 1]
+        letter = self._peek()
         self._at += 1
         if letter in _CLASSES and letter:
             return _CLASSES[letter]
@@ -302,14 +295,14 @@ class _Reader:
         if letter in ("x", "u"):
             return self._numbered(begin, 2 if letter == "x" else 4)
         if not letter:
-            self._refuse("a backslash with nothing behind it", begin)
+            self._refuse("a backslash at the end", begin)
         if letter.isalnum():
-            self._fail(f"the escape \\{letter}", begin, f"\\{letter}")
+            self._fail(f"the escape \\{letter}", begin)
         return letter
 
     def _numbered(self, begin: int, digits: int) -> str:
         end = self._at + digits
-        if self._text[self._at : self._at + 1] == "{":
+        if self._peek() == "{":
             self._at += 1
             end = self._text.find("}", self._at)
         number = self._text[self._at : end] if end > 0 else ""
@@ -320,102 +313,68 @@ class _Reader:
             self._fail("a lone surrogate", begin)
         return chr(int(number, 16))
 
+    def _peek(self, further: int = 0) -> str:
+        return self._text[self._at + further : self._at + further + 1]
+
     def _take(self, text: str) -> bool:
         taken = self._text.startswith(text, self._at)
         self._at += len(text) * taken
         return taken
 
     def _refuse(self, what: str, at: int) -> NoReturn:
-        """It is no expression, for anybody."""
+        """Every flavour refuses it."""
         raise UnreadableRegexError(what, at, is_certain=self._is_certain)
 
-    def _fail(self, what: str, at: int | None = None, feature: str = "") -> NoReturn:
-        raise UnreadableRegexError(f"{what}: no rule can be made of it", self._at if at is None else at, feature)
+    def _fail(self, what: str, at: int | None = None) -> NoReturn:
+        raise UnreadableRegexError(f"{what}: not supported in a grammar", self._at if at is None else at)
 
 
-def _with_texts_joined(nodes: list[Node]) -> list[Node]:
-    """The same nodes, with characters that stand together as one text."""
-    made: list[Node] = []
-    for node in nodes:
-        last = made[-1] if made else None
-        if isinstance(node, Literal) and isinstance(last, Literal):
-            made[-1] = Literal(last.text + node.text)
-        else:
-            made.append(node)
-    return made
-
-
-MAX_STEPS: Final = 200_000
-_REMEMBERED: Final = 4096
+# ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def is_found(expression: str, text: str) -> bool | None:
-    """Whether the expression is found in the text. None where nobody can say: it is not a regular expression that all
-    regex flavours read alike, or the search takes too long."""
-    alternatives = _alternatives(expression)
-    if alternatives is None:
-        return None
-    search = _Search(text)
-    try:
-        return any(search.finds(each) for each in alternatives)
-    except _TooLong:
-        return None
+    """Whether the expression is found in the text, in bounded work; None if that cannot be said, because regex flavours
+    read the expression differently, or because the search takes too long.
 
+    Python's `re` may take exponential time over an expression such as `(a+)+$`, and nothing can stop it. Here a node
+    maps the set of places where it may begin to the set of places where it may end, so no place is tried twice.
+    """
+    left = MAX_STEPS
 
-@lru_cache(_REMEMBERED)
-def _alternatives(expression: str) -> tuple[Alternative, ...] | None:
-    try:
-        return regex_alternatives(expression)
-    except UnreadableRegexError:
-        return None
-
-
-class _TooLong(Exception):
-    pass
-
-
-class _Search:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._left = MAX_STEPS
-
-    def finds(self, alternative: Alternative) -> bool:
-        size = len(self._text)
-        ends = self._ends(alternative.node, {0} if alternative.at_start else set(range(size + 1)))
-        return size in ends if alternative.at_end else bool(ends)
-
-    def _ends(self, node: Node, starts: set[int]) -> set[int]:
-        self._left -= 1 + len(starts)
-        if self._left < 0:
-            raise _TooLong
-        text = self._text
+    def ends_of(node: Node, starts: set[int]) -> set[int]:
+        nonlocal left
+        left -= 1 + len(starts)
+        if left < 0:
+            raise TimeoutError
         match node:
             case Literal(said):
                 return {at + len(said) for at in starts if text.startswith(said, at)}
-            case Chars(ranges, is_negated):
-                fits = (at for at in starts if at < len(text) and _is_in(ord(text[at]), ranges) != is_negated)
-                return {at + 1 for at in fits}
+            case Chars():
+                return {at + 1 for at in starts if at < len(text) and is_among(text[at], node)}
             case Sequence(nodes):
-                for each in nodes:
-                    starts = self._ends(each, starts)
-                return starts
+                return reduce(lambda found, each: ends_of(each, found), nodes, starts)
             case Choice(nodes):
-                return set[int]().union(*(self._ends(each, starts) for each in nodes))
-            case Repeat(inner, least, most):
-                return self._repeat(inner, least, most, starts)
+                return set[int]().union(*(ends_of(each, starts) for each in nodes))
+            case Repeat(inner, times, most):
+                for _ in range(times):
+                    starts = ends_of(inner, starts)
+                found, fresh = set(starts), starts
+                while fresh and (most is None or times < most):
+                    fresh = ends_of(inner, fresh) - found
+                    found |= fresh
+                    times += 1
+                return found
             case _:
                 raise AssertionError(node)  # no expression has others
 
-    def _repeat(self, inner: Node, least: int, most: int | None, starts: set[int]) -> set[int]:
-        for _ in range(least):
-            starts = self._ends(inner, starts)
-        found, fresh, times = set(starts), starts, least
-        while fresh and (most is None or times < most):
-            fresh = self._ends(inner, fresh) - found
-            found |= fresh
-            times += 1
-        return found
+    try:
+        for node, at_start, at_end in _alternatives(expression):
+            ends = ends_of(node, {0} if at_start else set(range(len(text) + 1)))
+            if len(text) in ends if at_end else ends:
+                return True
+    except (UnreadableRegexError, TimeoutError):
+        return None
+    return False
 
 
-def _is_in(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
-    return any(low <= code <= high for low, high in ranges)
+_alternatives = lru_cache(_REMEMBERED)(regex_alternatives)

@@ -208,6 +208,11 @@ def of(text: str) -> Ranges:
     return joined((ord(character), ord(character)) for character in text)
 
 
+def is_among(character: str, chars: Chars) -> bool:
+    """Whether a node admits a character."""
+    return any(low <= ord(character) <= high for low, high in chars.ranges) != chars.is_negated
+
+
 @lru_cache(maxsize=1_000)
 def ranges_of(chars: Chars) -> Ranges:
     """What a node admits."""

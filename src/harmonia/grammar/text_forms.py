@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.regex_rules import UnreadableRegexError, regex_node
@@ -63,24 +63,26 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_DIRECTIVES: Final = frozenset(("%import", "%ignore"))
 _REPEATED: Final = re.compile(r"\{\s*+\d++\s*+(?:,\s*+\d*+\s*+)?+\}")
+_UNEXPECTED: Final = {
+    "<": "special tokens are not allowed here",
+    **dict.fromkeys("{}", "a brace that is not a repetition count"),
+    **dict.fromkeys('"/', "a string or regular expression that does not end on its line"),
+}
 _NUMBER: Final = re.compile(r"\d+")
 
 
 def checked_form(form: TextForm, about: str) -> TextForm:
     """The form, if it can be part of a grammar. `about` is the tool's whole name, for the error."""
     if len(form.definition) > MAX_FORM_CHARS:
-        raise InputError(
-            ErrorCode.GRAMMAR_TOO_LARGE, f"the form of {about} has more than {MAX_FORM_CHARS:,} characters"
-        )
+        _refuse(about, f"more than {MAX_FORM_CHARS:,} characters", 0, ErrorCode.GRAMMAR_TOO_LARGE)
     half = HALF_PAIR.search(form.definition)
     if half is not None:
-        raise _refusal(about, "a lone surrogate, which is not valid text", half.start())
+        _refuse(about, "a lone surrogate, which is not valid text", half.start())
     if form.syntax == "lark":
         return TextForm("lark", _checked_lark(form.definition, about))
     if "\0" in form.definition or not form.definition:
-        raise _refusal(about, "the regular expression is empty or has a NUL character", 0)
+        _refuse(about, "the regular expression is empty or has a NUL character", 0)
     _check_repetitions(form.definition, 0, about)
     return form
 
@@ -94,9 +96,10 @@ def _checked_lark(definition: str, about: str) -> str:
     while position < len(definition):
         found = _TOKEN.match(definition, position)
         if found is None:
-            raise _refusal(about, _unexpected(definition, position), position)
-        if found.lastgroup == "directive" and found[0] not in _DIRECTIVES:
-            raise _refusal(about, f"{found[0]} is not supported; only %import and %ignore are", position)
+            sign = definition[position]
+            _refuse(about, _UNEXPECTED.get(sign, f"unexpected {sign!r}"), position)
+        if found.lastgroup == "directive" and found[0] not in ("%import", "%ignore"):
+            _refuse(about, f"{found[0]} is not supported; only %import and %ignore are", position)
         if found.lastgroup == "regex":
             _check_repetitions(found[0], position, about)
         elif found.lastgroup == "repetition":
@@ -104,52 +107,32 @@ def _checked_lark(definition: str, about: str) -> str:
         rules += found[0] == ":"
         depth += (found[0] in ("(", "[")) - (found[0] in (")", "]"))
         if depth > MAX_FORM_DEPTH:
-            raise InputError(
-                ErrorCode.GRAMMAR_TOO_LARGE,
-                f"the form of {about} has more than {MAX_FORM_DEPTH} nested groups",
-                Position(character=position),
-            )
+            _refuse(about, f"more than {MAX_FORM_DEPTH} nested groups", position, ErrorCode.GRAMMAR_TOO_LARGE)
         if found.lastgroup == "definition":
             has_start = has_start or found[0].lstrip("!?") == "start"
         kept.append(" " * len(found[0]) if found.lastgroup == "priority" else found[0])
         position = found.end()
     if rules > MAX_FORM_RULES:
-        raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, f"the form of {about} has more than {MAX_FORM_RULES} rules")
+        _refuse(about, f"more than {MAX_FORM_RULES} rules", 0, ErrorCode.GRAMMAR_TOO_LARGE)
     if not has_start:
-        raise _refusal(about, "the rule `start` is missing", 0)
+        _refuse(about, "the rule `start` is missing", 0)
     return "".join(kept)
 
 
 def _check_repetitions(expression: str, position: int, about: str) -> None:
-    """The numbers of repetitions in a regular expression, which begins at a position."""
+    """The numbers of repetitions in an expression, which begins at a position."""
     for found in _REPEATED.finditer(expression):
         _check_numbers(found[0], position + found.start(), about)
 
 
 def _check_numbers(repetition: str, position: int, about: str) -> None:
     if any(len(number) > 9 or int(number) > MAX_REPETITIONS for number in _NUMBER.findall(repetition)):
-        raise InputError(
-            ErrorCode.GRAMMAR_TOO_LARGE,
-            f"the form of {about} repeats something more than {MAX_REPETITIONS:,} times",
-            Position(character=position),
-        )
+        message = f"something is repeated more than {MAX_REPETITIONS:,} times"
+        _refuse(about, message, position, ErrorCode.GRAMMAR_TOO_LARGE)
 
 
-def _unexpected(definition: str, position: int) -> str:
-    sign = definition[position]
-    if sign == "<":
-        return "special tokens are not allowed here"
-    if sign in "{}":
-        return "a brace that is not a repetition count"
-    if sign in '"/':
-        return "a string or regular expression that does not end on its line"
-    return f"unexpected {sign!r}"
-
-
-def _refusal(about: str, message: str, position: int) -> InputError:
-    return InputError(
-        ErrorCode.GRAMMAR_INVALID_TEXT_FORM, f"the form of {about}: {message}", Position(character=position)
-    )
+def _refuse(about: str, message: str, position: int, code: ErrorCode = ErrorCode.GRAMMAR_INVALID_TEXT_FORM) -> NoReturn:
+    raise InputError(code, f"the form of {about}: {message}", Position(character=position))
 
 
 _LARK_TOKEN: Final = re.compile(
@@ -165,6 +148,7 @@ _LARK_TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", **{sign: sign for sign in "\\\"/'"}}
 # What Lark's library calls these, as expressions.
 _COMMON: Final = {
     "DIGIT": "[0-9]",
@@ -234,13 +218,10 @@ def _regex(expression: str, at: int, about: str, flags: str = "") -> Node:
         ) from error
 
 
-class _Token:
-    __slots__ = ("at", "kind", "text")
-
-    def __init__(self, kind: str, text: str, at: int) -> None:
-        self.kind = kind
-        self.text = text
-        self.at = at
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
 
 
 class _Reader:
@@ -251,6 +232,7 @@ class _Reader:
         self._index = 0
         self._in_terminal = False
         self._ignored: list[Node] = []
+        self._ignored_name = f"{prefix}-ignored"
         self._needed: dict[str, int] = {}
         self._rules: dict[str, Node] = {}
         self.losses: list[Loss] = []
@@ -297,19 +279,19 @@ class _Reader:
         while self._take("sign", "."):
             path += "." + self._expect("name").text
         if self._take("sign", "("):
-            self._define_common(path, self._expect("name").text, None, at)
+            names = [self._expect("name").text]
             while self._take("sign", ","):
-                self._define_common(path, self._expect("name").text, None, at)
+                names.append(self._expect("name").text)
             if not self._take("sign", ")"):
                 self._fail("the list is not closed", at)
-            return
-        library, _, name = path.rpartition(".")
-        self._define_common(library, name, self._expect("name").text if self._take("arrow") else None, at)
-
-    def _define_common(self, library: str, name: str, alias: str | None, at: int) -> None:
-        if library != "common" or name not in _COMMON:
-            self._leave(f"{library}.{name} is not in the library of terminals", at)
-        self._define(alias or name, _regex(_COMMON[name], at, self._about), at)
+            imported = {name: f"{path}.{name}" for name in names}
+        else:
+            imported = {self._expect("name").text if self._take("arrow") else path.rpartition(".")[2]: path}
+        for alias, whole in imported.items():
+            library, _, name = whole.rpartition(".")
+            if library != "common" or name not in _COMMON:
+                self._leave(f"{whole} is not in the library of terminals", at)
+            self._define(alias, _regex(_COMMON[name], at, self._about), at)
 
     def _rule(self) -> None:
         token = self._expect("name")
@@ -350,44 +332,22 @@ class _Reader:
         return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
 
     def _repeated(self, node: Node) -> Node:
-        token = self._token
-        if token.kind != "sign":
+        for sign, bounds in {"?": (0, 1), "*": (0, None), "+": (1, None)}.items():
+            if self._take("sign", sign):
+                return Repeat(node, *bounds)
+        in_braces = self._take("sign", "{")
+        if not in_braces and not self._take("sign", "~"):
             return node
-        match token.text:
-            case "?":
-                node = Repeat(node, 0, 1)
-            case "*":
-                node = Repeat(node)
-            case "+":
-                node = Repeat(node, 1)
-            case "~":
-                self._next()
-                return Repeat(node, *self._bounds())
-            case "{":
-                self._next()
-                return Repeat(node, *self._bounds_in_braces())
-            case _:
-                return node
-        self._next()
-        return node
-
-    def _bounds(self) -> tuple[int, int]:
-        token = self._expect("number")
-        least = int(token.text)
-        most = int(self._expect("number").text) if self._take("dots") else least
-        if least > most:
-            self._fail("impossible bounds of a repetition", token.at)
-        return least, most
-
-    def _bounds_in_braces(self) -> tuple[int, int | None]:
         token = self._expect("number")
         least = int(token.text)
         most: int | None = least
-        if self._take("sign", ","):
+        if in_braces and self._take("sign", ","):
             most = int(self._next().text) if self._token.kind == "number" else None
-        if not self._take("sign", "}") or (most is not None and least > most):
+        elif not in_braces and self._take("dots"):
+            most = int(self._expect("number").text)
+        if (in_braces and not self._take("sign", "}")) or (most is not None and least > most):
             self._fail("impossible bounds of a repetition", token.at)
-        return least, most
+        return Repeat(node, least, most)
 
     def _item(self) -> Node:
         token = self._next()
@@ -408,12 +368,8 @@ class _Reader:
             self._fail("the group is not closed", token.at)
         return node if token.text == "(" else Repeat(node, 0, 1)
 
-    @property
-    def _ignored_name(self) -> str:
-        return f"{self._prefix}-ignored"
-
     def _terminal(self, node: Node) -> Node:
-        """What is ignored may follow a terminal, but is no part of one."""
+        """Ignored text may follow a terminal, but is not part of one."""
         if self._in_terminal or not self._ignores:
             return node
         return Sequence((node, Name(self._ignored_name)))
@@ -430,18 +386,16 @@ class _Reader:
         return Literal(text)
 
     def _text_of(self, token: _Token) -> str:
-        quoted = token.text.rstrip("i")
-        expression = quoted[1:-1].replace('\\"', '"')
-        return re.sub(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", lambda found: self._unescaped(found, token), expression)
+        def unescaped(found: re.Match[str]) -> str:
+            escape = found[1]
+            if len(escape) > 1:
+                return chr(int(escape[1:], 16))
+            if escape not in _ESCAPES:
+                self._leave(f"the escape \\{escape} is not supported", token.at)
+            return _ESCAPES[escape]
 
-    def _unescaped(self, found: re.Match[str], token: _Token) -> str:
-        escape = found.group(1)
-        if len(escape) > 1:
-            return chr(int(escape[1:], 16))
-        plain = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "\\": "\\", '"': '"', "/": "/", "'": "'"}
-        if escape not in plain:
-            self._leave(f"the escape \\{escape} is not supported", token.at)
-        return plain[escape]
+        expression = token.text.rstrip("i")[1:-1].replace('\\"', '"')
+        return re.sub(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", unescaped, expression)
 
     def _named(self, name: str) -> str:
         return f"{self._prefix}-{name}"
@@ -481,17 +435,14 @@ class _Reader:
             self._fail(f"expected a {kind}, found {found}", self._token.at)
         return self._next()
 
-    def _fail(self, message: str, at: int) -> NoReturn:
-        """It is no grammar, for anybody."""
-        raise self._error(InputError, message, at)
+    def _fail(self, message: str, at: int, kind: type[InputError] = InputError) -> NoReturn:
+        """The definition is invalid for every reader."""
+        said = f"the grammar of {self._about} is invalid: {message}"
+        raise kind(ErrorCode.GRAMMAR_INVALID_TEXT_FORM, said, Position(character=at))
 
     def _leave(self, message: str, at: int) -> NoReturn:
-        """Others may understand it."""
-        raise self._error(BeyondRulesError, message, at)
-
-    def _error(self, kind: type[InputError], message: str, at: int) -> InputError:
-        said = f"the grammar of {self._about} is invalid: {message}"
-        return kind(ErrorCode.GRAMMAR_INVALID_TEXT_FORM, said, Position(character=at))
+        """Another reader may understand it."""
+        self._fail(message, at, BeyondRulesError)
 
 
 # Rules that begin with themselves

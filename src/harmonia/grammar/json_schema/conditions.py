@@ -34,7 +34,6 @@ MAX_WORK: Final = 100_000
 
 # Whether two objects differ is looked for in properties this deep.
 _MAX_COMPARED_DEPTH: Final = 3
-_UNIONS: Final = ("anyOf", "oneOf")
 
 
 class Part(NamedTuple):
@@ -50,8 +49,8 @@ class Part(NamedTuple):
         return Part(value, (*self.steps, *steps))
 
     @property
-    def path(self) -> str:
-        return path_text(place_of(self.steps))
+    def fields(self) -> dict[str, Any]:
+        return self.schema if isinstance(self.schema, dict) else {}
 
 
 Together: TypeAlias = tuple[Part, ...]
@@ -70,10 +69,11 @@ class Taker:
 
     def target(self, part: Part) -> Part | None:
         """Where the `$ref` of a part leads."""
-        if not isinstance(part.schema, dict) or not isinstance(part.schema.get("$ref"), str):
+        reference = part.fields.get("$ref")
+        if not isinstance(reference, str):
             return None
-        target = self._references.resolve(part.schema["$ref"], place_of(part.steps))
-        return Part(target.schema, target.steps)
+        schema, steps, _ = self._references.resolve(reference, place_of(part.steps))
+        return Part(schema, steps)
 
     def alternatives(self, part: Part, within: tuple[tuple[Steps, bool], ...] = ()) -> list[Together]:
         """What a value has to fit one of. `within` are the parts that this is a condition of, and whether it is one of
@@ -86,22 +86,19 @@ class Taker:
         if isinstance(schema, bool):
             return [()] if schema else []
         made: list[Together] = [(part,)]
+        inside = (*within, (part.steps, False))
         target = self.target(part)
         if target is not None:
-            made = self._both(part, "$ref", made, self.alternatives(target, (*within, (part.steps, False))))
+            made = self._both(part, "$ref", made, self.alternatives(target, inside))
         for condition in self._listed(part, "allOf"):
-            made = self._both(part, "allOf", made, self.alternatives(condition, (*within, (part.steps, False))))
-        for union in _UNIONS:
-            if union not in schema:
-                continue
-            branches = list(self._listed(part, union))
-            if not isinstance(schema[union], list) or not schema[union]:
+            made = self._both(part, "allOf", made, self.alternatives(condition, inside))
+        for union in ("anyOf", "oneOf"):
+            if not isinstance(schema.get(union, []), list) or schema.get(union) == []:
                 self._report(part, union, "its value is not a list of schemas")
-                continue
-            chosen: list[Together] = []
-            for branch in branches:
-                chosen += self.alternatives(branch, (*within, (part.steps, True)))
-            made = self._both(part, union, made, chosen)
+            elif union in schema:
+                branches = self._listed(part, union)
+                chosen = [each for one in branches for each in self.alternatives(one, (*within, (part.steps, True)))]
+                made = self._both(part, union, made, chosen)
         return made
 
     def together(self, parts: Together) -> list[Together]:
@@ -112,14 +109,12 @@ class Taker:
         return made
 
     def _listed(self, part: Part, keyword: str) -> Iterator[Part]:
-        assert isinstance(part.schema, dict)
-        listed = part.schema.get(keyword)
-        if isinstance(listed, list):
-            for index, each in enumerate(listed):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-                if isinstance(each, dict | bool):
-                    yield part.child(keyword, index)
-                else:
-                    self._report(part, keyword, "one of its items is not a schema")
+        listed: Any = part.fields.get(keyword)
+        for index, each in enumerate(cast("list[Any]", listed) if isinstance(listed, list) else ()):
+            if isinstance(each, dict | bool):
+                yield part.child(keyword, index)
+            else:
+                self._report(part, keyword, "one of its items is not a schema")
 
     def _both(self, part: Part, keyword: str, one: list[Together], other: list[Together]) -> list[Together]:
         """Each of the first with each of the second, which a keyword of the part gave."""
@@ -137,11 +132,8 @@ class Taker:
     def _count(self, part: Part, work: int) -> None:
         self._work += work
         if self._work > MAX_WORK:
-            raise InputError(
-                ErrorCode.SCHEMA_TOO_LARGE,
-                f"The schema of {self._about} has too many nested alternatives.",
-                Position(path=part.path),
-            )
+            message = f"The schema of {self._about} has too many nested alternatives."
+            raise InputError(ErrorCode.SCHEMA_TOO_LARGE, message, Position(path=path_text(place_of(part.steps))))
 
 
 # Bounds beyond the floats are no bounds that anybody could compare with.
@@ -178,17 +170,12 @@ class Conditions:
         """The parts that have the keyword, and its values; those that make no sense are reported."""
         found: list[tuple[Part, Any]] = []
         for part in self.parts:
-            schema = cast("dict[str, Any]", part.schema)
-            if keyword in schema:
-                if fits(schema[keyword]):
-                    found.append((part, schema[keyword]))
+            if keyword in part.fields:
+                if fits(part.fields[keyword]):
+                    found.append((part, part.fields[keyword]))
                 else:
                     self._report(part, keyword, "ignored, because its value is invalid")
         return found
-
-    def says(self, *keywords: str) -> bool:
-        """Whether any part has one of the keywords."""
-        return any(keyword in cast("dict[str, Any]", part.schema) for part in self.parts for keyword in keywords)
 
     # Of any value
 
@@ -221,9 +208,8 @@ class Conditions:
             name = f"exclusive{keyword.capitalize()}"
             self.each(name, lambda value: isinstance(value, bool) or _number(value) is not None)
         for part in self.parts:
-            schema = cast("dict[str, Any]", part.schema)
-            low, high = schema.get("minimum"), schema.get("maximum")
-            out_low, out_high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+            low, high = part.fields.get("minimum"), part.fields.get("maximum")
+            out_low, out_high = part.fields.get("exclusiveMinimum"), part.fields.get("exclusiveMaximum")
             bounds = bounds.narrowed(_number(low), out_low is True, _number(high), out_high is True)
             bounds = bounds.narrowed(_number(out_low), True, _number(out_high), True)
         return bounds
@@ -247,18 +233,13 @@ class Conditions:
 
     def of_property(self, name: str) -> Together | None:
         """What the value of a property has to fit; None where it may not be there."""
-        made: list[Part] = []
         spend(len(self.parts))
-        for part in self.parts:
-            made += _of_property(part, name)
-        return None if any(part.schema is False for part in made) else tuple(made)
+        return _unless_never([each for part in self.parts for each in _of_property(part, name)])
 
     def of_others(self) -> Together | None:
         """What the values of properties have to fit that nobody declared; None where there may be none."""
-        made: list[Part] = []
-        for part, _ in self.each("additionalProperties", _is_schema):
-            made.append(part.child("additionalProperties"))
-        return None if any(part.schema is False for part in made) else tuple(made)
+        found = self.each("additionalProperties", _is_schema)
+        return _unless_never([part.child("additionalProperties") for part, _ in found])
 
     def listed_items(self) -> int:
         """How many items have a schema of their own."""
@@ -267,48 +248,42 @@ class Conditions:
     def _own_items(self, part: Part) -> list[Part]:
         """The items with a schema of their own. Before draft 2020 `items` was the list of them."""
         if part.steps not in self._items:
-            schema = cast("dict[str, Any]", part.schema)
-            listed = next((key for key in ("prefixItems", "items") if isinstance(schema.get(key), list)), None)
-            items: list[Any] = [] if listed is None else schema[listed]
-            own = [part.child(cast("str", listed), at) for at, each in enumerate(items) if _is_schema(each)]
-            self._items[part.steps] = own
+            listed = next((key for key in ("prefixItems", "items") if isinstance(part.fields.get(key), list)), "")
+            items: list[Any] = part.fields[listed] if listed else []
+            self._items[part.steps] = [part.child(listed, at) for at, each in enumerate(items) if _is_schema(each)]
         return self._items[part.steps]
 
     def of_item(self, index: int) -> Together | None:
         """What the item has to fit; after the listed ones it is the same for all. None where there may be none."""
-        made: list[Part] = []
         spend(len(self.parts))
+        made: list[Part] = []
         for part in self.parts:
             own = self._own_items(part)
+            other = "additionalItems" if isinstance(part.fields.get("items"), list) else "items"
             if index < len(own):
                 made.append(own[index])
-            else:
-                made += _other_items(part)
-        return None if any(part.schema is False for part in made) else tuple(made)
+            elif _is_schema(part.fields.get(other)):
+                made.append(part.child(other))
+        return _unless_never(made)
+
+
+def _unless_never(parts: list[Part]) -> Together | None:
+    return None if any(part.schema is False for part in parts) else tuple(parts)
 
 
 def _of_property(part: Part, name: str) -> list[Part]:
-    schema = cast("dict[str, Any]", part.schema)
-    made: list[Part] = []
-    properties = schema.get("properties")
-    if isinstance(properties, dict) and name in properties and _is_schema(properties[name]):
-        made.append(part.child("properties", name))
-    patterns = schema.get("patternProperties")
-    if isinstance(patterns, dict):
-        spend(_SEARCH_STEPS * len(cast("dict[str, Any]", patterns)))
-        for pattern, value in cast("dict[str, Any]", patterns).items():
-            if _is_schema(value) and is_found(pattern, name):
-                made.append(part.child("patternProperties", pattern))
-    is_other = not made and not (isinstance(properties, dict) and name in properties)
-    if is_other and _is_schema(schema.get("additionalProperties")):
+    properties, patterns = (
+        cast("dict[str, Any]", value) if isinstance(value := part.fields.get(keyword), dict) else {}
+        for keyword in ("properties", "patternProperties")
+    )
+    spend(_SEARCH_STEPS * len(patterns))
+    made = [part.child("properties", name)] if _is_schema(properties.get(name)) else []
+    for pattern, value in patterns.items():
+        if _is_schema(value) and is_found(pattern, name):
+            made.append(part.child("patternProperties", pattern))
+    if not made and name not in properties and _is_schema(part.fields.get("additionalProperties")):
         made.append(part.child("additionalProperties"))
     return made
-
-
-def _other_items(part: Part) -> list[Part]:
-    schema = cast("dict[str, Any]", part.schema)
-    keyword = "additionalItems" if isinstance(schema.get("items"), list) else "items"
-    return [part.child(keyword)] if _is_schema(schema.get(keyword)) else []
 
 
 def _is_kind(value: Any) -> bool:
@@ -371,12 +346,8 @@ def fits_beside(value: Any, conditions: Conditions, taker: Taker, report: Report
         case bool():
             return "boolean" in kinds
         case int() | float():
-            low, high, low_is_out, high_is_out = _bounds(conditions)
-            return (
-                ("number" in kinds or ("integer" in kinds and float(value).is_integer()))
-                and (low is None or value > low or (value == low and not low_is_out))
-                and (high is None or value < high or (value == high and not high_is_out))
-            )
+            of_kind = "number" in kinds or ("integer" in kinds and float(value).is_integer())
+            return of_kind and conditions.bounds().admit(value)
         case str():
             least, most = conditions.counts("minLength", "maxLength")
             patterns = [text for _, text in conditions.each("pattern", lambda text: isinstance(text, str))]
@@ -390,19 +361,13 @@ def fits_beside(value: Any, conditions: Conditions, taker: Taker, report: Report
             least, most = conditions.counts("minItems", "maxItems")
             if "array" not in kinds or not least <= len(items) <= (len(items) if most is None else most):
                 return False
-            told = [(item, conditions.of_item(index)) for index, item in enumerate(items)]
-            return all(parts is not None and fits(item, parts, taker, report) for item, parts in told)
+            said = [(item, conditions.of_item(index)) for index, item in enumerate(items)]
         case _:
             properties = cast("dict[str, Any]", value)
             if "object" not in kinds or not set(conditions.required()) <= properties.keys():
                 return False
             said = [(each, conditions.of_property(name)) for name, each in properties.items()]
-            return all(parts is not None and fits(each, parts, taker, report) for each, parts in said)
-
-
-def _bounds(conditions: Conditions) -> tuple[float | None, float | None, bool, bool]:
-    bounds = conditions.bounds()
-    return bounds.low, bounds.high, bounds.low_is_out, bounds.high_is_out
+    return all(parts is not None and fits(each, parts, taker, report) for each, parts in said)
 
 
 def says_nothing(keyword: str, value: Any) -> bool:

@@ -107,7 +107,7 @@ ESCAPED_LESS_THAN: Final = "\\u003c"
 # What stands for itself in a string, as much of it as there is, or one character that may not.
 _ALIKE: Final = re.compile(r'[^"\\<\x00-\x1f]+|["\\<\x00-\x1f]')
 _TOKEN_BEGINS: Final = re.compile(r"<(?=\|[a-z])")
-# Behind a backslash: what stands for a character.
+# After a backslash: what stands for a character.
 _SHORT: Final = {'"': '"', "\\": "\\", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _LONG: Final = without(((0, 0x1F),), of("\b\f\n\r\t"))
 
@@ -150,9 +150,8 @@ def matching(alternatives: tuple[Alternative, ...]) -> Node:
     """Strings in which an expression is found."""
     nodes: list[Node] = []
     for node, at_start, at_end in alternatives:
-        before = [] if at_start else [Repeat(CHARACTER)]
-        behind = [] if at_end else [Repeat(CHARACTER)]
-        nodes.append(sequence(*before, spelled(node), *behind))
+        before, after = ([] if is_tied else [Repeat(CHARACTER)] for is_tied in (at_start, at_end))
+        nodes.append(sequence(*before, spelled(node), *after))
     return sequence('"', choice(*nodes), '"')
 
 
@@ -160,15 +159,12 @@ def spelled(node: Node) -> Node:
     """The text that a node admits, as it stands between the quotes of a JSON string."""
     match node:
         case Literal(text):
-            return sequence(*(_spelled_text(part) for part in _ALIKE.findall(text))) if text else node
+            alike = _ALIKE.findall(text)
+            return sequence(*(spelled_characters(of(each)) if len(each) == 1 else each for each in alike or [""]))
         case Chars():
             return spelled_characters(ranges_of(node))
         case _:
             return rebuilt(node, spelled)
-
-
-def _spelled_text(text: str) -> Node:
-    return spelled_characters(of(text)) if len(text) == 1 else Literal(text)
 
 
 def spelled_characters(ranges: Ranges) -> Node:
@@ -214,6 +210,12 @@ class Bounds(msgspec.Struct, frozen=True):
             made = msgspec.structs.replace(made, high=high, high_is_out=high_is_out)
         return made
 
+    def admit(self, value: float) -> bool:
+        """Whether the value is within the bounds."""
+        low, high = self.low, self.high
+        is_high_enough = low is None or value > low or (value == low and not self.low_is_out)
+        return is_high_enough and (high is None or value < high or (value == high and not self.high_is_out))
+
     @property
     def are_whole(self) -> bool:
         return all(bound is None or float(bound).is_integer() for bound in (self.low, self.high))
@@ -223,14 +225,11 @@ def integer_node(bounds: Bounds) -> Node:
     """The integers within the bounds."""
     if bounds == Bounds():
         return INTEGER
-    low = None if bounds.low is None else math.floor(bounds.low) + 1 if bounds.low_is_out else math.ceil(bounds.low)
-    high = (
-        None if bounds.high is None else math.ceil(bounds.high) - 1 if bounds.high_is_out else math.floor(bounds.high)
-    )
-    return _integers(low, high)
-
-
-def _integers(low: int | None, high: int | None) -> Node:
+    low, high = bounds.low, bounds.high
+    if low is not None:
+        low = math.floor(low) + 1 if bounds.low_is_out else math.ceil(low)
+    if high is not None:
+        high = math.ceil(high) - 1 if bounds.high_is_out else math.floor(high)
     nodes: list[Node] = []
     if low is None or low < 0:
         largest = None if low is None else -low
@@ -296,20 +295,13 @@ def number_node(bounds: Bounds) -> Node:
     high_is_out = bounds.high_is_out and high == bounds.high
     nodes: list[Node] = []
     if low is None or low < 0:
-        nodes.append(_below_zero(low, low_is_out, high, high_is_out))
+        # The same with the signs and the bounds exchanged. Zero is written without a sign, so it is out.
+        least, least_is_out = (0, True) if high is None or high >= 0 else (-high, high_is_out)
+        nodes.append(sequence("-", _magnitudes(least, least_is_out, None if low is None else -low, low_is_out)))
     if high is None or high >= 0:
-        nodes.append(_from_zero(low if low is not None and low >= 0 else None, low_is_out, high, high_is_out))
+        is_positive = low is not None and low >= 0
+        nodes.append(_magnitudes(low or 0 if is_positive else 0, is_positive and low_is_out, high, high_is_out))
     return choice(*nodes)
-
-
-def _below_zero(low: int | None, low_is_out: bool, high: int | None, high_is_out: bool) -> Node:
-    """The same with the signs and the bounds exchanged. Zero is written without a sign, so it is out."""
-    least, least_is_out = (0, True) if high is None or high >= 0 else (-high, high_is_out)
-    return sequence("-", _magnitudes(least, least_is_out, None if low is None else -low, low_is_out))
-
-
-def _from_zero(low: int | None, low_is_out: bool, high: int | None, high_is_out: bool) -> Node:
-    return _magnitudes(low or 0, low is not None and low_is_out, high, high_is_out)
 
 
 def _magnitudes(low: int, low_is_out: bool, high: int | None, high_is_out: bool) -> Node:
