@@ -89,9 +89,8 @@ class _Writer:
         return self._sequence(node, rule)
 
     def _sequence(self, node: Node, rule: str) -> str:
-        if isinstance(node, Sequence) and node.nodes:
-            return " ".join(self._item(each, rule) for each in node.nodes)
-        return self._item(node, rule)
+        nodes = node.nodes if isinstance(node, Sequence) and node.nodes else (node,)
+        return " ".join(self._item(each, rule) for each in nodes)
 
     def _item(self, node: Node, rule: str) -> str:
         match node:
@@ -190,11 +189,10 @@ def _class(node: Chars) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _NOT_PLAIN.sub(lambda found: _escape(found[0]), text)
+    def escape(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if code < 0x80:
+            return _SHORT_ESCAPES.get(found[0], f"\\x{code:02X}")
+        return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if code < 0x80:
-        return _SHORT_ESCAPES.get(character, f"\\x{code:02X}")
-    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+    return _NOT_PLAIN.sub(escape, text)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence as SequenceOf
+from itertools import groupby
 from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
@@ -105,20 +106,13 @@ class _Writer:
 
     def _sequence(self, nodes: SequenceOf[Node]) -> str:
         written: list[str] = []
-        run: list[Node] = []  # text that stands together is one terminal
-        for node in nodes:
-            if self._is_all_text(node):
-                run.append(node)
-                continue
-            written += self._run(run)
-            run = []
-            written.append(self._expression(node))
-        return " ".join([*written, *self._run(run)])
-
-    def _run(self, nodes: list[Node]) -> list[str]:
-        if not nodes:
-            return []
-        return [self._expression(nodes[0]) if len(nodes) == 1 else self._terminal(Sequence(tuple(nodes)))]
+        for is_text, group in groupby(nodes, self._is_all_text):
+            run = tuple(group)
+            if is_text and len(run) > 1:  # text that stands together is one terminal
+                written.append(self._terminal(Sequence(run)))
+            else:
+                written += map(self._expression, run)
+        return " ".join(written)
 
     def _terminal(self, node: Node) -> str:
         if isinstance(node, Sequence) and all(isinstance(each, Literal) for each in node.nodes):
@@ -133,22 +127,18 @@ class _Writer:
         """Whether a node is a regular expression over characters: no special token, no value, no rule in itself."""
         known = self._is_text.get(id(node))  # they all stay, as parts of the grammar
         if known is None:
-            self._is_text[id(node)] = False  # as long as it is not known: a rule that leads to itself is none
-            known = self._is_text[id(node)] = self._find_out_text(node)
+            self._is_text[id(node)] = False  # as long as it is not known: a rule that leads to itself is not
+            match node:
+                case Sequence() | Choice():
+                    known = all(map(self._is_all_text, node.nodes))
+                case Repeat():
+                    known = self._is_all_text(node.node)
+                case Name():
+                    known = self._is_all_text(self._grammar.rules[node.name])
+                case _:
+                    known = isinstance(node, Literal | Chars)
+            self._is_text[id(node)] = known
         return known
-
-    def _find_out_text(self, node: Node) -> bool:
-        match node:
-            case Special() | JsonValue() | Text():
-                return False
-            case Literal() | Chars():
-                return True
-            case Sequence() | Choice():
-                return all(map(self._is_all_text, node.nodes))
-            case Repeat():
-                return self._is_all_text(node.node)
-            case Name():
-                return self._is_all_text(self._grammar.rules[node.name])
 
     def _regex(self, node: Node) -> str:
         match node:
@@ -160,12 +150,9 @@ class _Writer:
                 return "".join(self._regex(each) for each in node.nodes)
             case Choice():
                 return "(" + "|".join(self._regex(each) for each in node.nodes) + ")"
-            case Repeat():
-                inner = self._regex(node.node)
-                is_one = isinstance(node.node, Chars | Choice) or (
-                    isinstance(node.node, Literal) and len(node.node.text) == 1
-                )
-                return (inner if is_one else f"({inner})") + node.times
+            case Repeat(inner):
+                is_one = isinstance(inner, Chars | Choice) or (isinstance(inner, Literal) and len(inner.text) == 1)
+                return (self._regex(inner) if is_one else f"({self._regex(inner)})") + node.times
             case Name():
                 return "(" + self._regex(self._grammar.rules[node.name]) + ")"
             case Special() | JsonValue() | Text():

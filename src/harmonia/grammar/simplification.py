@@ -57,18 +57,15 @@ def can_be_met(grammar: Grammar, sound: Set[str]) -> bool:
 
 
 def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], known: Set[str] = frozenset()) -> Set[str]:
-    """The names of the rules of which something holds, where it may depend on which others it holds of; it is known of
-    some.
+    """The names of the rules of which something holds, where that may depend on which others it holds of.
 
-    One look at each finds mostly all, since rules are mostly written before those that they need. Where a second one
-    finds more, only the rules that need one that was found are looked at again, so that long chains of rules take no
-    longer than short ones.
+    One look at each mostly finds all, since rules are mostly written before those that they need. Where a second one
+    finds more, only the rules that need one that was found are looked at again, so long chains of rules stay cheap.
     """
     found = set(known)
     left: list[str] = list(reversed(list(rules)))
     for _ in range(2):
-        names = left
-        left = []
+        names, left = left, []
         for name in names:
             if holds(rules[name], found):
                 found.add(name)
@@ -76,7 +73,10 @@ def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], kno
                 left.append(name)
         if len(left) in (0, len(names)):
             return found
-    users = _users_among({name: rules[name] for name in left})
+    users: dict[str, list[str]] = {name: [] for name in left}
+    for name in left:
+        for needed in users.keys() & names_in(rules[name]):
+            users[needed].append(name)
     waiting = dict.fromkeys(left)
     while waiting:
         name, _ = waiting.popitem()
@@ -84,16 +84,6 @@ def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], kno
             found.add(name)
             waiting.update((user, None) for user in users[name] if user not in found)
     return found
-
-
-def _users_among(rules: Mapping[str, Node]) -> dict[str, list[str]]:
-    """By the name of a rule, those of the rules that need it."""
-    users: dict[str, list[str]] = {name: [] for name in rules}
-    for name, node in rules.items():
-        for needed in dict.fromkeys(names_in(node)):
-            if needed in users:
-                users[needed].append(name)
-    return users
 
 
 def _yields(node: Node, fertile: Set[str]) -> bool:
@@ -151,7 +141,7 @@ def names_in(node: Node) -> list[str]:
 
 
 def may_be_empty(rules: Mapping[str, Node]) -> Callable[[Node], bool]:
-    """Tells of a node whether it admits the empty text."""
+    """Returns whether a node admits the empty text."""
     found = _met(rules, _is_empty)
     return lambda node: _is_empty(node, found)
 
@@ -209,11 +199,9 @@ class _Filling:
                 return Choice(tuple(self._filled(each) for each in nodes))
             case Sequence(nodes):
                 # The first that is not empty, and whatever follows it.
-                ways: list[Node] = []
-                for index, each in enumerate(nodes):
-                    rest = tuple(self.mended(one) for one in nodes[index + 1 :])
-                    ways.append(Sequence((self._filled(each), *rest)))
-                return Choice(tuple(ways))
+                rests = [tuple(map(self.mended, nodes[index + 1 :])) for index in range(len(nodes))]
+                ways = zip(nodes, rests, strict=True)
+                return Choice(tuple(Sequence((self._filled(each), *rest)) for each, rest in ways))
             case Repeat(inner, _, most):
                 return Repeat(self._filled(inner), 1, most)
             case Literal():

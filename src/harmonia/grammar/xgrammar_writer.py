@@ -77,8 +77,7 @@ class _Flattening:
         self._short = {name: node for name, node in grammar.rules.items() if _is_short(node)}
 
     def node(self, node: Node) -> Node:
-        ways = self._ways(node)
-        return choice(*(way[0] if len(way) == 1 else Sequence(way) for way in ways))
+        return choice(*(way[0] if len(way) == 1 else Sequence(way) for way in self._ways(node)))
 
     def _ways(self, node: Node) -> list[tuple[Node, ...]]:
         """The alternatives of a node, each a sequence without choices."""
@@ -125,7 +124,10 @@ def _written(node: Node) -> str:
         case Special(token):
             return f"Token({token})"
         case Chars():
-            return "[" + "".join(_range(*each) for each in ranges_of(node)) + "]"
+            ranges = (
+                _escaped(chr(low)) + (f"-{_escaped(chr(high))}" if high > low else "") for low, high in ranges_of(node)
+            )
+            return f"[{''.join(ranges)}]"
         case Sequence(nodes):
             return " ".join(_part(each) for each in nodes) or _EMPTY
         case Choice(nodes):
@@ -142,10 +144,6 @@ def _part(node: Node) -> str:
     """A node that others stand beside."""
     written = _written(node)
     return f"({written})" if isinstance(node, Choice | Sequence | Repeat) else written
-
-
-def _range(low: int, high: int) -> str:
-    return _escaped(chr(low)) if low == high else f"{_escaped(chr(low))}-{_escaped(chr(high))}"
 
 
 def _escaped(character: str) -> str:

@@ -72,12 +72,10 @@ _OF_JSON: Final[dict[str, Node]] = {
     "json-spelled": json_syntax.spelled_characters(ALL),
 }
 
+_DEPENDENT: Final = ("if", "dependentRequired", "dependentSchemas", "dependencies")
 _NOT_ENFORCED: Final = {
     "not": "not enforced: rules cannot exclude values",
-    "if": "not enforced: rules cannot depend on another part of the value",
-    "dependentRequired": "not enforced: rules cannot depend on another part of the value",
-    "dependentSchemas": "not enforced: rules cannot depend on another part of the value",
-    "dependencies": "not enforced: rules cannot depend on another part of the value",
+    **dict.fromkeys(_DEPENDENT, "not enforced: rules cannot depend on another part of the value"),
     "uniqueItems": "not enforced: rules cannot compare items",
     "contains": "not enforced: rules cannot search arrays",
     "unevaluatedProperties": "not enforced: it depends on which other schemas match",
@@ -107,9 +105,8 @@ def json_rules(
     except RecursionError as error:
         raise InputError(ErrorCode.SCHEMA_TOO_DEEP, f"The schema of {about} is nested too deeply.") from error
     if not is_possible:
-        raise InputError(
-            ErrorCode.GRAMMAR_INVALID_OPTION, f"no value matches the schema of {about}", Position(path="$")
-        )
+        message = f"no value matches the schema of {about}"
+        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, message, Position(path="$"))
     return start, {**builder.rules, **_OF_JSON}, tuple(builder.losses.values())
 
 
@@ -143,9 +140,8 @@ class _Builder:
         key = frozenset(part.steps for part in parts)
         if key not in self._made:
             if len(self._made) >= MAX_RULES:
-                raise InputError(
-                    ErrorCode.SCHEMA_TOO_LARGE, f"The schema of {self._about} needs more than {MAX_RULES} rules."
-                )
+                message = f"The schema of {self._about} needs more than {MAX_RULES} rules."
+                raise InputError(ErrorCode.SCHEMA_TOO_LARGE, message)
             spend(_RULE_STEPS)
             name = f"{self._prefix}-{len(self._made) + 1}"
             self._made[key] = Name(name)
@@ -174,18 +170,15 @@ class _Builder:
 
     def _compare_branches(self, found: list[Together]) -> None:
         """`oneOf` admits what fits one branch only; rules admit what fits any. That differs where branches overlap."""
-        unions = {part.steps: part for each in found for part in each if _has_branches(part)}
-        for union in unions.values():
-            if len(found) > MAX_COMPARED or self._overlap(union, found):
+        parts = (part for each in found for part in each if isinstance(part.fields.get("oneOf"), list))
+        for union in {part.steps: part for part in parts}.values():
+            branches = [(_branches_in(union, each), each) for each in found]
+            if len(found) > MAX_COMPARED or any(
+                branch and other_branch and branch != other_branch and not are_apart(one, other, self._taker)
+                for index, (branch, one) in enumerate(branches)
+                for other_branch, other in branches[index + 1 :]
+            ):
                 self._lose(union, "oneOf", "values that match several of the schemas are admitted too")
-
-    def _overlap(self, union: Part, found: list[Together]) -> bool:
-        branches = [(_branches_in(union, each), each) for each in found]
-        return any(
-            branch and other_branch and branch != other_branch and not are_apart(one, other, self._taker)
-            for index, (branch, one) in enumerate(branches)
-            for other_branch, other in branches[index + 1 :]
-        )
 
     def _together(self, parts: Together, name: str, at: int) -> Node:
         """One alternative: plain schemas that hold together."""
@@ -197,9 +190,10 @@ class _Builder:
             kept = [value for value in values if fits_beside(value, conditions, self._taker, self._lose)]
             return choice(*(self._constant(value) for value in kept)) if kept else NEVER
         kinds = conditions.kinds()
+        for part, form in conditions.each("format", _is_text):
+            if form not in json_syntax.FORMATS:
+                self._lose(part, "format", f"the format {form} is not supported")
         nodes: list[Node] = []
-        if "string" not in kinds:
-            self._report_formats(conditions)
         if "object" in kinds:
             nodes.append(self._object(conditions, f"{name}-{at}"))
         if "array" in kinds:
@@ -210,15 +204,12 @@ class _Builder:
             nodes.append(self._number(conditions))
         elif "integer" in kinds:
             nodes.append(integer_node(conditions.bounds()))
-        if "boolean" in kinds:
-            nodes.append(BOOLEAN)
-        if "null" in kinds:
-            nodes.append(NULL)
+        nodes += [node for kind, node in (("boolean", BOOLEAN), ("null", NULL)) if kind in kinds]
         return choice(*nodes) if nodes else NEVER
 
     def _report_unheard(self, conditions: Conditions) -> None:
         for part in conditions.parts:
-            schema = cast("dict[str, Any]", part.schema)
+            schema = part.fields
             for keyword, why in _NOT_ENFORCED.items():
                 if keyword in schema and not says_nothing(keyword, schema[keyword]):
                     self._lose(part, keyword, why)
@@ -261,16 +252,17 @@ class _Builder:
         least, most = self._counts(conditions, "minLength", "maxLength", self._max_length)
         ways: list[tuple[Part, str, Node]] = []
         repeated: Repeat | None = None
-        for part, expression in conditions.each("pattern", lambda value: isinstance(value, str)):
+        for part, expression in conditions.each("pattern", _is_text):
             spend(len(expression))
             alternatives = self._expression(part, expression)
             if alternatives is not None:
                 ways.append((part, "pattern", json_syntax.matching(alternatives)))
                 repeated = _repeated_characters(alternatives)
-        for part, name in conditions.each("format", lambda value: isinstance(value, str)):
+        for part, name in conditions.each("format", _is_text):
             if name in json_syntax.FORMATS:
-                ways.append((part, "format", self._format(name)))
-        self._report_formats(conditions)
+                rule = f"{self._prefix}-{name}"  # the rules of a format are many, and so are written once
+                self.rules[rule] = self.rules.get(rule) or json_syntax.formatted(name)
+                ways.append((part, "format", Name(rule)))
         if not ways:
             return json_syntax.bounded(least, most)
         for part, keyword, _ in ways[1:]:
@@ -288,18 +280,6 @@ class _Builder:
             for part, _ in conditions.each(keyword, lambda _: True):
                 self._lose(part, keyword, "the length of a string with a pattern or format is not enforced")
         return ways[0][2]
-
-    def _format(self, name: str) -> Node:
-        """Strings of a format; its rules are many, and so are written once."""
-        rule = f"{self._prefix}-{name}"
-        if rule not in self.rules:
-            self.rules[rule] = json_syntax.formatted(name)
-        return Name(rule)
-
-    def _report_formats(self, conditions: Conditions) -> None:
-        for part, name in conditions.each("format", lambda value: isinstance(value, str)):
-            if name not in json_syntax.FORMATS:
-                self._lose(part, "format", f"the format {name} is not supported")
 
     def _expression(self, part: Part, expression: str) -> tuple[Alternative, ...] | None:
         try:
@@ -325,30 +305,12 @@ class _Builder:
             return ARRAY
         if most is not None and most < least:
             return NEVER
-        others = conditions.of_item(listed)
-        other = NEVER if others is None else self.value(others)
-        own: list[Node] = []
-        for index in range(listed):
-            parts = conditions.of_item(index)
-            own.append(NEVER if parts is None else self.value(parts))
-        return sequence("[", SPACE, self._items(own, other, least, most), "]")
+        other = self._value_of(conditions.of_item(listed))
+        own = [self._value_of(conditions.of_item(index)) for index in range(listed)]
+        return sequence("[", SPACE, _items(own, other, least, most), "]")
 
-    def _items(self, own: list[Node], other: Node, least: int, most: int | None) -> Node:
-        """The items, built from the end: each node is what may follow so many of them."""
-        count = len(own) if most is None else min(len(own), most)
-        left = None if most is None else most - count
-        tail: Node = NOTHING
-        if left != 0:
-            if count == 0:
-                more = Repeat(sequence(",", SPACE, other), max(0, least - 1), None if left is None else left - 1)
-                tail = sequence(other, more, SPACE)
-                return tail if least > 0 else optional(tail)
-            tail = Repeat(sequence(",", SPACE, other), max(0, least - count), left)
-        for index in reversed(range(count)):
-            item = sequence(own[index], tail) if index == 0 else sequence(",", SPACE, own[index], tail)
-            item = sequence(item, SPACE) if index == 0 else item
-            tail = item if index < least else optional(item)
-        return tail
+    def _value_of(self, parts: Together | None) -> Node:
+        return NEVER if parts is None else self.value(parts)
 
     # Objects
 
@@ -361,28 +323,23 @@ class _Builder:
             self.rules[f"{name}-{index}"] = NEVER  # takes its place in the order, before what it needs
         pairs: list[tuple[Node, bool]] = []
         for each in declared:
-            parts = conditions.of_property(each)
-            node = NEVER if parts is None else self.value(parts)
+            node = self._value_of(conditions.of_property(each))
             pairs.append((sequence(json_syntax.string_text(each), ":", SPACE, node), each in required))
         other = self._other_pair(conditions, declared)
-        self._report_counts(conditions, least, most, len(required), len(declared) if other is NEVER else None)
+        possible = len(declared) if other is NEVER else None
+        is_lost = {
+            "minProperties": least > max(1, len(required)),
+            "maxProperties": most is not None and most > 0 and (possible is None or possible > most),
+        }
+        for keyword in is_lost:
+            for part, _ in conditions.each(keyword, lambda _: True) if is_lost[keyword] else ():
+                self._lose(part, keyword, "not enforced: rules cannot count properties")
         if not pairs and other == sequence(STRING, ":", SPACE, VALUE) and least == 0 and most is None:
             return OBJECT
         if most == 0 and not required:
             return sequence("{", SPACE, "}")
         body = self._pairs(pairs, other, name)
         return sequence("{", SPACE, body if least > 0 or required else optional(body), "}")
-
-    def _report_counts(
-        self, conditions: Conditions, least: int, most: int | None, required: int, possible: int | None
-    ) -> None:
-        why = "not enforced: rules cannot count properties"
-        if least > max(1, required):
-            for part, _ in conditions.each("minProperties", lambda _: True):
-                self._lose(part, "minProperties", why)
-        if most is not None and most > 0 and (possible is None or possible > most):
-            for part, _ in conditions.each("maxProperties", lambda _: True):
-                self._lose(part, "maxProperties", why)
 
     def _pairs(self, pairs: list[tuple[Node, bool]], other: Node, name: str) -> Node:
         """One pair at least: any of the optional ones up to the first that is required, and then what may follow it."""
@@ -413,7 +370,7 @@ class _Builder:
 
     def _patterned_pairs(self, part: Part) -> Node:
         nodes: list[Node] = []
-        patterns = cast("dict[str, Any]", cast("dict[str, Any]", part.schema)["patternProperties"])
+        patterns: dict[str, Any] = part.fields["patternProperties"]
         if len(patterns) > 1:
             self._lose(part, "patternProperties", "a name that matches several patterns need only satisfy one")
         for pattern in patterns:
@@ -441,8 +398,25 @@ class _Builder:
         return other_strings(declared) if declared else STRING
 
 
-def _has_branches(part: Part) -> bool:
-    return isinstance(part.schema, dict) and isinstance(part.schema.get("oneOf"), list)
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _items(own: list[Node], other: Node, least: int, most: int | None) -> Node:
+    """The items, built from the end: each node is what may follow so many of them."""
+    count = len(own) if most is None else min(len(own), most)
+    left = None if most is None else most - count
+    tail: Node = NOTHING
+    if left != 0 and count == 0:
+        more = Repeat(sequence(",", SPACE, other), max(0, least - 1), None if left is None else left - 1)
+        tail = sequence(other, more, SPACE)
+        return tail if least > 0 else optional(tail)
+    if left != 0:
+        tail = Repeat(sequence(",", SPACE, other), max(0, least - count), left)
+    for index in reversed(range(count)):
+        item = sequence(",", SPACE, own[index], tail) if index else sequence(sequence(own[index], tail), SPACE)
+        tail = item if index < least else optional(item)
+    return tail
 
 
 def _branches_in(union: Part, parts: Together) -> frozenset[Any]:
