@@ -47,7 +47,7 @@ def test_everything_arrives_in_order_and_then_the_failure(limit: int, count: int
         with pytest.raises(KeyError):
             await channel.take()
         assert taken == list(range(count))
-        await channel.wait_until_ended()
+        await channel.ended.wait()
         worker.thread.join()
 
     run_watched(check())
@@ -57,7 +57,7 @@ def test_a_channel_that_ended_without_a_failure_gives_nothing_more() -> None:
     async def check() -> None:
         channel = Channel[int](8)
         Worker(channel, 3)
-        await channel.wait_until_ended()
+        await channel.ended.wait()
         assert await channel.take() == [0, 1, 2]
         assert await channel.take() == []
 
@@ -74,7 +74,7 @@ def test_a_worker_is_never_further_ahead_than_the_limit() -> None:
         await until(lambda: worker.done == 8)
         assert await channel.take() == [4, 5, 6, 7]
         channel.stop()
-        await channel.wait_until_ended()
+        await channel.ended.wait()
         assert worker.done <= 12
 
     run_watched(check())
@@ -86,7 +86,7 @@ def test_stopping_wakes_a_worker_that_waits_for_room() -> None:
         worker = Worker(channel, 100)
         await until(lambda: worker.done == 1)
         channel.stop()
-        await channel.wait_until_ended()
+        await channel.ended.wait()
         worker.thread.join()
         assert worker.was_stopped and worker.done == 1
 

@@ -1,15 +1,15 @@
-"""Holding a sampler of this process to a grammar, by llguidance: before each token, which tokens may be next.
+"""Constrains a sampler of this process to a grammar, by llguidance: before each token, which tokens may be next.
 
     matcher = Matcher(grammar_for(demand, "llguidance"))
     while not matcher.is_over:
         token = …                   # one whose bit is set in matcher.mask()
         matcher.commit(token)
 
-1. The mask has a bit for each token of the vocabulary, the lowest bit of a byte first. A special token is in it where
-   the grammar names it, and nowhere else: text that is spelled like one consists of other tokens.
-2. A grammar is over behind its last token, `<|call|>` or `<|return|>`; before that, some token is always admitted.
-3. The vocabulary is made ready once for the whole process, which takes about a second and some ten megabytes.
-4. Compiling and each mask are bounded, in work and in memory; what passes a bound is an error, never a token that the
+1. The mask has a bit for each token of the vocabulary, the lowest bit of a byte first. A special token is in it only
+   where the grammar names it: text that is spelled like one consists of other tokens.
+2. A grammar is over after its last token, `<|call|>` or `<|return|>`; before that, some token is always admitted.
+3. The vocabulary is prepared once for the whole process, which takes about a second and some ten megabytes.
+4. Compiling and each mask are bounded, in work and in memory; exceeding a bound is an error, never a token that the
    grammar does not admit.
 """
 
@@ -26,10 +26,10 @@ from harmonia.grammar.llguidance_writer import is_about_size
 from harmonia.vocabulary import END_OF_TEXT, FIRST_SPECIAL, VOCABULARY_SIZE, default_vocabulary
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+    from llguidance import LLMatcher, LLTokenizer
 
-# A mask is made faster where most tokens are known to fit at once: these are the tokens that fit inside a JSON string,
-# by their length, and those that fit into plain text, which must only be looked at where a `<` is in them.
+# A mask is made faster where most tokens are known to fit at once: the tokens that fit inside a JSON string, by their
+# length, and those that fit into plain text, which need a closer look only where they contain a `<`.
 SLICES: Final = (
     r'[^"\\\x00-\x1F\x7F<]{1,10}',
     r'[^"\\\x00-\x1F\x7F<]{1,30}',
@@ -51,12 +51,11 @@ _making: Final = Lock()
 
 
 def is_installed() -> bool:
-    """Whether a sampler of this process can be held to a grammar."""
     return find_spec("llguidance") is not None
 
 
 def why_unusable() -> str | None:
-    """Why no sampler of this process can be held to a grammar; None where one can."""
+    """Why no sampler of this process can be constrained; None where one can."""
     try:
         _import()
     except InputError as error:
@@ -65,24 +64,21 @@ def why_unusable() -> str | None:
 
 
 class Matcher:
-    """Where one completion stands in its grammar. Raises an InputError for a grammar that cannot be."""
+    """The state of one completion in its grammar. Raises an InputError for an impossible grammar."""
 
     __slots__ = ("_inner",)
 
     def __init__(self, grammar: WrittenGrammar) -> None:
-        if not isinstance(grammar, WrittenGrammar):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            said = f"grammar is {grammar!r:.100}; expected the result of grammar_for(demand, 'llguidance')"
+        kind = grammar.kind if isinstance(grammar, WrittenGrammar) else None  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+        if kind != "llguidance":
+            given = f"one for {kind}" if kind else f"{grammar!r:.100}"
+            said = f"the grammar is {given}; expected the result of grammar_for(demand, 'llguidance')"
             raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, said)
-        if grammar.kind != "llguidance":
-            raise InputError(
-                ErrorCode.GRAMMAR_INVALID_OPTION,
-                f"this is a grammar for {grammar.kind}, but one for llguidance is needed",
-            )
         self._inner = _compile(grammar.text)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing may follow any more."""
+        """Whether nothing may follow."""
         return self._inner.is_stopped()
 
     def mask(self) -> bytes:
@@ -110,8 +106,8 @@ class Matcher:
             raise _no_token(tokens) from error
 
     def commit(self, token: int) -> None:
-        """Go on behind a token, which must be one that was admitted. Where it raises an EngineError, this one is of no
-        use any more; `admits` and `copy` are for those who only want to try."""
+        """Continue after a token, which must be an admitted one. After an EngineError this matcher is unusable:
+        `admits` and `copy` are for trying."""
         try:
             is_taken = self._inner.consume_token(token)
         except (OverflowError, TypeError) as error:
@@ -120,7 +116,7 @@ class Matcher:
             raise self._failure()
 
     def copy(self) -> Matcher:
-        """Another one that stands where this one does."""
+        """Another matcher in the same state."""
         copied = object.__new__(Matcher)
         copied._inner = self._inner.deep_copy()
         return copied
@@ -146,14 +142,22 @@ def _no_token(given: object) -> InputError:
 
 def _compile(text: str) -> LLMatcher:
     llguidance = _import()
-    matcher: LLMatcher = llguidance.LLMatcher(_tokenizer(), text, log_level=0, limits=_limits())
+    limits = llguidance.LLParserLimits(
+        max_items_in_row=MAX_ITEMS_IN_ROW,
+        step_max_items=MAX_ITEMS_FOR_MASK,
+        max_lexer_states=MAX_LEXER_STATES,
+        max_grammar_size=MAX_GRAMMAR_SYMBOLS,
+        verbose_errors=False,
+    )
+    matcher: LLMatcher = llguidance.LLMatcher(_tokenizer(), text, log_level=0, limits=limits)
     if matcher.is_error():
         message = matcher.get_error()
+        code, said = ErrorCode.GRAMMAR_INVALID_OPTION, "the grammar cannot be used"
         if "Unsatisfiable" in message:
-            raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"no value can match the schema: {_first_line(message)}")
-        if is_about_size(message):
-            raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, f"the grammar is too large: {_first_line(message)}")
-        raise InputError(ErrorCode.GRAMMAR_INVALID_OPTION, f"the grammar cannot be used: {_first_line(message)}")
+            said = "no value can match the schema"
+        elif is_about_size(message):
+            code, said = ErrorCode.GRAMMAR_TOO_LARGE, "the grammar is too large"
+        raise InputError(code, f"{said}: {_first_line(message)}")
     return matcher
 
 
@@ -167,21 +171,11 @@ def _make_tokenizer() -> LLTokenizer:
     return _import().LLTokenizer(_OwnVocabulary(), slices=list(SLICES))
 
 
-def _limits() -> LLParserLimits:
-    return _import().LLParserLimits(
-        max_items_in_row=MAX_ITEMS_IN_ROW,
-        step_max_items=MAX_ITEMS_FOR_MASK,
-        max_lexer_states=MAX_LEXER_STATES,
-        max_grammar_size=MAX_GRAMMAR_SYMBOLS,
-        verbose_errors=False,
-    )
-
-
 class _OwnVocabulary:
     """Our vocabulary, as llguidance asks for one.
 
-    Its end of a sequence is `<|endoftext|>`, which no grammar of ours has: `<|return|>` and `<|call|>` are tokens of
-    the grammar like others, and not a wish to stop that could come anywhere.
+    Its end of a sequence is `<|endoftext|>`, which no grammar of ours has: `<|return|>` and `<|call|>` are ordinary
+    tokens of the grammar, and not an end that could come anywhere.
     """
 
     is_tokenizer_wrapper = True

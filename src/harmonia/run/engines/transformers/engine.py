@@ -5,8 +5,8 @@
              ◀──tokens, Finish──────  a channel with a limit: a slow reader stops the sampling
 
 1. Importing this module loads neither torch nor transformers; making an engine does, and reads the model.
-2. Several generations may run at once. Each has a thread and a cache of its own; their forward passes take turns, and
-   one whose reader is slow holds up none of the others.
+2. Several generations may run at once. Each has its own thread and cache; their forward passes take turns, and a slow
+   reader does not delay the others.
 3. Closing or cancelling a generation stops its thread within one forward pass, and waits for that.
 4. The random numbers of a generation are its own: `seed` repeats it, and nothing of torch's global state is touched.
 5. Under a grammar, each token is one that it admits; llguidance makes the masks, and where it is not installed the
@@ -56,17 +56,22 @@ _LOOK_S = 1.0
 
 
 class Stopped(Exception):
-    """Nobody reads any more."""
+    """The reader has left."""
 
 
 class Channel(Generic[Item]):
-    """Made in the event loop that reads it."""
+    """What a worker thread makes, on its way into the event loop in which this is made.
+
+    1. `put` waits while the reader is behind by `limit` items. That is the whole of the backpressure.
+    2. After `stop`, the next `put` or `check` raises Stopped in the worker, also if it is waiting at that moment.
+    3. What was put before the worker failed is read before its failure.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._ready = asyncio.Event()
-        self._ended = asyncio.Event()
+        self.ended = asyncio.Event()
         self._changed = threading.Condition()
         self._items: deque[Item] = deque()
         self._is_stopped = False
@@ -76,7 +81,7 @@ class Channel(Generic[Item]):
 
     def put(self, item: Item) -> None:
         with self._changed:
-            while not self._changed.wait_for(self._has_room, _LOOK_S):
+            while not self._changed.wait_for(lambda: self._is_stopped or len(self._items) < self._limit, _LOOK_S):
                 if self._loop.is_closed():
                     raise Stopped
             self.check()
@@ -84,7 +89,6 @@ class Channel(Generic[Item]):
         self._tell(self._ready)
 
     def check(self) -> None:
-        """Raise Stopped if there is no use in going on."""
         if self._is_stopped:
             raise Stopped
 
@@ -92,10 +96,7 @@ class Channel(Generic[Item]):
         """The last thing that a worker does, whatever happened."""
         if failure is not None:
             self._fail(failure)
-        self._tell(self._ready, self._ended)
-
-    def _has_room(self) -> bool:
-        return self._is_stopped or len(self._items) < self._limit
+        self._tell(self._ready, self.ended)
 
     def _tell(self, *events: asyncio.Event) -> None:
         try:
@@ -107,7 +108,7 @@ class Channel(Generic[Item]):
     # The reader's side
 
     async def take(self) -> list[Item]:
-        """All that is there, at least one item; or the failure that ended it; or nothing if it ended without one."""
+        """All waiting items, at least one; or raise the failure that ended it; or nothing if it ended without one."""
         while True:
             await self._ready.wait()
             with self._changed:
@@ -116,25 +117,22 @@ class Channel(Generic[Item]):
                 self._items.clear()
                 self._changed.notify_all()
             if items:
-                if self._failure is not None or self._ended.is_set():
-                    self._ready.set()  # there is something left to say
+                if self._failure is not None or self.ended.is_set():
+                    self._ready.set()  # there is something left to report
                 return items
             if self._failure is not None:
                 raise self._failure
-            if self._ended.is_set():
+            if self.ended.is_set():
                 return []
 
     def stop(self, failure: BaseException | None = None) -> None:
-        """Let the worker stop. `failure` is for the reader, where it is another who stops it."""
+        """Let the worker stop. `failure` is for the reader, if someone else stops it."""
         if failure is not None:
             self._fail(failure)
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
         self._tell(self._ready)
-
-    async def wait_until_ended(self) -> None:
-        await self._ended.wait()
 
     def _fail(self, failure: BaseException) -> None:
         with self._changed:
@@ -165,15 +163,26 @@ class _Computed:
     cache: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One generation. `spelled` is for the text route, `matcher` for a grammar."""
+
+    prompt: list[int]
+    sampling: Sampling
+    channel: Channel[_Sampled | Finish]
+    spelled: SampledText | None
+    matcher: Matcher | None
+
+
 class TransformersEngine:
     """A causal language model, run by transformers: a gpt-oss as tokens, one of another family as text.
 
     `model` is what `AutoModelForCausalLM.from_pretrained` takes (a folder, or a name that transformers looks up and
-    may download), or a model that is already loaded. It is read here, which blocks: in a program with an event loop
-    use `await asyncio.to_thread(TransformersEngine, "path/to/model")`. `device` is "cpu", "cuda:0" and the like; None
-    lets accelerate spread the model over the GPUs, or takes the CPU where there is none. `dtype` is the name of a type
-    of torch's, such as "bfloat16"; None keeps what the model was saved in. `tokenizer` is for the text route: what
-    `AutoTokenizer.from_pretrained` takes, or one that is loaded; None looks for it where the model was read from.
+    may download), or a loaded model. It is read here, which blocks: in a program with an event loop use
+    `await asyncio.to_thread(TransformersEngine, "path/to/model")`. `device` is "cpu", "cuda:0" and the like; None lets
+    accelerate spread the model over the GPUs, or takes the CPU. `dtype` is a type of torch's, such as "bfloat16"; None
+    keeps what the model was saved in. `tokenizer` is for the text route: what `AutoTokenizer.from_pretrained` takes,
+    or a loaded one; None looks for it where the model was read from.
 
     Without a temperature above zero, sampling is greedy. Log-probabilities are those of the model, before a grammar,
     temperature and penalties.
@@ -204,7 +213,7 @@ class TransformersEngine:
         self._tokenizer = model if tokenizer is None and isinstance(model, str | Path) else tokenizer
         self._own: OwnVocabulary | None = None
         if config.vocab_size < VOCABULARY_SIZE:
-            # Then it is one of another family, which reads and writes text by its own tokenizer.
+            # It is of another family, which reads and writes text by its own tokenizer.
             self._own_vocabulary()
         self._vocabulary_size: int = config.vocab_size
         speaks_harmony = config.vocab_size >= VOCABULARY_SIZE
@@ -216,8 +225,8 @@ class TransformersEngine:
             takes_grammar="llguidance" if speaks_harmony and is_installed() else None,
             takes_text=True,
         )
-        # Without a configuration the cache keeps every token in every layer. One that forgets what lies outside of the
-        # sliding window is smaller, but cannot be cut back to where two prompts differ.
+        # Without a configuration the cache keeps every token in every layer. One that forgets what is outside of the
+        # sliding window is smaller, but cannot be cropped to where two prompts differ.
         self._make_cache: Callable[[], Any] = transformers.DynamicCache
         # Most models can leave out the scores of all positions but the last: 800 kB for each token of the prompt.
         takes = signature(self._model.forward).parameters
@@ -259,23 +268,15 @@ class TransformersEngine:
                     yield Chunk(text=text, logprobs=logprobs)
 
     async def _continue(
-        self,
-        tokens: list[int],
-        request: Request,
-        spelled: SampledText | None = None,
-        matcher: Matcher | None = None,
+        self, tokens: list[int], request: Request, spelled: SampledText | None = None, matcher: Matcher | None = None
     ) -> AsyncGenerator[list[_Sampled] | Finish, None]:
         if self._is_closed:
             raise EngineError(ErrorCode.ENGINE_UNREACHABLE, f"the engine with {self.model} was closed")
         self._check_prompt(tokens)
         check_sampling(request.sampling)
         channel: Channel[_Sampled | Finish] = Channel(CHANNEL_TOKENS)
-        worker = threading.Thread(
-            target=self._work,
-            args=(tokens, request.sampling, channel, spelled, matcher),
-            name=f"harmonia {self.model}",
-            daemon=True,
-        )
+        job = _Job(tokens, request.sampling, channel, spelled, matcher)
+        worker = threading.Thread(target=self._work, args=(job,), name=f"harmonia {self.model}", daemon=True)
         self._running[channel] = worker
         worker.start()
         try:
@@ -290,13 +291,13 @@ class TransformersEngine:
         finally:
             channel.stop()
             try:
-                await channel.wait_until_ended()
-                worker.join()  # to say that it ends was the last thing it did
+                await channel.ended.wait()
+                worker.join()  # setting `ended` was the last thing it did
             finally:
                 del self._running[channel]
 
     async def close(self) -> None:
-        """Stop what is running and give back the memory. A generation that is stopped by this raises ENGINE_DIED."""
+        """Stop what is running and release the memory. A generation that this stops raises ENGINE_DIED."""
         self._is_closed = True
         running = dict(self._running)
         for channel in running:
@@ -307,7 +308,7 @@ class TransformersEngine:
         self._model = None
 
     def _own_vocabulary(self) -> OwnVocabulary:
-        """The tokenizer that was given, or that lies where the model was read from."""
+        """The given tokenizer, or the one where the model was read from."""
         if self._own is None:
             needs = f"{self._foreign()} Its own tokenizer is needed to run it as text"
             if self._tokenizer is None:
@@ -346,18 +347,11 @@ class TransformersEngine:
 
     # In the worker thread
 
-    def _work(
-        self,
-        prompt: list[int],
-        sampling: Sampling,
-        channel: Channel[_Sampled | Finish],
-        spelled: SampledText | None,
-        matcher: Matcher | None,
-    ) -> None:
+    def _work(self, job: _Job) -> None:
         failure: EngineError | None = None
         try:
             with self._torch.inference_mode():
-                self._sample(prompt, sampling, channel, spelled, matcher)
+                self._sample(job)
         except Stopped:
             pass
         except Exception as error:
@@ -365,17 +359,11 @@ class TransformersEngine:
             failure = EngineError(ErrorCode.ENGINE_DIED, f"{self.model} failed: {said}")
             failure.__cause__ = error
         finally:
-            channel.end(failure)
+            job.channel.end(failure)
 
-    def _sample(
-        self,
-        prompt: list[int],
-        sampling: Sampling,
-        channel: Channel[_Sampled | Finish],
-        spelled: SampledText | None,
-        matcher: Matcher | None,
-    ) -> None:
-        sampler = TorchSampler(self._torch, sampling, prompt, matcher)
+    def _sample(self, job: _Job) -> None:
+        prompt, sampling, channel, spelled = job.prompt, job.sampling, job.channel, job.spelled
+        sampler = TorchSampler(self._torch, sampling, prompt, job.matcher)
         limits = (sampling.max_tokens, self.traits.context_tokens and self.traits.context_tokens - len(prompt))
         limit = min((limit for limit in limits if limit is not None), default=None)
         computed = self._take_kept(prompt)
@@ -438,7 +426,7 @@ class TransformersEngine:
 
 
 def _ends_of(model: Any) -> tuple[int, ...]:
-    """The tokens with which the model ends its turn, as its files say."""
+    """The tokens that end the model's turn, by its files."""
     settings = (getattr(model, "generation_config", None), model.config)
     named = [getattr(each, "eos_token_id", None) for each in settings]
     return tuple(end for ends in named if ends is not None for end in ([ends] if isinstance(ends, int) else ends))

@@ -1,7 +1,7 @@
 """The vocabulary of a model that does not speak Harmony, from the model's own tokenizer: text in and text out.
 
-1. Of the special tokens, the prompt has only those whose spellings are among its marks. Another one that somebody typed
-   is broken, as in Harmony's safe texts, and a note says so.
+1. The prompt has only those special tokens whose spellings are among its marks. A typed spelling of another one is
+   escaped, as in Harmony's safe texts, and a note reports it.
 2. No piece of the text ends inside a character, and nothing of it is lost: what a tokenizer spells only together with
    the next token is held back until that comes.
 """
@@ -35,26 +35,21 @@ class StopStrings:
             self.is_over = True
             self._held = ""
             return text[: min(found)[1]]
-        kept = len(text) - self._prefix_of_stop(text)
+        # As much of the end of the text as may become a stop.
+        longest = min(len(text), max(map(len, self._stop), default=1) - 1)
+        lengths = range(longest, 0, -1)
+        held = next((n for n in lengths if any(word.startswith(text[-n:]) for word in self._stop)), 0)
+        kept = len(text) - held
         self._held = text[kept:]
         return text[:kept]
 
     def close(self) -> str:
-        """What was held back, and turned out to be no stop."""
-        held = self._held
-        self._held = ""
+        """What was held back, and turned out not to be a stop."""
+        held, self._held = self._held, ""
         return held
 
-    def _prefix_of_stop(self, text: str) -> int:
-        """How much of the end of the text may become a stop."""
-        longest = min(len(text), max(map(len, self._stop), default=1) - 1)
-        for length in range(longest, 0, -1):
-            if any(word.startswith(text[-length:]) for word in self._stop):
-                return length
-        return 0
 
-
-# More tokens in a row that do not end a character are no text, and not waited for.
+# More tokens in a row that do not end a character are not text, and are not waited for.
 MAX_HELD_TOKENS: Final = 16
 
 _REPLACEMENT: Final = "\ufffd"
@@ -71,7 +66,7 @@ class OwnVocabulary:
         self.ends = frozenset((*ends, *(() if own_end is None else (own_end,))))
 
     def encode(self, prompt: str, marks: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
-        """The tokens of a prompt, the one before all texts among them, and what must be said about it."""
+        """The tokens of a prompt, with the one that begins all texts, and notes about it."""
         typed = [special for special in self._specials if special not in marks and special in prompt]
         for special in typed:
             prompt = prompt.replace(special, f"{special[:1]}\\{special[1:]}")
@@ -82,7 +77,7 @@ class OwnVocabulary:
         return self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def spell(self, logprob: TokenLogprob) -> TokenLogprob:
-        """The same with the texts of this vocabulary. Its numbers mean nothing to anybody else."""
+        """The same with the texts of this vocabulary, whose ids mean nothing elsewhere."""
         top = tuple(Alternative(None, self._text_of(other.token), other.logprob) for other in logprob.top)
         return TokenLogprob(None, self._text_of(logprob.token), logprob.logprob, top)
 
@@ -96,9 +91,8 @@ class SampledText:
     def __init__(self, vocabulary: OwnVocabulary, stop: Sequence[str]) -> None:
         self._vocabulary = vocabulary
         self._stops = StopStrings(stop)
-        self._known: list[
-            int
-        ] = []  # the tokens that were spelled last, without which the next may be spelled otherwise
+        # The tokens that were spelled last, without which the next may be spelled otherwise.
+        self._known: list[int] = []
         self._held: list[int] = []
         self.is_over = False
 
