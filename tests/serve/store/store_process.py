@@ -86,7 +86,7 @@ if __name__ == "__main__":
         case "open_as":
             import os
 
-            from harmonia.serve.store.encryption import load_cipher
+            from harmonia.serve.security.sealed_content import load_cipher
 
             load_cipher()  # what is needed is loaded before the rights are given up
             os.setuid(int(sys.argv[3]))

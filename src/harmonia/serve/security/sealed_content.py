@@ -6,18 +6,17 @@ a prompt as they are, special ones included, so a seal has to prove that they ca
     hs2.KEYID.BASE64URL         salt (16) nonce (12) expiry (8) ciphertext and tag
     inside the ciphertext       form (1) length (4) payload padding
 
-1. Encryption is AES-256-GCM. Each seal has a key of its own, HMAC-SHA-256 of the secret and a random salt: a nonce that
-   comes twice under one key would give forgeries away, and with 96 random bits alone that is a matter of some billion
-   seals.
-2. Version, key id, owner, model and expiry are associated data. Nothing of them can be changed or left out. So is what
-   the seal belongs to (`bound_to`): the kind of its item and all that the item says in the open; see
-   serve/responses/items/base.py. Beside any other item the seal does not open, whatever it holds. The raw tokens of a
-   sampling, which are only looked at, are a kind of their own.
-3. Whatever is wrong with a seal, the answer is the same. Only that it has expired is said: this is known after the seal
-   has been verified, and so it is said to nobody but its owner.
-4. What is opened has at most MAX_OPENED_BYTES, and at most MAX_RATIO times the bytes that were sent: compression
-   makes no small request large. Padding sees to the second, and blurs what the length would say of the content.
-5. Seals of version hs1, from before there was a `bound_to`, open only where the caller says what stood in its place.
+1. Encryption is AES-256-GCM. Each seal has its own key, the HMAC-SHA-256 of the secret and a random salt: a nonce that
+   is used twice with one key would allow forgeries, and with 96 random bits that happens within some billion seals.
+2. Version, key id, owner, model and expiry are associated data, so none of them can be changed. So is what the seal
+   belongs to (`bound_to`): the kind of its item and everything that the item says in the open (`binding` in
+   serve/responses/items/base.py). With any other item the seal does not open. The raw tokens of a sampling, which are
+   only inspected, are their own kind.
+3. Whatever is wrong with a seal, the answer is the same. Only an expiry is reported: it is known after the seal was
+   verified, so only its owner learns of it.
+4. What is opened has at most MAX_OPENED_BYTES, and at most MAX_RATIO times the bytes that were sent, so that no small
+   request becomes large. Padding ensures the second, and hides the exact length of the content.
+5. Seals of version hs1, from before `bound_to`, open only if the caller says what is used in its place.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from harmonia.errors import NOWHERE, ErrorCode, HarmonyError, InputError, Position
 from harmonia.messages import Message
@@ -70,20 +70,20 @@ _DEFLATED: Final = 1
 _LEVEL: Final = 6
 _SECONDS_PER_DAY: Final = 86_400
 _FORM: Final = re.compile(r"(hs[12])\.([0-9a-f]{8})\.([A-Za-z0-9_-]+)")
-# What the largest content makes, and some room for the head and the padding.
+# The text of the largest content, with room for the head and the padding.
 _MAX_TEXT: Final = (MAX_OPENED_BYTES + _CLEAR_BYTES + _TAG_BYTES + 2 * _BLOCK_BYTES) * 4 // 3 + 64
 _SAMPLED: Final = b"sampled"
-# What hs1 had in the place of `bound_to` for messages of any item.
+# What hs1 used in place of `bound_to` for messages of any item.
 UNBOUND: Final = b""
-_LEAVE_OUT: Final = "send the item without its encrypted_content, or leave it out if it is reasoning"
+
+T = TypeVar("T")
 
 
 class Seals:
-    """Seals and opens with the keys of a file, which is made if it is not there.
+    """Seals and opens with the keys of a file, which is created if it does not exist.
 
-    Another process may add and retire keys; that is noticed within `check_every_s`, and at once when a seal names a key
-    that is not known. If the file is damaged then, the keys stay as they were, `problem` has the error, and
-    `on_problem` is told.
+    Another process may add and retire keys; that is noticed within `check_every_s`, and at once when a seal names an
+    unknown key. If the file is damaged then, the keys stay as they were, and `on_problem` is called.
     """
 
     def __init__(
@@ -97,12 +97,9 @@ class Seals:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not (math.isfinite(days) and 0 < days <= MAX_DAYS):
-            raise InputError(
-                ErrorCode.SERVE_INVALID_OPTION,
-                f"seal_days is {days}; expected more than 0 and at most {MAX_DAYS:,.0f}",
-                Position(path="seal_days"),
-            )
-        self._aesgcm = _load_aesgcm()
+            message = f"seal_days is {days}; expected more than 0 and at most {MAX_DAYS:,.0f}"
+            raise InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path="seal_days"))
+        self._aesgcm = load_cipher()
         self._days = days
         self._clock = clock
         self.path = path
@@ -112,9 +109,8 @@ class Seals:
     def seal(self, data: bytes, *, owner: str, model: str, bound_to: bytes = b"") -> str:
         """A text from which only `open`, for the same owner, model and `bound_to`, makes the data again."""
         if len(data) > MAX_OPENED_BYTES:
-            raise InputError(
-                ErrorCode.SERVE_TOO_LARGE, f"{len(data):,} bytes to seal; the limit is {MAX_OPENED_BYTES:,}"
-            )
+            message = f"{len(data):,} bytes to seal; the limit is {MAX_OPENED_BYTES:,}"
+            raise InputError(ErrorCode.SERVE_TOO_LARGE, message)
         key = self._keys.value()[-1]
         salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_NONCE_BYTES)
         expires = math.ceil(self._clock() + self._days * _SECONDS_PER_DAY)
@@ -132,18 +128,17 @@ class Seals:
         unbound: bytes | None = None,
         at: Position = NOWHERE,
     ) -> bytes:
-        """What was sealed for this owner, model and `bound_to`. A seal of version hs1 opens only with `unbound`, which
-        stood in that place then. `at` is the place of the text in a request."""
+        """What was sealed for this owner, model and `bound_to`. A seal of version hs1 opens only with `unbound` in its
+        place. `at` is the place of the text in a request."""
         try:
             data, expires = self._verify(text, owner, model, bound_to, unbound)
         except _NotOurs:
             raise _refuse(
-                "this server did not seal this for this API key, model and item, or the seal or the item was "
-                f"changed; {_LEAVE_OUT}",
+                "this server did not seal this for this API key, model and item, or the seal or the item was changed",
                 at,
             ) from None
         if self._clock() >= expires:
-            raise _refuse(f"this seal has expired; {_LEAVE_OUT}", at)
+            raise _refuse("this seal has expired", at)
         return data
 
     def seal_messages(self, messages: Iterable[Message], *, owner: str, model: str, bound_to: bytes = b"") -> str:
@@ -162,23 +157,16 @@ class Seals:
     ) -> list[Message]:
         """The messages that were sealed, with their tokens."""
         data = self.open(text, owner=owner, model=model, bound_to=bound_to, unbound=unbound, at=at)
-        try:
-            return read_messages(data)
-        except HarmonyError:
-            # Another release sealed it. For a client that is a seal which cannot be opened, and no fault of the server.
-            raise _refuse(f"another version of this server sealed this; {_LEAVE_OUT}", at) from None
+        return _decode(read_messages, data, at)
 
     def seal_sampled(self, sampled: AsSampled, *, owner: str, model: str) -> str:
         """Seal what an engine sent, as it came."""
         return self.seal(write_sampled(sampled), owner=owner, model=model, bound_to=_SAMPLED)
 
     def open_sampled(self, text: str, *, owner: str, model: str, at: Position = NOWHERE) -> AsSampled:
-        """What `seal_sampled` sealed, to look at. No seal of messages opens here, and none of these opens as one."""
+        """What `seal_sampled` sealed, to inspect. No seal of messages opens here, and none of these opens as one."""
         data = self.open(text, owner=owner, model=model, bound_to=_SAMPLED, unbound=_SAMPLED, at=at)
-        try:
-            return read_sampled(data)
-        except HarmonyError:
-            raise _refuse(f"another version of this server sealed this; {_LEAVE_OUT}", at) from None
+        return _decode(read_sampled, data, at)
 
     def _verify(self, text: str, owner: str, model: str, bound_to: bytes, unbound: bytes | None) -> tuple[bytes, int]:
         version, key_id, body = _parts_of(text)
@@ -215,7 +203,16 @@ class _NotOurs(Exception):
 
 
 def _refuse(message: str, at: Position) -> InputError:
-    return InputError(ErrorCode.SERVE_BAD_SEAL, f"encrypted_content: {message}", at)
+    advice = "send the item without its encrypted_content, or leave it out if it is reasoning"
+    return InputError(ErrorCode.SERVE_BAD_SEAL, f"encrypted_content: {message}; {advice}", at)
+
+
+def _decode(read: Callable[[bytes], T], data: bytes, at: Position) -> T:
+    try:
+        return read(data)
+    except HarmonyError:
+        # For a client this is a seal that cannot be opened, not a fault of the server.
+        raise _refuse("another version of this server sealed this", at) from None
 
 
 def is_unbound(text: str) -> bool:
@@ -245,8 +242,8 @@ def _expiry_of(body: bytes) -> int:
 
 def _associated(version: str, key_id: str, owner: str, model: str, expires: int, bound_to: bytes) -> bytes:
     # Each with its length, so that it matters where one ends and the next begins.
-    said = [version, key_id, owner, model, str(expires)]
-    written = [each.encode("utf-8", "surrogatepass") for each in said]
+    texts = (version, key_id, owner, model, str(expires))
+    written = [each.encode("utf-8", "surrogatepass") for each in texts]
     if bound_to or version != _UNBOUND_VERSION:
         written.append(bound_to)
     return b"".join(_LENGTH.pack(len(each)) + each for each in written)
@@ -271,28 +268,20 @@ def _unpack(packed: bytes) -> bytes:
     if form == _PLAIN and length <= MAX_OPENED_BYTES:
         return payload
     if form == _DEFLATED:
-        return _inflate(payload)
+        stream = zlib.decompressobj()
+        with suppress(zlib.error):
+            # One byte more than is allowed shows that there is more.
+            data = stream.decompress(payload, MAX_OPENED_BYTES + 1)
+            if len(data) <= MAX_OPENED_BYTES and stream.eof and not stream.unused_data:
+                return data
     raise _NotOurs
 
 
-def _inflate(payload: bytes) -> bytes:
-    stream = zlib.decompressobj()
-    try:
-        # One byte more than is allowed shows that there is more.
-        data = stream.decompress(payload, MAX_OPENED_BYTES + 1)
-    except zlib.error:
-        raise _NotOurs from None
-    if len(data) > MAX_OPENED_BYTES or not stream.eof or stream.unused_data:
-        raise _NotOurs
-    return data
-
-
-def _load_aesgcm() -> type[AESGCM]:
-    """The cipher, an extra."""
+def load_cipher() -> type[AESGCM]:
+    """AES-GCM from the extra `server`; an error with the install command if it is missing."""
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError:
-        raise InputError(
-            ErrorCode.SERVE_MISSING_EXTRA, "sealed reasoning needs cryptography: pip install 'harmonia[server]'"
-        ) from None
+    except ImportError as error:
+        why = "seals and the store need cryptography: pip install 'harmonia[server]'"
+        raise InputError(ErrorCode.SERVE_MISSING_EXTRA, why) from error
     return AESGCM

@@ -8,7 +8,7 @@ only inspected, and no message can be read from it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -48,46 +48,39 @@ class _Raw(msgspec.Struct, frozen=True, array_like=True):
     given: tuple[int, ...]
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_Bundle)
-_RAW_DECODER: Final = msgspec.msgpack.Decoder(_Raw)
-_ENCODER: Final = msgspec.msgpack.Encoder()
+T = TypeVar("T", _Bundle, _Raw)
 
 
 def write_messages(messages: Iterable[Message]) -> bytes:
     """Encode messages with their origin and tokens."""
-    return _ENCODER.encode(_Bundle(_VERSION, [_write(message) for message in messages]))
+    return msgspec.msgpack.encode(_Bundle(_VERSION, [_write(message) for message in messages]))
 
 
 def read_messages(data: bytes) -> list[Message]:
     """Decode what `write_messages` encoded."""
-    try:
-        bundle = _DECODER.decode(data)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise StoreError(ErrorCode.STORE_DAMAGED, "the stored messages cannot be decoded") from error
-    if bundle.version != _VERSION:
-        raise StoreError(
-            ErrorCode.STORE_NEWER,
-            f"the stored messages have version {bundle.version}; this server reads version {_VERSION}",
-        )
-    return [_read(each) for each in bundle.messages]
+    return [_read(each) for each in _decode(data, _Bundle, "messages").messages]
 
 
 def write_sampled(sampled: AsSampled) -> bytes:
     """Encode the raw output of an engine, without its faults."""
-    return _ENCODER.encode(_Raw(_VERSION, sampled.tokens, sampled.text, sampled.given))
+    return msgspec.msgpack.encode(_Raw(_VERSION, sampled.tokens, sampled.text, sampled.given))
 
 
 def read_sampled(data: bytes) -> AsSampled:
     """Decode what `write_sampled` encoded."""
-    try:
-        raw = _RAW_DECODER.decode(data)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise StoreError(ErrorCode.STORE_DAMAGED, "the stored output cannot be decoded") from error
-    if raw.version != _VERSION:
-        raise StoreError(
-            ErrorCode.STORE_NEWER, f"the stored output has version {raw.version}; this server reads version {_VERSION}"
-        )
+    raw = _decode(data, _Raw, "output")
     return AsSampled(raw.tokens, raw.text, raw.given)
+
+
+def _decode(data: bytes, kind: type[T], what: str) -> T:
+    try:
+        decoded = msgspec.msgpack.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise StoreError(ErrorCode.STORE_DAMAGED, f"the stored {what} cannot be decoded") from error
+    if decoded.version != _VERSION:
+        message = f"the stored {what} has version {decoded.version}; this server reads version {_VERSION}"
+        raise StoreError(ErrorCode.STORE_NEWER, message)
+    return decoded
 
 
 def call_as_sampled(recipient: str, arguments: str, *, is_json: bool = True) -> Message:
@@ -110,33 +103,17 @@ def call_as_sampled(recipient: str, arguments: str, *, is_json: bool = True) -> 
 
 
 def _write(message: Message) -> _TrustedMessage:
-    content: Any = message.content
-    is_text = isinstance(content, str)
-    return _TrustedMessage(
-        message.role,
-        message.name,
-        content if is_text else None,
-        message.channel,
-        message.recipient,
-        message.content_type,
-        message.origin,
-        message.sampled,
-        None if is_text else message.to_dict(),
-    )
+    text = message.content if isinstance(message.content, str) else None
+    header = (message.channel, message.recipient, message.content_type)
+    whole = message.to_dict() if text is None else None
+    return _TrustedMessage(message.role, message.name, text, *header, message.origin, message.sampled, whole)
 
 
 def _read(trusted: _TrustedMessage) -> Message:
     if trusted.message is not None or trusted.content is None:
         return Message.from_dict(trusted.message)
     author = Author(trusted.role, trusted.name)
+    header = (trusted.channel, trusted.recipient, trusted.content_type)
     if trusted.origin is None:
-        return Message(author, trusted.content, trusted.channel, trusted.recipient, trusted.content_type)
-    return Message.parsed(
-        author,
-        trusted.content,
-        trusted.channel,
-        trusted.recipient,
-        trusted.content_type,
-        trusted.origin,
-        trusted.sampled,
-    )
+        return Message(author, trusted.content, *header)
+    return Message.parsed(author, trusted.content, *header, trusted.origin, trusted.sampled)

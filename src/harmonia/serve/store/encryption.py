@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError, StoreError
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from harmonia.errors import ErrorCode, StoreError
+from harmonia.serve.security.sealed_content import load_cipher
 
 SECRET_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -58,14 +56,3 @@ class ContentCipher:
 
     def _bind(self, place: tuple[str | int, ...]) -> bytes:
         return msgspec.msgpack.encode((*self._context, *place))
-
-
-def load_cipher() -> type[AESGCM]:
-    """AES-GCM from the extra `server`; an error with the install command if it is missing."""
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError as error:
-        raise InputError(
-            ErrorCode.SERVE_MISSING_EXTRA, "the store needs cryptography: pip install 'harmonia[server]'"
-        ) from error
-    return AESGCM

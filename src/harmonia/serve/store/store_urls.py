@@ -8,9 +8,7 @@ from typing import Final, Literal, NamedTuple, Protocol, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.store.base import Store
 
-_BACKENDS: Final = {
-    "sqlite": "harmonia.serve.store.sqlite.backend",
-}
+_BACKENDS: Final = {"sqlite": "harmonia.serve.store.sqlite.backend"}
 
 
 class StoreCheck(NamedTuple):
@@ -51,11 +49,8 @@ def check_store(address: str) -> StoreCheck:
 
 
 def invalid_address(address: str, expected: str) -> InputError:
-    return InputError(
-        ErrorCode.SERVE_INVALID_OPTION,
-        f"{address!r} is not the URL of a store: expected {expected}",
-        Position(path="$.store"),
-    )
+    message = f"{address!r} is not the URL of a store: expected {expected}"
+    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path="$.store"))
 
 
 def _backend_of(address: str) -> Backend:

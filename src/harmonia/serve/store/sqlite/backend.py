@@ -28,11 +28,11 @@ _LEAST_FREE_BYTES: Final = 100 * 1024 * 1024
 def read_address(address: str) -> Path | None:
     """The path in a URL such as `sqlite:///responses.db`; None is a store in memory."""
     rest = address.removeprefix(_SCHEME)
-    if rest in (MEMORY, f"/{MEMORY}"):
+    path = rest.removeprefix("/")
+    if path == MEMORY:
         return None
-    if not rest.startswith("/"):
+    if path == rest:
         raise invalid_address(address, "three slashes before a path, four before an absolute one")
-    path = rest[1:]
     if not path or path.endswith("/"):
         raise invalid_address(address, "a file name at the end")
     if any(character in path for character in "?#\0"):

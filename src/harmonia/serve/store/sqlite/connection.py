@@ -54,7 +54,7 @@ class Database:
         self._log_identity: tuple[int, int] | None = None
         # Stays open until SQLite has closed the file: closing it earlier would drop SQLite's locks (POSIX).
         self._file: BinaryIO = cast("BinaryIO", open(self._path, "rb", buffering=0))  # noqa: SIM115 -- closed with the database
-        self._identity = _identity_of(os.fstat(self._file.fileno()))
+        self._identity = _identity_of(self._file.fileno())
         # With mode=rw, a file that vanishes now is an error and not an empty store.
         address = f"{self._path.as_uri()}?mode=rw"
         self.writer = _connect(address, self.busy_timeout_ms)
@@ -81,9 +81,9 @@ class Database:
         """Raise a StoreError if the open file is no longer the one at its path, or is damaged."""
         if self._path is None:
             return
-        if _identity_at(self._path) != self._identity:
+        if _identity_of(self._path) != self._identity:
             raise _lost("removed or replaced")
-        log_identity = _identity_at(self._path.with_name(f"{self._path.name}-wal"))
+        log_identity = _identity_of(self._path.with_name(f"{self._path.name}-wal"))
         if self._log_identity is not None and log_identity != self._log_identity:
             raise _lost("separated from its log, which was removed or replaced")
         self._log_identity = log_identity
@@ -113,15 +113,12 @@ class Database:
             self._server_lock.close()
 
 
-def _identity_of(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
-def _identity_at(path: Path) -> tuple[int, int] | None:
+def _identity_of(file: Path | int) -> tuple[int, int] | None:
     try:
-        return _identity_of(os.stat(path))
+        status = os.stat(file)
     except FileNotFoundError:
         return None
+    return status.st_dev, status.st_ino
 
 
 def _lost(how: str) -> StoreError:

@@ -1,12 +1,12 @@
 """The tables of the store, as numbered steps from an empty file to what this version of Harmonia reads.
 
-1. Each step is one transaction, and notes its number in the table `harmonia_migrations`. A crash leaves a whole number
-   of steps.
-2. The number is read again once the write lock is held, so that of two processes which start together one makes a
-   step and the other finds it made.
-3. A file with a higher number than ours is refused as it is. So is a database that has tables and no such number: it
-   is something else's.
-4. A step that was released is never edited; another one is added behind it. There is no way back.
+1. Each step is one transaction and records its number in the table `harmonia_migrations`. After a crash, each step is
+   complete or was never begun.
+2. The number is read again once the write lock is held, so that of two processes that start together, one makes a step
+   and the other finds it made.
+3. A file with a higher number than ours is refused and left unchanged. So is a database that has tables but no number:
+   it belongs to another program.
+4. A released step is never edited; another one is added after it. There is no way back.
 
     responses --key--> secrets      one slot each; a slot is never deleted, only overwritten and used again
         ^
@@ -15,14 +15,14 @@
 
     chats --key--> secrets          a slot each, as above
         ^
-        +-- chat_turns --key--> secrets     a slot each, too: a turn may be deleted, or written anew, without the others
+        +-- chat_turns --key--> secrets     a slot each: a turn may be deleted or rewritten without the others
 
-    decisions                       of requests for an approval; they outlive the response that asked
+    decisions                       on approval requests; they outlive the response that asked
 
-Why there are secrets. `secure_delete` overwrites what is deleted, but not the copies that SQLite leaves behind when it
-moves rows from page to page (measured: of a thousand deleted rows, one or two were still in the file). So what people
-and models wrote is encrypted under a secret of its response, and deleting the response overwrites that secret. The
-table `secrets` is made so that SQLite never moves its rows: all have one size, they are appended, and none is deleted.
+Why there are secrets. `secure_delete` overwrites what is deleted, but not the copies that SQLite leaves when it moves
+rows from page to page (measured: of a thousand deleted rows, one or two were still in the file). So what people and
+models wrote is encrypted with a secret of its response, and deleting the response overwrites that secret. SQLite never
+moves the rows of `secrets`: all have one size, they are appended, and none is deleted.
 """
 
 from __future__ import annotations
@@ -37,10 +37,20 @@ Migration = tuple[str, ...]
 
 _VERSION_TABLE: Final = "CREATE TABLE IF NOT EXISTS harmonia_migrations (version INTEGER PRIMARY KEY)"
 
+
+def _forgetting(name: str, table: str) -> str:
+    return f"""
+    CREATE TRIGGER {name} AFTER DELETE ON {table} BEGIN
+        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
+        INSERT INTO free_slots (slot) VALUES (OLD.key);
+    END
+    """
+
+
 _RESPONSES_AND_ITEMS: Final[Migration] = (
     "CREATE TABLE secrets (slot INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK (length(secret) = 32))",
     "CREATE TABLE free_slots (slot INTEGER PRIMARY KEY REFERENCES secrets (slot))",
-    # The small columns stand before the body, so that following a chain does not read the bodies.
+    # The small columns come before the body, so that following a chain does not read the bodies.
     """
     CREATE TABLE responses (
         key INTEGER PRIMARY KEY REFERENCES secrets (slot),
@@ -56,7 +66,7 @@ _RESPONSES_AND_ITEMS: Final[Migration] = (
     """,
     "CREATE INDEX responses_by_age ON responses (created_at)",
     "CREATE INDEX responses_in_progress ON responses (server) WHERE status = 'in_progress'",
-    # `name` stands for the item's id, which a client may have chosen: a keyed hash, as good for looking it up.
+    # `name` is a keyed hash of the item's id, which a client may have chosen.
     """
     CREATE TABLE items (
         key INTEGER PRIMARY KEY,
@@ -69,17 +79,12 @@ _RESPONSES_AND_ITEMS: Final[Migration] = (
     )
     """,
     "CREATE INDEX items_by_name ON items (response, name)",
-    """
-    CREATE TRIGGER forget_the_secret AFTER DELETE ON responses BEGIN
-        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
-        INSERT INTO free_slots (slot) VALUES (OLD.key);
-    END
-    """,
+    _forgetting("forget_the_secret", "responses"),
     "CREATE TABLE checks (one INTEGER PRIMARY KEY CHECK (one = 1), written INTEGER NOT NULL)",
     "INSERT INTO checks (one, written) VALUES (1, 0)",
 )
 
-# Output items by their ids, for clients that refer to them. The ids are ours and random, so they may be read.
+# Output items by their ids, for clients that refer to them. The ids are random, so they need no encryption.
 _OUTPUTS: Final[Migration] = (
     """
     CREATE TABLE outputs (
@@ -120,21 +125,11 @@ _CHATS: Final[Migration] = (
     )
     """,
     "CREATE INDEX chat_turns_by_parent ON chat_turns (parent)",
-    """
-    CREATE TRIGGER forget_the_secret_of_a_chat AFTER DELETE ON chats BEGIN
-        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
-        INSERT INTO free_slots (slot) VALUES (OLD.key);
-    END
-    """,
-    """
-    CREATE TRIGGER forget_the_secret_of_a_turn AFTER DELETE ON chat_turns BEGIN
-        UPDATE secrets SET secret = zeroblob(32) WHERE slot = OLD.key;
-        INSERT INTO free_slots (slot) VALUES (OLD.key);
-    END
-    """,
+    _forgetting("forget_the_secret_of_a_chat", "chats"),
+    _forgetting("forget_the_secret_of_a_turn", "chat_turns"),
 )
 
-# Which requests for an approval were decided, until they expire. Their ids are ours and random, so they may be read.
+# Which approval requests were decided, until they expire. Their ids are random, so they need no encryption.
 _DECISIONS: Final[Migration] = (
     """
     CREATE TABLE decisions (
@@ -151,7 +146,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (_RESPONSES_AND_ITEMS, _OUTPUTS, _CHA
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Bring the file to the newest version, and say how many steps this call made. Commits each of them."""
+    """Bring the file to the newest version; return how many steps this call made. Each is committed."""
     made = 0
     while check_version(connection, migrations) < len(migrations):
         connection.execute("BEGIN IMMEDIATE")
@@ -172,7 +167,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
 
 
 def check_version(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """The number of the last step that the file has; an error where it cannot be ours to use."""
+    """The number of the file's last step. Raises a StoreError if we cannot use the file."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if "harmonia_migrations" not in tables:
         if tables:
@@ -180,8 +175,6 @@ def check_version(connection: sqlite3.Connection, migrations: Sequence[Migration
         return 0
     (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM harmonia_migrations").fetchone()
     if version > len(migrations):
-        raise StoreError(
-            ErrorCode.STORE_NEWER,
-            f"the store has version {version}, but this Harmonia reads up to {len(migrations)}; nothing was changed",
-        )
+        message = f"the store has version {version}, but this Harmonia reads up to {len(migrations)}"
+        raise StoreError(ErrorCode.STORE_NEWER, f"{message}; nothing was changed")
     return version

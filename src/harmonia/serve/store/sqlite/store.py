@@ -28,8 +28,8 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 import msgspec
 
 from harmonia.errors import ErrorCode, HarmonyError, StoreError
+from harmonia.serve.security.sealed_content import load_cipher
 from harmonia.serve.store.base import StoredItem, StoredResponse
-from harmonia.serve.store.encryption import load_cipher
 from harmonia.serve.store.sqlite import chats, responses
 from harmonia.serve.store.sqlite.connection import MEMORY, READERS, Database
 
