@@ -62,11 +62,8 @@ def new(name: str, file: Path, as_json: bool) -> None:
     NAME, so a new key for the same NAME has access to it.
     """
     key = new_api_key(file, name)
-    if as_json:
-        echo_json({"name": name, "key": key, "file": str(file)})
-        return
-    click.echo(key)
-    click.echo(f"This is the key of {name}. Its digest is in {file}; the key cannot be shown again.", err=True)
+    about = f"This is the key of {name}. Its digest is in {file}; the key cannot be shown again."
+    _report({"name": name, "key": key, "file": str(file)}, [key], about, as_json=as_json)
 
 
 @command.command("list")
@@ -75,13 +72,9 @@ def new(name: str, file: Path, as_json: bool) -> None:
 def list_names(file: Path, as_json: bool) -> None:
     """List the names in a file of API keys."""
     keys = read_api_keys(file)
-    if as_json:
-        echo_json({"keys": [{"name": key.name, "line": key.line, "is_hashed": key.is_hashed} for key in keys]})
-        return
-    for key in keys:
-        click.echo(key.name if key.is_hashed else f"{key.name}  (stored as plain text)")
-    if not keys:
-        click.echo(f"no keys in {file}", err=True)
+    described = [{"name": key.name, "line": key.line, "is_hashed": key.is_hashed} for key in keys]
+    lines = [key.name if key.is_hashed else f"{key.name}  (stored as plain text)" for key in keys]
+    _report({"keys": described}, lines, "" if keys else f"no keys in {file}", as_json=as_json)
 
 
 @command.command("remove")
@@ -91,10 +84,7 @@ def list_names(file: Path, as_json: bool) -> None:
 def remove(name: str, file: Path, as_json: bool) -> None:
     """Remove the API key of NAME. What belongs to NAME stays in the store."""
     remove_api_key(file, name)
-    if as_json:
-        echo_json({"name": name, "file": str(file)})
-    else:
-        click.echo(f"removed the key of {name} from {file}", err=True)
+    _report({"name": name, "file": str(file)}, [], f"removed the key of {name} from {file}", as_json=as_json)
 
 
 # ── sealing keys ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -106,11 +96,8 @@ def remove(name: str, file: Path, as_json: bool) -> None:
 def seals(file: Path | None, as_json: bool) -> None:
     """List the sealing keys, the newest last. The newest seals; all of them open."""
     keys = read_seal_keys(file or default_seal_keys())
-    if as_json:
-        echo_json({"keys": [_describe(key, seals=key is keys[-1]) for key in keys]})
-        return
-    for key in keys:
-        click.echo(f"{key.id}  {key.created}  {'seals and opens' if key is keys[-1] else 'opens'}")
+    lines = [f"{key.id}  {key.created}  {'seals and opens' if key is keys[-1] else 'opens'}" for key in keys]
+    _report({"keys": [_describe(key, seals=key is keys[-1]) for key in keys]}, lines, as_json=as_json)
 
 
 @command.command("rotate")
@@ -119,11 +106,8 @@ def seals(file: Path | None, as_json: bool) -> None:
 def rotate_key(file: Path | None, as_json: bool) -> None:
     """Add a sealing key, which seals from now on. The others still open what they sealed."""
     key = rotate(file or default_seal_keys())
-    if as_json:
-        echo_json(_describe(key, seals=True))
-        return
-    click.echo(key.id)
-    click.echo("This key seals from now on. The others still open what they sealed, until you retire them.", err=True)
+    about = "This key seals from now on. The others still open what they sealed, until you retire them."
+    _report(_describe(key, seals=True), [key.id], about, as_json=as_json)
 
 
 @command.command("retire")
@@ -136,10 +120,19 @@ def retire_key(key_id: str, file: Path | None, as_json: bool) -> None:
     Wait until everything it sealed has expired, unless the key may have leaked. `harmonia keys seals` lists the ids.
     """
     key = retire(file or default_seal_keys(), key_id)
+    about = f"retired {key.id}, created {key.created}; what it sealed can no longer be opened"
+    _report({"id": key.id, "created": key.created}, [], about, as_json=as_json)
+
+
+def _report(described: dict[str, Any], lines: list[str], about: str = "", *, as_json: bool) -> None:
+    """JSON, or lines on stdout and a remark on stderr."""
     if as_json:
-        echo_json({"id": key.id, "created": key.created})
-    else:
-        click.echo(f"retired {key.id}, created {key.created}; what it sealed can no longer be opened", err=True)
+        echo_json(described)
+        return
+    for line in lines:
+        click.echo(line)
+    if about:
+        click.echo(about, err=True)
 
 
 def _describe(key: SealKey, *, seals: bool) -> dict[str, Any]:

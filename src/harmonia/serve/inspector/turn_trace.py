@@ -28,7 +28,6 @@ from harmonia.history import DOCUMENTED, prepare
 from harmonia.messages import Conversation, Json, Message, Role
 from harmonia.parts import is_visible
 from harmonia.renderer import Renderer
-from harmonia.renderer.renderer import text_of
 from harmonia.run.events import AsSampled
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.responses.context import Backend, PreparedRequest, ReplayedTurn
@@ -52,11 +51,6 @@ class RenderedTurn:
     left_out_tokens: int = 0
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The tokens as text with the special ones spelled out; typed text that spells one is escaped."""
-        return text_of(self.tokens, ambiguous="escape")
 
 
 class RenderTurn(Protocol):
@@ -150,34 +144,24 @@ def _notes(sampled: Sequence[SampledEntry], raw: Sequence[_RawSampling], *, hide
     return tuple(notes)
 
 
-class _Pieces:
-    """Collects the tokens of messages, and counts those that are left out."""
-
-    def __init__(self, delivered: Mapping[int, Message], *, hides: bool) -> None:
-        self.tokens: list[int] = []
-        self.left_out = 0
-        self.left_out_tokens = 0
-        self._delivered = delivered
-        self._hides = hides
-
-    def add(self, message: Message, tokens: Sequence[int]) -> None:
-        if self._hides and _is_hidden(message, self._delivered):
-            self.left_out += 1
-            self.left_out_tokens += len(tokens)
-        else:
-            self.tokens += tokens
-
-
 def _render(turn: ReplayedTurn, renderer: Renderer, raw: Sequence[_RawSampling], *, hides: bool) -> RenderedTurn:
-    pieces = _Pieces(turn.delivered, hides=hides)
+    shown: list[int] = []
+    left_out: list[int] = []  # the number of tokens of each message that is hidden
+
+    def add(message: Message, tokens: Sequence[int]) -> None:
+        if hides and _is_hidden(message, turn.delivered):
+            left_out.append(len(tokens))
+        else:
+            shown.extend(tokens)
+
     for message, tokens in _rendered(prepare(turn.conversation, DOCUMENTED).conversation, renderer):
-        pieces.add(message, tokens)
+        add(message, tokens)
     opening = renderer.render([]).tokens  # <|start|>assistant
     prefix = turn.prefix
     begins: Sequence[int] = opening
     if prefix is not None and not (hides and _is_hidden(prefix, turn.delivered)):
         begins = renderer.render([prefix], None).tokens[:-1]
-    prompt_tokens = len(pieces.tokens) + len(begins)
+    prompt_tokens = len(shown) + len(begins)
     waiting = deque(raw)
     end = 0  # of the items that the raw samplings so far stand for
 
@@ -187,7 +171,7 @@ def _render(turn: ReplayedTurn, renderer: Renderer, raw: Sequence[_RawSampling],
             each = waiting.popleft()
             # One that continues the sampling just added needs no opening.
             continues = each.raw.given and each.first < end
-            pieces.tokens += each.tokens if continues else [*opening, *each.raw.given, *each.tokens]
+            shown.extend(each.tokens if continues else [*opening, *each.raw.given, *each.tokens])
             end = max(end, each.end)
 
     for message, tokens in _rendered(Conversation(turn.output), renderer):
@@ -197,11 +181,11 @@ def _render(turn: ReplayedTurn, renderer: Renderer, raw: Sequence[_RawSampling],
             if item < end:
                 continue
         # A message that the model did not continue has no end.
-        pieces.add(message, begins if message is prefix else _as_sampled(message, tokens))
+        add(message, begins if message is prefix else _as_sampled(message, tokens))
     add_raw(None)
-    if len(pieces.tokens) < prompt_tokens:
-        pieces.tokens += begins  # nothing came, or nothing that is shown
-    return RenderedTurn(pieces.tokens, prompt_tokens, pieces.left_out, pieces.left_out_tokens)
+    if len(shown) < prompt_tokens:
+        shown.extend(begins)  # nothing came, or nothing that is shown
+    return RenderedTurn(shown, prompt_tokens, len(left_out), sum(left_out))
 
 
 def _rendered(conversation: Conversation, renderer: Renderer) -> Iterator[tuple[Message, list[int]]]:

@@ -30,15 +30,8 @@ _BEFORE: Final = 40
 _AFTER: Final = 120
 # Fields of an item that people see, beside the parts of its content.
 _VISIBLE: Final = (
-    "name",
-    "arguments",
-    "input",
-    "output",
-    "error",
-    "reason",
-    "server_label",
-    "harmonia_arguments",
-    "harmonia_output",
+    *("name", "arguments", "input", "output", "error", "reason"),
+    *("server_label", "harmonia_arguments", "harmonia_output"),
 )
 # If a word occurs more often, only its first places are looked at.
 _MOST_PLACES: Final = 1000
@@ -53,7 +46,7 @@ def words_of(query: str) -> list[str]:
     """The words to look for."""
     if len(query) > MOST_QUERY_CHARACTERS:
         invalid(f"the query has {len(query)} characters; at most {MOST_QUERY_CHARACTERS} are allowed", "$.query")
-    words = list(dict.fromkeys(_folded(_composed(query)).split()))
+    words = list(dict.fromkeys(_composed(query).casefold().split()))
     if len(words) > MOST_WORDS:
         invalid(f"the query has {len(words)} words; at most {MOST_WORDS} are allowed", "$.query")
     return words
@@ -77,11 +70,9 @@ def look_for(words: list[str]) -> Matcher:
         found = _Found(words)
         if found.look_at(None, chat.title):
             return found.excerpt()
-        for turn in turns:
-            if not may_have_some(turn.body):
-                continue
+        for turn in filter(lambda turn: may_have_some(turn.body), turns):
             if found.look_at(turn.id, "\n".join(visible_texts(msgspec.json.decode(turn.body)))):
-                return found.excerpt()
+                break
         return found.excerpt()
 
     return look
@@ -123,7 +114,7 @@ class _Found:
     def look_at(self, turn: str | None, text: str) -> bool:
         """Look at another text. Returns whether it has all of the words: then there is nothing better to find."""
         text = _composed(text)
-        folded = _folded(text)
+        folded = text.casefold()
         here = [word for word in self._words if word in folded]
         self._missing.difference_update(here)
         # A turn shows more than the title, which is seen anyway.
@@ -140,7 +131,7 @@ class _Found:
 
 def _cut(text: str, words: list[str]) -> str:
     """The text around the words, on one line: where they stand together, or as many of them as possible."""
-    folded = _folded(text)
+    folded = text.casefold()
     at = _best_place(folded, words)
     if len(folded) != len(text):
         at = _unfolded_place(text, at)
@@ -174,17 +165,13 @@ def _best_place(folded: str, words: list[str]) -> int:
 def _unfolded_place(text: str, at: int) -> int:
     """Folding made some characters longer: count along until it has made as many as stand before the word."""
     made = place = 0
-    while made + (long := len(_folded(text[place : place + _STRETCH]))) < at:
+    while made + (long := len(text[place : place + _STRETCH].casefold())) < at:
         made += long
         place += _STRETCH
     while made < at:
-        made += len(_folded(text[place]))
+        made += len(text[place].casefold())
         place += 1
     return place
-
-
-def _folded(text: str) -> str:
-    return text.casefold()
 
 
 def _composed(text: str) -> str:
