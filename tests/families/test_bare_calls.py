@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harmonia.families.call_bodies import Arguments, Ended, Named, Piece, Plain, Unread
-from harmonia.families.json_calls import BareCalls, call_in, calls_in
+from harmonia.families.call_bodies import Arguments, Ended, Named, Piece, Plain, Unread, call_in
+from harmonia.families.json_calls import BareCalls, calls_in
 from harmonia.parser.headers import UNDECLARED, Tools
 
 CALL = '{"name": "f", "parameters": {"a": 1}}'
@@ -69,7 +69,7 @@ def test_half_a_call_behind_a_call_is_unreadable() -> None:
     ],
 )
 def test_a_call_is_a_name_and_arguments(value: object, call: tuple[str, str] | None) -> None:
-    assert call_in(value) == call
+    assert call_in(value, needs_arguments=True) == call
 
 
 def test_a_name_that_no_tool_has_makes_no_call_where_the_tools_are_known() -> None:

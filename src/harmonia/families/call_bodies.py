@@ -383,8 +383,9 @@ class JsonCalls:
 
 _DECODER: Final = json.JSONDecoder()
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_NAME_KEYS: Final = ("name", "tool_name")
-_ARGUMENT_KEYS: Final = ("arguments", "parameters", "args")
+CALL_NAMES: Final = ("name", "function_name", "tool", "tool_name", "function")
+CALL_ARGUMENTS: Final = ("arguments", "parameters", "args")
+CALL_WRAPPERS: Final = ("function", "functionCall", "function_call")
 _NOT_JSON: Final = re.compile(r"[^{\[]+")
 _SOME_NAME: Final = re.compile(r"""["'](?:name|tool_name)["']\s*:\s*["'](?P<name>[\w.:/-]+)["']""")
 _SOME_ARGUMENTS: Final = re.compile(r"""["'](?:arguments|parameters|args)["']\s*:\s*""")
@@ -402,7 +403,8 @@ def read_json_calls(text: str) -> list[ReadCall]:
             break
         try:
             value, end = _DECODER.raw_decode(text, at)
-            found = [call for item in _listed(value) if (call := _call_in(item)) is not None]
+            items = cast("list[Any]", value) if isinstance(value, list) else [value]
+            found = [call for item in items if (call := call_in(item)) is not None]
         except (ValueError, RecursionError):
             return [*calls, *_broken_call(text, at)]
         # Several calls in one value have no spans of their own: the first one gets all of it.
@@ -414,21 +416,21 @@ def read_json_calls(text: str) -> list[ReadCall]:
     return calls
 
 
-def _listed(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
-
-
-def _call_in(value: Any) -> tuple[str, str] | None:
-    """The name and arguments of a call in a JSON value."""
+def call_in(value: Any, *, needs_arguments: bool = False) -> tuple[str, str] | None:
+    """The name and the arguments of a call in a JSON value; None if there is none."""
     if not isinstance(value, dict):
         return None
-    item = cast("dict[str, Any]", value)
-    if isinstance(item.get("function"), dict):
-        item = cast("dict[str, Any]", item["function"])
-    name = next((item[key] for key in _NAME_KEYS if item.get(key)), item.get("function"))
-    if not isinstance(name, str) or not name:
+    item = inner_call(cast("dict[str, Any]", value))
+    name = next((item[key] for key in CALL_NAMES if item.get(key)), None)
+    given = [item[key] for key in CALL_ARGUMENTS if key in item]
+    if not isinstance(name, str) or (needs_arguments and not given):
         return None
-    return whole_characters(name), arguments_text(next((item[key] for key in _ARGUMENT_KEYS if key in item), None))
+    return whole_characters(name), arguments_text(given[0] if given else None)
+
+
+def inner_call(item: dict[str, Any]) -> dict[str, Any]:
+    """The object with the name, which may be wrapped in another one."""
+    return next((item[wrapper] for wrapper in CALL_WRAPPERS if isinstance(item.get(wrapper), dict)), item)
 
 
 def arguments_text(value: Any) -> str:

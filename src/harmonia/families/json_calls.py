@@ -25,6 +25,9 @@ from typing import Any, Final, cast
 
 from harmonia.families import llama
 from harmonia.families.call_bodies import (
+    CALL_ARGUMENTS,
+    CALL_NAMES,
+    CALL_WRAPPERS,
     Arguments,
     Ended,
     JsonScan,
@@ -32,8 +35,9 @@ from harmonia.families.call_bodies import (
     Piece,
     Plain,
     Unread,
-    arguments_text,
+    call_in,
     faults_of,
+    inner_call,
     pieces_of,
     read_json_calls,
 )
@@ -52,10 +56,7 @@ _FIRST_MEMBERS: Final = (
     "name", "type", "id", "index", "function", "function_name", "tool_calls", "tool", "parameters", "arguments",
     "functionCall", "function_call",
 )  # fmt: skip
-_NAMES: Final = ("name", "function_name", "tool", "tool_name", "function")
-_ARGUMENTS: Final = ("arguments", "parameters", "args")
-_WRAPPERS: Final = ("function", "functionCall", "function_call")
-_ONLY_OF_CALLS: Final = frozenset([*_NAMES, *_ARGUMENTS, *_WRAPPERS, "type", "id", "index"])
+_ONLY_OF_CALLS: Final = frozenset([*CALL_NAMES, *CALL_ARGUMENTS, *CALL_WRAPPERS, "type", "id", "index"])
 _NAME: Final = re.compile(r"[A-Za-z_][\w.:/-]{0,120}")
 _BLANKS: Final = r"\s{0,16}"
 # What may stand between two calls, and after the last: Llama's semicolon, the end of a code fence.
@@ -86,7 +87,7 @@ def _body(options: ReadingOptions, mark: str) -> BareCalls:
 
 
 class BareCalls:
-    """Reads values of JSON after each other while they are calls. The first that is none was text all along."""
+    """Reads JSON values as long as they are calls. The first that is not a call is text."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
@@ -127,56 +128,46 @@ class BareCalls:
         text = "".join(self._held)
         if self._has_called:
             return [Ended(0), Unread(text)] if self._has_begun else ()
-        # What is no JSON is half a call or a broken one, where it names a tool that there is; an answer otherwise.
-        broken = read_json_calls(text) if self._tools.is_known and not _is_json(text) else []
+        # What is not JSON is a cut or broken call if it names a declared tool, otherwise an answer.
+        broken = read_json_calls(text) if self._tools.is_known and json_fault(text) is not None else []
         is_call = bool(broken) and all(self._tools.declares(call.name) for call in broken)
         return pieces_of(text, broken) if is_call else [Plain(text)]
 
     def _read(self) -> list[Piece]:
         text = "".join(self._held)
         calls = calls_in(text, self._tools) or calls_in(text, UNDECLARED, only_calls=True)
-        self._has_begun = False
-        if not calls:
-            self._is_over = True
-            if not self._has_called:
-                return []
-            # Behind a call it is nothing that could be shown.
-            self._held = []
-            return [Ended(0), Unread(text)]
+        self._has_begun, self._is_over = False, not calls
+        if not calls and not self._has_called:
+            return []
         self._held = []
-        pieces: list[Piece] = [Ended(0)] if self._has_called else []
-        self._has_called = True
+        if not calls:
+            return [Ended(0), Unread(text)]  # after a call it cannot be shown as text
+        pieces: list[Piece] = []
         for index, (name, arguments) in enumerate(calls):
-            # Several in one value have no place of their own: the first one has all of it.
-            width = 0 if index else len(text)
-            pieces += (
-                *([Ended(0)] if index else []),
-                Named(0, name, faults_of(name, self._tools)),
-                Arguments(width, arguments),
-            )
+            if self._has_called:
+                pieces.append(Ended(0))
+            self._has_called = True
+            # Several calls in one value have no spans of their own: the first one gets all of it.
+            pieces += (Named(0, name, faults_of(name, self._tools)), Arguments(0 if index else len(text), arguments))
         return pieces
 
 
 def calls_in(text: str, tools: Tools, *, only_calls: bool = False) -> list[tuple[str, str]]:
-    """The calls that a JSON value consists of, as name and arguments; none where any part of it is something else. With
-    `only_calls`, none either where it has members that no call has, or a name that no tool has."""
+    """The calls that a JSON value consists of, as name and arguments; none if any part of it is something else. With
+    `only_calls`, none either if it has members that no call has, or a name that no tool can have."""
     before = _BEFORE.match(text)
-    assert before is not None  # it fits nothing, too
+    assert before is not None  # it matches the empty text too
     try:
         value: Any = read_json(text[before.end() :].rstrip("` \t\r\n"))
     except ValueError:
         return []
     items = _listed(value)
-    calls = [call for item in items if (call := call_in(item)) is not None]
+    calls = [call for item in items if (call := call_in(item, needs_arguments=True)) is not None]
     is_all = bool(calls) and len(calls) == len(items)
     if only_calls and not (is_all and all(map(_is_only_call, items))):
         return []
     known = all(tools.declares(name) for name, _ in calls) or not tools.is_known
     return calls if is_all and known else []
-
-
-def _is_json(text: str) -> bool:
-    return json_fault(text) is None
 
 
 def _listed(value: Any) -> list[Any]:
@@ -186,26 +177,11 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _is_only_call(item: dict[str, Any]) -> bool:
-    inner = next((item[wrapper] for wrapper in _WRAPPERS if isinstance(item.get(wrapper), dict)), item)
-    name = next((inner[key] for key in _NAMES if key in inner), None)
-    given = next((inner[key] for key in _ARGUMENTS if key in inner), None)
+    inner = inner_call(item)
+    name = next((inner[key] for key in CALL_NAMES if key in inner), None)
+    given = next((inner[key] for key in CALL_ARGUMENTS if key in inner), None)
     is_named = isinstance(name, str) and _NAME.fullmatch(name) is not None
     return is_named and isinstance(given, dict | str) and {*item, *inner} <= _ONLY_OF_CALLS
-
-
-def call_in(value: Any) -> tuple[str, str] | None:
-    """The name and the arguments of one call; None where either is missing."""
-    if not isinstance(value, dict):
-        return None
-    item = cast("dict[str, Any]", value)
-    for wrapper in _WRAPPERS:
-        if isinstance(item.get(wrapper), dict):
-            item = cast("dict[str, Any]", item[wrapper])
-            break
-    name: Any = next((item[key] for key in _NAMES if key in item), None)
-    if not isinstance(name, str) or not name or not any(key in item for key in _ARGUMENTS):
-        return None
-    return name, arguments_text(next(item[key] for key in _ARGUMENTS if key in item))
 
 
 @cache

@@ -86,7 +86,9 @@ def _recognise_list(items: list[Any]) -> str:
     objects = [cast(Object, item) for item in items if isinstance(item, Mapping)]
     if any("role" not in item and "type" in item for item in objects):
         return RESPONSES.name
-    kinds = {kind for item in objects for part in _parts_of(item) if isinstance(kind := part.get("type"), str)}
+    contents = [cast("list[Any]", content) for item in objects if isinstance(content := item.get("content"), list)]
+    parts = [cast(Object, part) for content in contents for part in content if isinstance(part, Mapping)]
+    kinds = {kind for part in parts if isinstance(kind := part.get("type"), str)}
     if any(_HARMONY_FIELDS & item.keys() for item in objects) or kinds & _HARMONY_PARTS:
         return HARMONY_JSON.name
     if any(_CHAT_FIELDS & item.keys() for item in objects):
@@ -98,14 +100,6 @@ def _recognise_list(items: list[Any]) -> str:
     return CHAT.name
 
 
-def _parts_of(item: Object) -> list[Object]:
-    content = item.get("content")
-    listed = cast("list[Any]", content) if isinstance(content, list) else []
-    return [cast(Object, part) for part in listed if isinstance(part, Mapping)]
-
-
 def _unknown(why: str) -> InputError:
-    names = ", ".join(FORMATS)
-    return InputError(
-        ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, f"cannot tell the format of the input: {why}. Name one of {names}"
-    )
+    what = f"cannot tell the format of the input: {why}. Name one of {', '.join(FORMATS)}"
+    return InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, what)

@@ -13,7 +13,7 @@ A conversation matches results to calls by name and order, the APIs match them b
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +26,6 @@ from harmonia.messages import (
     DeveloperContent,
     Message,
     Role,
-    SystemContent,
     is_builtin,
     is_tool_address,
 )
@@ -110,7 +109,14 @@ def is_hidden(message: Message) -> bool:
     """Whether an assistant message is hidden from the user. Text without a channel that was not sampled is visible."""
     if message.channel is None and message.origin is None:
         return False
-    return not is_visible(message) and not _has_odd_recipient(message)
+    if is_visible(message):
+        return False
+    # Addressed to a role or to everybody on a visible channel: only the recipient is odd, the text is visible.
+    recipient, origin = message.recipient, message.origin
+    if recipient is None or is_tool_address(recipient):
+        return True
+    unaddressed = message.with_origin(origin, recipient=None) if origin else message.replace(recipient=None)
+    return not is_visible(unaddressed)
 
 
 def texts_of(message: Message) -> Texts:
@@ -149,18 +155,6 @@ def _instructions(message: Message) -> str:
     return (content.instructions or "") if isinstance(content, DeveloperContent) else message.text
 
 
-def _has_odd_recipient(message: Message) -> bool:
-    # Addressed to a role or to everybody on a visible channel: only the recipient is odd, the text is visible.
-    recipient = message.recipient
-    return recipient is not None and not is_tool_address(recipient) and is_visible(_without_address(message))
-
-
-def _without_address(message: Message) -> Message:
-    if message.origin is None:
-        return message.replace(recipient=None)
-    return message.with_origin(message.origin, recipient=None)
-
-
 # ── what differs ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -197,19 +191,12 @@ def _content_differences(
 
 
 def _kinds(contents: tuple[Content, ...]) -> str:
-    kinds = [_kind(content) for content in contents]
-    counts = {kind: kinds.count(kind) for kind in kinds}
+    counts = Counter(map(_kind, contents))
     return " and ".join(kind if count == 1 else f"{count} {kind}s" for kind, count in counts.items()) or "nothing"
 
 
 def _kind(content: Content) -> str:
-    match content:
-        case SystemContent():
-            return "system content"
-        case DeveloperContent():
-            return "developer content"
-        case _:
-            return "text"
+    return "text" if isinstance(content, str) else type(content).__name__.replace("Content", " content").lower()
 
 
 def _named(name: str, value: object) -> str:
@@ -237,10 +224,10 @@ class _Open:
 class ImportedMessages:
     """The messages read so far. Results wait until the next message that is not a result."""
 
-    def __init__(self, report: Report | None = None) -> None:
+    def __init__(self) -> None:
         self.messages: list[Message] = []
         self.call_ids: dict[int, str] = {}
-        self.report = report or Report()
+        self.report = Report()
         self._by_id: dict[str, deque[_Open]] = defaultdict(deque)
         # Batches of unanswered calls by tool, and all of them under None; the latest batch is the last.
         self._waiting: dict[str | None, list[deque[_Open]]] = defaultdict(list)
@@ -279,11 +266,8 @@ class ImportedMessages:
         else:
             call = self._call_of(name)
             if call is None and name is None:
-                raise InputError(
-                    ErrorCode.INTERCHANGE_UNKNOWN_CALL,
-                    "the result names neither a call nor a tool, and no call is waiting for a result",
-                    Position(path=path),
-                )
+                what = "the result names neither a call nor a tool, and no call is waiting for a result"
+                raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_CALL, what, Position(path=path))
         if call is not None:
             call.is_answered = True
         recipient = name if call is None else call.recipient
@@ -300,9 +284,8 @@ class ImportedMessages:
     def _call_with(self, id_: str, path: str) -> _Open:
         calls = self._by_id.get(id_)
         if not calls:
-            raise InputError(
-                ErrorCode.INTERCHANGE_UNKNOWN_CALL, f"no earlier call has the id {id_!r}", Position(path=path)
-            )
+            what = f"no earlier call has the id {id_!r}"
+            raise InputError(ErrorCode.INTERCHANGE_UNKNOWN_CALL, what, Position(path=path))
         # Some servers restart their call ids in every turn.
         while len(calls) > 1 and calls[0].is_answered:
             calls.popleft()
