@@ -26,9 +26,9 @@ from harmonia.serve.chat_completions.request import (
     read_call,
 )
 from harmonia.serve.security.trusted_messages import call_as_sampled
-from harmonia.serve.wire.attachments import text_of_part
+from harmonia.serve.wire.attachments import describe_part
 from harmonia.serve.wire.request_tools import recipient_for
-from harmonia.serve.wire.validation import RequestWarnings, invalid
+from harmonia.serve.wire.validation import RequestWarnings, invalid, text_of_part
 
 # Losses that do not matter to a model: that a text was a refusal, that results were put in the order of their calls.
 _HARMLESS: Final = frozenset(("refusal", "order"))
@@ -74,7 +74,7 @@ class _Reader:
         content = message.content
         if isinstance(content, list):  # each part on lines of its own
             placed = ((part, f"{path}.content[{at}]") for at, part in enumerate(content))
-            content = "\n".join(text_of_part(part, where, self._warnings, _TEXT_FIELDS) for part, where in placed)
+            content = "\n".join(text_of_part(*each, self._warnings, _TEXT_FIELDS, describe_part) for each in placed)
         if content is not None:
             written["content"] = content
         match message:

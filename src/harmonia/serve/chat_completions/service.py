@@ -156,7 +156,11 @@ class StartedCompletion:
         try:
             await self._pull_first(running, (SamplingStarted, RunEnded))
             if self.wants_stream:
-                self._check_context(running.first)
+                context, started = self._served.traits.context_tokens, running.first[-1]
+                if isinstance(started, SamplingStarted) and context is not None and started.prompt_tokens >= context:
+                    # The engine would report it, too, but perhaps only in the middle of a stream.
+                    sizes = f"the prompt has {started.prompt_tokens} tokens; the context has {context}"
+                    raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
                 self._opening = asyncio.create_task(self._pull_first(running, _FIRST_WORDS))
                 await asyncio.wait([self._opening], timeout=_FIRST_WORDS_S)
                 if self._opening.done():
@@ -175,14 +179,6 @@ class StartedCompletion:
                     return
         except InputError as error:
             raise locate(error, self._tools, self._request.form, _FORMAT_SCHEMA) from error
-
-    def _check_context(self, first: Sequence[TurnEvent]) -> None:
-        """The engine would report it, too, but perhaps only in the middle of a stream."""
-        context = self._served.traits.context_tokens
-        for event in first:
-            if isinstance(event, SamplingStarted) and context is not None and event.prompt_tokens >= context:
-                sizes = f"the prompt has {event.prompt_tokens} tokens; the context has {context}"
-                raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
 
     # ── the contract ────────────────────────────────────────────────────────────────────────────────────────────
 

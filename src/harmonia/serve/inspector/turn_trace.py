@@ -103,7 +103,7 @@ class TurnTraces:
         entries = await asyncio.to_thread(read_entries, output, "$.output")
         async with AsyncExitStack() as stack:
             try:
-                prepared = await PreparedRequest.read(read_request(request), caller, self._backend, stack)
+                prepared = await PreparedRequest(read_request(request), caller, self._backend).read(stack)
                 return await asyncio.to_thread(render, prepared)  # both may be long
             except InputError as error:
                 raise _placed(error) from error

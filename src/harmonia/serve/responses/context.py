@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -52,13 +52,13 @@ _PREVIOUS: Final = "$.previous_response_id"
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What responses are made with. `tools` are those of the operator's MCP servers."""
+    """What responses are made with."""
 
     settings: Settings
     served: ServedModel
     store: Store
     seals: Seals
-    tools: tuple[ServerTool, ...]
+    tools: tuple[ServerTool, ...]  # of the operator's MCP servers
     clock: Callable[[], float]
 
     def seals_of(self, caller: Caller) -> CallerSeals:
@@ -91,16 +91,8 @@ class PreparedRequest:
         self._seals = backend.seals_of(caller)
         self._today = datetime.fromtimestamp(backend.clock(), UTC).date().isoformat()
 
-    @classmethod
-    async def read(
-        cls, request: CreateResponse, caller: Caller, backend: Backend, stack: AsyncExitStack
-    ) -> PreparedRequest:
+    async def read(self, stack: AsyncExitStack) -> Self:
         """Raise whatever is wrong with the request by itself. The stack closes what was opened."""
-        prepared = cls(request, caller, backend)
-        await prepared._read_all(stack)
-        return prepared
-
-    async def _read_all(self, stack: AsyncExitStack) -> None:
         request, store, traits = self.request, self._backend.store, self._served.traits
         schemas = SchemaBudget(self._backend.settings.limits)
         SHARE.set(self.caller.owner)
@@ -140,6 +132,7 @@ class PreparedRequest:
                 # The engine would report it, too, but only after it had read all of it again.
                 sizes = f"the message to continue has {self.prefix_tokens} tokens; the context has {context}"
                 raise EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, sizes)
+        return self
 
     async def _read_tools(
         self, past: list[Entry], fresh: list[Entry], schemas: SchemaBudget, stack: AsyncExitStack
@@ -317,5 +310,5 @@ def _instructions(request: CreateResponse, warnings: RequestWarnings) -> list[st
             if not isinstance(item, MessageItem) or item.role not in ("developer", "system"):
                 invalid("instructions must be a string, or messages with the role developer or system", source.path)
             texts += texts_of(item.content, f"{source.path}.content", warnings)
-    verbosity = None if request.text is None else request.text.verbosity
-    return [*texts, *([VERBOSITY[verbosity]] if verbosity in VERBOSITY else [])]
+    verbosity = None if request.text is None else VERBOSITY.get(request.text.verbosity or "")
+    return [*texts, *([verbosity] if verbosity else [])]

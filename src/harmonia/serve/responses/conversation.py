@@ -88,11 +88,6 @@ class DecidedCall(msgspec.Struct, frozen=True):
     expires_at: int | None  # None if the server cannot vouch for the request, which can then only be refused
     by_hand: ToolResult | None = None  # a person's answer in place of the tool; then nothing is run
 
-    @property
-    def runs(self) -> bool:
-        """Whether the tool is to be run."""
-        return self.approves and self.by_hand is None
-
 
 def read_entries(values: Sequence[object], path: str, warnings: RequestWarnings | None = None) -> list[Entry]:
     """The items of an input. Unknown keys go to `warnings`."""

@@ -66,8 +66,6 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body. Items and tools are read one by one, by items.py and tools.py."""
-
     model: str | None = None
     input: str | list[Json] | None = None
     instructions: str | list[Json] | None = None
@@ -110,12 +108,7 @@ class CreateResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def effort(self) -> ReasoningEffort | None:
-        """The effort in Harmony's words."""
         return nearest_effort(None if self.reasoning is None else self.reasoning.effort)
-
-    @property
-    def stores(self) -> bool:
-        return self.store is not False
 
     @property
     def wants_logprobs(self) -> bool:
@@ -222,7 +215,7 @@ def new_resource(
         },
         "safety_identifier": request.safety_identifier,
         "service_tier": "default",
-        "store": request.stores,
+        "store": request.store is not False,
         "temperature": DEFAULT_TEMPERATURE if request.temperature is None else request.temperature,
         "text": _text(request.text, dialect),
         "tool_choice": _choice(request.tool_choice, dialect),

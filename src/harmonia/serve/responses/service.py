@@ -58,7 +58,7 @@ class Responses:
 
     async def prepare(self, value: object, caller: Caller, stack: AsyncExitStack) -> PreparedRequest:
         """Read a request. The stack closes what was opened for it."""
-        return await PreparedRequest.read(read_request(value), caller, self._backend, stack)
+        return await PreparedRequest(read_request(value), caller, self._backend).read(stack)
 
     async def create(self, value: object, caller: Caller) -> StartedResponse:
         """Start a response. Raises if the request is wrong; after that, everything is reported by events."""
@@ -185,7 +185,7 @@ class StartedResponse:
     @property
     def encoded(self) -> bytes:
         """The response as it is now."""
-        return self._writer.encoded
+        return encode_bytes(self._writer.resource)
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -274,7 +274,7 @@ class StartedResponse:
         if not any(each.approves for each in prepared.decided):
             await self._begin_run()
         await self._record_decisions()
-        if request.stores:
+        if request.store is not False:
             self._is_stored = True  # even if this is cancelled: the write may still be done
             created_at, body, previous = self._writer.created_at, self.encoded, request.previous_response_id
             model, status = prepared.model, "in_progress"
@@ -294,7 +294,10 @@ class StartedResponse:
         decided = [each for each in self._prepared.decided if each.expires_at is not None]
         if not decided:
             return
-        decisions = [Decision(each.request_id, each.expires_at or 0, runs=each.runs) for each in decided]
+        decisions = [
+            Decision(each.request_id, each.expires_at or 0, runs=each.approves and each.by_hand is None)
+            for each in decided
+        ]
         used = await self._backend.store.decide(self.owner, decisions, int(self._backend.clock()))
         for each in decided:
             if each.request_id == used:

@@ -137,10 +137,6 @@ class ResponseWriter:
         """Whether nothing came from the model or from a tool. A list of tools is neither."""
         return all(item.kind is McpListTools for item in self.items)
 
-    @property
-    def encoded(self) -> bytes:
-        return encode_bytes(self.resource)
-
     def start(self) -> list[StreamEvent]:
         """The response exists, and is in progress."""
         return [self._event(f"response.{each}", {"response": self.resource}) for each in ("created", "in_progress")]

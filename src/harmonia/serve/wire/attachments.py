@@ -17,7 +17,7 @@ import base64
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote_to_bytes
@@ -25,7 +25,7 @@ from urllib.parse import unquote_to_bytes
 import imagesize
 
 from harmonia.messages import Json
-from harmonia.serve.wire.validation import RequestWarnings, invalid, unsupported
+from harmonia.serve.wire.validation import RequestWarnings, unsupported
 
 # A JPEG may have a preview and a profile before its size.
 _HEAD_BYTES: Final = 512 * 1024
@@ -61,25 +61,6 @@ class _Data(NamedTuple):
             return len(unquote_to_bytes(self.payload))
         chars = len(self.payload) - sum(self.payload.count(space) for space in "\r\n\t ")
         return (chars - self.payload.rstrip().count("=", -4)) * 3 // 4
-
-
-# What the model does not read of a text part: citations, log-probabilities, hints for a cache.
-_UNREAD: Final = ("type", "annotations", "logprobs", "prompt_cache_breakpoint")
-
-
-def text_of_part(given: object, path: str, warnings: RequestWarnings, fields: Mapping[str, str]) -> str:
-    """A part of a content as text. `fields` are the types of text parts, each with the field that has the text."""
-    if not isinstance(given, dict):
-        invalid("a content part must be a JSON object with a type", path)
-    part = cast("Json", given)
-    kind = part.get("type")
-    name = fields.get(kind) if isinstance(kind, str) else None
-    if name is None:
-        return describe_part(part, path, warnings)
-    text = warnings.drop_unknown(part, (name, *_UNREAD), path).get(name)
-    if not isinstance(text, str):
-        invalid("expected a string", f"{path}.{name}")
-    return text
 
 
 def describe_part(part: Json, path: str, warnings: RequestWarnings | None = None) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from math import inf
@@ -372,7 +372,7 @@ class RequestWarnings:
 
     def __init__(self) -> None:
         self._places: dict[str, str] = {}
-        self._others = 0
+        self._has_more = False
         self._empty: list[str] = []  # the places of messages without any text
 
     def add_empty_message(self, path: str) -> None:
@@ -402,23 +402,20 @@ class RequestWarnings:
         if name.startswith(_OURS):
             raise unknown_field(name, list(known), path)
         shown = name[:_MOST_SHOWN]
-        if shown in self._places:
-            return
-        if len(self._places) == _MOST_NAMED:
-            self._others += 1
-        else:
-            self._places[shown] = path.removeprefix("$.")
+        if len(self._places) < _MOST_NAMED:
+            self._places.setdefault(shown, path.removeprefix("$."))
+        elif shown not in self._places:
+            self._has_more = True
 
     @property
     def texts(self) -> list[str]:
-        """What to tell the client."""
-        told = [f"{path}: the unknown key {name!r} was ignored" for name, path in self._places.items()]
-        if self._others:
-            told.append("more unknown keys were ignored")
+        texts = [f"{path}: the unknown key {name!r} was ignored" for name, path in self._places.items()]
+        if self._has_more:
+            texts.append("more unknown keys were ignored")
         if self._empty:
             others = f", and {len(self._empty) - 1} more" if len(self._empty) > 1 else ""
-            told.append(f"{self._empty[0]}{others}: the message is empty and was left out")
-        return told
+            texts.append(f"{self._empty[0]}{others}: the message is empty and was left out")
+        return texts
 
 
 @cache
@@ -431,3 +428,29 @@ def _fields_of(kind: Any) -> dict[str, Any]:
         structs = (each.cls for each in _plain(field.type) if isinstance(each, inspect.StructType))
         fields[field.encode_name] = next(structs, None)
     return fields
+
+
+# What the model does not read of a text part: citations, log-probabilities, hints for a cache.
+_UNREAD: Final = ("type", "annotations", "logprobs", "prompt_cache_breakpoint")
+
+
+def text_of_part(
+    given: object,
+    path: str,
+    warnings: RequestWarnings,
+    fields: Mapping[str, str],
+    describe: Callable[[Json, str, RequestWarnings], str],
+) -> str:
+    """A part of a content as text. `fields` are the types of text parts, each with the field that has the text;
+    `describe` gives a text for other parts."""
+    if not isinstance(given, dict):
+        invalid("a content part must be a JSON object with a type", path)
+    part = cast("Json", given)
+    kind = part.get("type")
+    name = fields.get(kind) if isinstance(kind, str) else None
+    if name is None:
+        return describe(part, path, warnings)
+    text = warnings.drop_unknown(part, (name, *_UNREAD), path).get(name)
+    if not isinstance(text, str):
+        invalid("expected a string", f"{path}.{name}")
+    return text

@@ -27,8 +27,8 @@ from harmonia.run.tools import Tool
 from harmonia.run.tools.arguments import unwrap_input
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.security.keys import new_id
-from harmonia.serve.wire.attachments import text_of_part
-from harmonia.serve.wire.validation import RequestWarnings
+from harmonia.serve.wire.attachments import describe_part
+from harmonia.serve.wire.validation import RequestWarnings, text_of_part
 from harmonia.tool_definitions import FUNCTIONS
 
 # Precedes the types of items that the dialect open-responses does not define.
@@ -201,7 +201,7 @@ def texts_of(content: str | list[Any] | None, path: str, warnings: RequestWarnin
         return () if content is None else (content,)
     warnings = warnings or RequestWarnings()
     texts = [
-        part if isinstance(part, str) else text_of_part(part, f"{path}[{at}]", warnings, _TEXT_FIELDS)
+        part if isinstance(part, str) else text_of_part(part, f"{path}[{at}]", warnings, _TEXT_FIELDS, describe_part)
         for at, part in enumerate(content)
     ]
     described = [isinstance(part, dict) and cast("Json", part)["type"] not in _TEXT_FIELDS for part in content]
