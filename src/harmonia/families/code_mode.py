@@ -2,18 +2,19 @@
 
     {"name": "get-weather", …}   ->   def get_weather(city: str, unit: Literal['c', 'f'] = 'c') -> Any:
 
-Whoever runs the code gives it a function for each of `code_functions(tools)`. What the function was called with goes
-through `arguments_of`, and then to the tool whose `tool.name` it is. Nothing here runs anything.
+The application that runs the code provides a function for each of `code_functions(tools)`. It passes the arguments of a
+call through `arguments_of`, and then to the tool named `tool.name`. Nothing here runs anything.
 
-1. Names become identifiers and lead back: no two tools get the same function, no two parameters of one the same name.
-   A name that is an identifier already stays, unless it would hide a keyword or one of Python's own functions.
-2. The stubs are Python that can be parsed, whatever the schemas and descriptions are.
+1. Names become identifiers, without collisions. A name that is an identifier already stays, unless it would hide a
+   keyword or a builtin function.
+2. The stubs are valid Python, whatever the schemas and descriptions are.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import keyword
 import re
 from collections.abc import Collection, Iterable
@@ -38,8 +39,10 @@ CODE: Final = "code"
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BACKTICKS: Final = re.compile(r"`{3,}")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]+")
-# What the stubs say themselves must keep its meaning in the code.
+# Names that the stubs use themselves.
 _TAKEN_NAMES: Final = frozenset([*dir(builtins), "Any", "Literal"])
+_BY_NAME_OR_PLACE: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_REQUIRED: Final = inspect.Parameter.empty
 _WHOLE: Final = "argument"
 _OTHERS: Final = "others"
 
@@ -50,10 +53,8 @@ _OPENING: Final = (
 
 
 def _literals(values: list[Any]) -> str:
-    # Literal takes nothing else, as the language's reference has it.
-    if all(value is None or isinstance(value, str | int) for value in values):
-        return f"Literal[{', '.join(repr(value) for value in values)}]"
-    return "Any"
+    is_literal = all(value is None or isinstance(value, str | int) for value in values)
+    return f"Literal[{', '.join(map(repr, values))}]" if is_literal else "Any"
 
 
 PYTHON_WORDS: Final = TypeWords(
@@ -86,28 +87,25 @@ class CodeFunction(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
 
     def arguments_of(self, /, *values: Any, **named: Any) -> Any:
-        """The tool's argument for a call of the function. Too many, unknown, repeated and missing ones are a ToolError,
-        as they are errors in Python; what does not fit is the tool's to say, which has the schema."""
-        if len(values) > len(self.names):
-            raise self._invalid(f"takes at most {len(self.names)} arguments; {len(values)} were given")
-        given = {name: value for (name, _), value in zip(self.names, values, strict=False)}
-        if twice := given.keys() & named.keys():
-            raise self._invalid(f"got {', '.join(sorted(twice))} twice")
-        given.update(named)
-        in_schema = dict(self.names)
-        if not self.takes_others and (unknown := [name for name in given if name not in in_schema]):
-            known = ", ".join(in_schema) or "none"
-            raise self._invalid(f"has no parameter {', '.join(unknown)}; its parameters: {known}")
+        """The tool's argument for a call of the function. What Python would refuse is a ToolError; whether the values
+        fit the schema, the tool decides."""
+        parameters = [
+            inspect.Parameter(name, _BY_NAME_OR_PLACE, default=_REQUIRED if name in self.required else None)
+            for name, _ in self.names
+        ]
+        if self.takes_others:
+            parameters.append(inspect.Parameter(_OTHERS, inspect.Parameter.VAR_KEYWORD))
+        try:
+            given = inspect.Signature(parameters).bind(*values, **named).arguments
+        except TypeError as error:
+            known = ", ".join(name for name, _ in self.names) or "none"
+            what = f"{self.name}(): {error}; its parameters: {known}"
+            raise ToolError(ErrorCode.TOOL_INVALID_ARGUMENTS, what) from None
+        others: dict[str, Any] = given.pop(_OTHERS, {}) if self.takes_others else {}
         if self.takes_whole:
-            if _WHOLE not in given:
-                raise self._invalid(f"needs its {_WHOLE}")
             return given[_WHOLE]
-        if missing := [name for name in self.required if name not in given]:
-            raise self._invalid(f"needs {', '.join(missing)}")
-        return {in_schema.get(name, name): value for name, value in given.items()}
-
-    def _invalid(self, what: str) -> ToolError:
-        return ToolError(ErrorCode.TOOL_INVALID_ARGUMENTS, f"{self.name}() {what}")
+        in_schema = dict(self.names)
+        return {**{in_schema[name]: value for name, value in given.items()}, **others}
 
 
 def code_functions(tools: Iterable[ToolLike]) -> dict[str, CodeFunction]:
@@ -120,7 +118,7 @@ def code_functions(tools: Iterable[ToolLike]) -> dict[str, CodeFunction]:
 def code_mode_tool(tools: Iterable[ToolLike]) -> ToolDescription:
     """The one tool of code mode. Its description has every other one as a typed function with a docstring."""
     stubs = "\n\n".join(function.stub for function in code_functions(tools).values())
-    # A fence is longer than any in what it holds.
+    # The fence is longer than any in the stubs.
     fence = "`" * max([3, *(len(run) + 1 for run in _BACKTICKS.findall(stubs))])
     description = f"{_OPENING}\n\n{fence}python\n{stubs}\n{fence}" if stubs else _OPENING
     schema = {
@@ -134,20 +132,16 @@ def code_mode_tool(tools: Iterable[ToolLike]) -> ToolDescription:
 def _function_of(name: str, tool: ToolDescription) -> CodeFunction:
     takes = parameters_of(tool.parameters, PYTHON_WORDS)
     if takes.whole is not None:
-        return CodeFunction(name, tool, ((_WHOLE, _WHOLE),), _stub(name, tool, takes, {}), takes_whole=True)
+        stub = _stub(name, tool, takes, {})
+        return CodeFunction(name, tool, ((_WHOLE, _WHOLE),), stub, takes_whole=True, required=(_WHOLE,))
     names = _identifiers([each.name for each in takes.named], {_OTHERS} if takes.others else ())
-    # Python wants those that may be left out after the others.
+    # In Python, optional parameters come last.
     order = sorted(takes.named, key=lambda each: not each.is_required)
     takes = msgspec.structs.replace(takes, named=tuple(order))
     pairs = tuple((names[each.name], each.name) for each in order)
-    return CodeFunction(
-        name,
-        tool,
-        pairs,
-        _stub(name, tool, takes, names),
-        takes_others=takes.others is not None,
-        required=tuple(names[each.name] for each in order if each.is_required),
-    )
+    required = tuple(names[each.name] for each in order if each.is_required)
+    stub = _stub(name, tool, takes, names)
+    return CodeFunction(name, tool, pairs, stub, takes_others=takes.others is not None, required=required)
 
 
 def _stub(name: str, tool: ToolDescription, takes: Parameters, names: dict[str, str]) -> str:
@@ -158,7 +152,7 @@ def _stub(name: str, tool: ToolDescription, takes: Parameters, names: dict[str, 
         parameters.append(f"**{_OTHERS}: {takes.others}")
     signature = f"def {name}({', '.join(parameters)}) -> Any:"
     lines = (tool.description or "").strip().splitlines()
-    about = [line for each in takes.named for line in _about(each, names[each.name], 0)]
+    about = [line for each in takes.named for line in _about(each, names[each.name])]
     if about:
         lines += ["", "Args:", *about] if lines else ["Args:", *about]
     return f"{signature}\n{_docstring(lines)}" if lines else f"{signature} ..."
@@ -169,30 +163,25 @@ def _docstring(lines: list[str]) -> str:
     text = text.replace("\\", "\\\\").replace("\0", "\\x00")
     if '"""' in text or text.endswith('"'):
         text = text.replace('"', '\\"')
-    # Half of a surrogate pair is no text.
+    # Lone surrogates cannot be encoded.
     text = text.encode("utf-8", "backslashreplace").decode()
     return f'    """{text}' + ('\n    """' if len(lines) > 1 else '"""')
 
 
-def _about(parameter: Parameter, name: str, depth: int) -> Iterable[str]:
-    """What the docstring says of a parameter that the signature does not, and of the members of one that has some."""
-    inner = [line for each in parameter.members for line in _about_member(each, depth + 1)]
-    if not parameter.description and not inner:
-        return
-    yield f"{'    ' * (depth + 1)}{name}: {_in_one_line(parameter.description)}".rstrip()
-    yield from inner
+def _about(parameter: Parameter, name: str) -> Iterable[str]:
+    """What the docstring says of a parameter beyond the signature, and of its members."""
+    if parameter.description or parameter.members:
+        yield f"    {name}: {parameter.description}".rstrip()
+        for each in parameter.members:
+            yield from _about_member(each, "        ")
 
 
-def _about_member(member: Parameter, depth: int) -> Iterable[str]:
+def _about_member(member: Parameter, indent: str) -> Iterable[str]:
     need = "" if member.is_required else ", optional"
-    said = f": {_in_one_line(member.description)}" if member.description else ""
-    yield f"{'    ' * (depth + 1)}{member.name!r} ({member.type}{need}){said}"
+    said = f": {member.description}" if member.description else ""
+    yield f"{indent}{member.name!r} ({member.type}{need}){said}"
     for each in member.members:
-        yield from _about_member(each, depth + 1)
-
-
-def _in_one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
+        yield from _about_member(each, f"{indent}    ")
 
 
 def _default_of(parameter: Parameter) -> str:
@@ -200,7 +189,7 @@ def _default_of(parameter: Parameter) -> str:
         return ""
     if not parameter.has_default:
         return " = ..."
-    # What is no literal, such as a number beyond all numbers, is left to the tool.
+    # What is not a literal, such as infinity, is left to the tool.
     try:
         written = repr(parameter.default)
         ast.literal_eval(written)
@@ -213,10 +202,8 @@ def _identifiers(names: Iterable[str], taken: Collection[str] = ()) -> dict[str,
     """An identifier for each name, no two the same, none of `taken`; those that are identifiers stay as they are."""
     listed = list(dict.fromkeys(names))
     made = {name: name for name in listed if _is_free(name, taken)}
-    used = set(made.values())
-    for name in listed:
-        if name in made:
-            continue
+    used = set(made)
+    for name in (name for name in listed if name not in made):
         wanted = _NOT_IN_NAMES.sub("_", name)
         if not _IDENTIFIER.fullmatch(wanted):  # it begins with a digit, or nothing is left of it
             wanted = f"_{wanted}"
@@ -227,7 +214,7 @@ def _identifiers(names: Iterable[str], taken: Collection[str] = ()) -> dict[str,
             candidate, number = f"{wanted}_{number}", number + 1
         made[name] = candidate
         used.add(candidate)
-    return {name: made[name] for name in listed}
+    return made
 
 
 def _is_free(name: str, taken: Collection[str]) -> bool:

@@ -1,12 +1,12 @@
-"""Prompts that tell a model of its tools in words: what an application may use in place of a chat template's own way.
+"""Prompts that describe tools in words, which an application may use instead of a chat template's own way.
 
     opening words
     ## Factual Grounding       facts come from tools
     ## Available Tools         each with its description and its parameters
     ## Tool Calling Format     the family's way to call; never for Harmony
 
-gpt-oss was trained to call tools in Harmony, and nothing has to be said about it. Instructions for another format make
-it mix the two and write calls that nobody can read, so the prompt for Harmony has none, and a test holds it to that.
+gpt-oss was trained to call tools in Harmony, without instructions. Instructions for another format make it mix the two
+and write unreadable calls, so the prompt for Harmony has none, and a test proves it.
 
 Served prompts do not come from here: Harmony declares tools in TypeScript (harmonia.renderer), the other families as
 their chat templates do (`Family.tool_part`).
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from harmonia.families.code_mode import code_mode_tool
 from harmonia.families.profiles import ModelProfile, profile_of
-from harmonia.families.registry import CallWriter, ToolFormat, family_of, variant_of
+from harmonia.families.registry import ToolFormat, family_of, variant_of
 from harmonia.families.tool_descriptions import JSON_WORDS, Parameter, ToolLike, described_tools, parameters_of
 from harmonia.messages import Conversation, Message, Role, ToolDescription
 
@@ -36,8 +36,8 @@ GROUNDING: Final = (
 class PromptOptions(msgspec.Struct, frozen=True):
     """What the prompt says.
 
-    `opening` are the first words. `deferred` are names of tools that the prompt says nothing of, besides those whose
-    definition has `defer_loading`. With `code_mode` there is one tool, `python`, and the others are functions in it.
+    `opening` is its first sentence. `deferred` are names of tools that the prompt omits, besides those whose definition
+    has `defer_loading`. With `code_mode` there is one tool, `python`, and the others are functions in it.
     """
 
     opening: str = OPENING
@@ -50,7 +50,7 @@ DEFAULT_PROMPT: Final = PromptOptions()
 
 
 class ModelInput(msgspec.Struct, frozen=True):
-    """The messages that a model is asked with."""
+    """The messages to send to a model."""
 
     messages: tuple[Message, ...]
 
@@ -61,11 +61,10 @@ def build_prompt(
     tools: Iterable[ToolLike] = (),
     options: PromptOptions = DEFAULT_PROMPT,
 ) -> ModelInput:
-    """The history with the prompt in front of it, as a developer message. A text is what the user asks.
+    """The history, or a question of the user, after the prompt as a developer message.
 
-    System messages that the history begins with stay in front: they outrank it, and that is where Harmony has them.
-    These are messages for a server that has the chat template; `prompt_for` writes text, and takes the words of
-    `tool_system_prompt` as its `tools_part`.
+    System messages at the beginning of the history stay in front: they outrank it, as in Harmony. They are for a
+    server that has the chat template. `prompt_for` writes text, with `tool_system_prompt` as its `tools_part`.
     """
     messages = Conversation([Message.user(history)] if isinstance(history, str) else history).messages
     prompt = Message.developer(tool_system_prompt(model, tools, options))
@@ -76,31 +75,24 @@ def build_prompt(
 def tool_system_prompt(
     model: ModelProfile | ToolFormat | str, tools: Iterable[ToolLike] = (), options: PromptOptions = DEFAULT_PROMPT
 ) -> str:
-    """The text of the prompt; see the module. With a profile, calls are those of the model's own variant. A text is a
-    format's name, or a model's, which has a profile."""
-    family = _family_of(model)
+    """The text of the prompt, for a profile, a tool format or a model's name. With a profile, calls are those of the
+    model's own variant."""
+    model = ToolFormat(model) if model in tuple(ToolFormat) else profile_of(model)
+    tool_format = model.format if isinstance(model, ModelProfile) else model
     described = described_tools(tools, options.deferred)
     if options.code_mode and described:
         described = (code_mode_tool(described),)
     parts = [options.opening] if options.opening else []
-    # Without a tool there is nothing that facts could come from, and nothing to call.
+    # Without a tool there is no source of facts, and nothing to call.
     if options.grounding and described:
         parts.append(f"## Factual Grounding\n\n{GROUNDING}")
     if described:
         parts.append("## Available Tools\n\n" + "\n\n".join(describe_tool(tool) for tool in described))
-    if described and family is not None:
-        parts.append(f"## Tool Calling Format\n\n{family.call_format(described)}")
+    if described and tool_format is not ToolFormat.HARMONY:
+        family = family_of(tool_format)
+        writer = variant_of(family, model.template) if isinstance(model, ModelProfile) else family
+        parts.append(f"## Tool Calling Format\n\n{writer.call_format(described)}")
     return "\n\n".join(parts)
-
-
-def _family_of(model: ModelProfile | ToolFormat | str) -> CallWriter | None:
-    """Whose call format a model is told of; None for Harmony, which is told of none."""
-    model = ToolFormat(model) if model in tuple(ToolFormat) else profile_of(model)
-    tool_format = model.format if isinstance(model, ModelProfile) else model
-    if tool_format is ToolFormat.HARMONY:
-        return None
-    family = family_of(tool_format)
-    return variant_of(family, model.template) if isinstance(model, ModelProfile) else family
 
 
 def describe_tool(tool: ToolDescription) -> str:
@@ -123,12 +115,8 @@ def describe_tool(tool: ToolDescription) -> str:
 def _parameter_lines(parameter: Parameter, indent: str) -> Iterator[str]:
     words = [parameter.type, "required" if parameter.is_required else "optional"]
     if parameter.has_default:
-        words.append(f"default {_json(parameter.default)}")
-    said = " ".join((parameter.description or "").split())
-    yield f"{indent}- `{parameter.name}` ({', '.join(words)})" + (f": {said}" if said else "")
+        words.append(f"default {json.dumps(parameter.default, ensure_ascii=False, default=str)}")
+    said = f": {parameter.description}" if parameter.description else ""
+    yield f"{indent}- `{parameter.name}` ({', '.join(words)}){said}"
     for member in parameter.members:
         yield from _parameter_lines(member, f"{indent}  ")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -203,12 +203,13 @@ class TypeWords(msgspec.Struct, frozen=True):
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One parameter, or a member of one that is an object. `default` counts only if `has_default`."""
+    """One parameter, or a member of one that is an object. Its description is one line, or empty. `default` counts only
+    if `has_default`."""
 
     name: str
     type: str
     is_required: bool
-    description: str | None
+    description: str
     default: Any
     has_default: bool
     members: tuple[Parameter, ...]
@@ -269,7 +270,7 @@ class _Reading:
             # Keywords beside a reference are about this use of it.
             said = member | cast("Json", given) if isinstance(given, dict) else member
             about = said.get("description")
-            about = about if isinstance(about, str) and about else None
+            about = " ".join(about.split()) if isinstance(about, str) else ""
             kind, inner, inner_depth = self._type(member, depth + 1), member, depth + 1
             while inner_depth <= MAX_DEPTH and "properties" not in inner and isinstance(inner.get("items"), dict):
                 inner, inner_depth = self._followed(inner["items"]), inner_depth + 1  # the objects in an array
