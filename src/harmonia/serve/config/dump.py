@@ -71,13 +71,10 @@ def _without_secrets(name: str, value: Any) -> Any:
             return redact(value)
         case "engine_options":
             options = cast("dict[str, Any]", value)
-            return {key: each if _is_harmless(key, each) else _HIDDEN for key, each in options.items()}
+            safe = {key for key, each in options.items() if key in _HARMLESS or isinstance(each, bool | int | float)}
+            return {key: each if key in safe else _HIDDEN for key, each in options.items()}
         case _:
             return value
-
-
-def _is_harmless(key: str, value: object) -> bool:
-    return key in _HARMLESS or isinstance(value, bool | int | float)
 
 
 def _write(value: Any) -> str:

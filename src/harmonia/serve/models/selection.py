@@ -1,8 +1,8 @@
-"""Which engine a server puts itself in front of, why that one, and what its operator should know of it.
+"""Choose the engine or provider of a server; say why, and what its operator should know of it.
 
-1. Who names an engine gets that one or an error. Only `auto`, with no model named, falls back to `demo`, and says so.
-2. A server never takes itself for an engine, nor another Harmonia: it speaks messages, and continues no prompts.
-3. What is worse than it could be is noted together with what to do about it.
+1. An engine that is named is used, or is an error. Only `auto`, with no model named, falls back to `demo`, with a note.
+2. A server never takes itself or another Harmonia for an engine: a Harmonia accepts messages but continues no prompts.
+3. A note about a weakness says what to do about it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,6 @@ from harmonia.run.engines.registry import (
 from harmonia.run.family_models import ProfiledEngine, with_profile
 from harmonia.run.sampling import Model
 from harmonia.serve.config.settings import Settings
-
-OWNER: Final = "harmonia"  # who owns the models that a Harmonia lists
-
-_ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 
 HOW_TO_SERVE_A_MODEL: Final = (
     "to serve a model, start one such as `vllm serve openai/gpt-oss-20b`, `llama-server -hf ggml-org/gpt-oss-20b-GGUF` "
@@ -66,14 +62,13 @@ async def choose_model(settings: Settings, *, ports: Sequence[int] | None = None
             error.add_note("put its API key into HARMONIA_ENGINE_API_KEY")
         raise
     model = with_profile(model, settings.profile, settings.profiles)
-    named = redact(settings.engine)
-    return Chosen(model, f"{named} was named", tuple(_notes_on(model, settings, seen)))
+    return Chosen(model, f"{redact(settings.engine)} was named", tuple(_notes_on(model, settings, seen)))
 
 
 async def is_harmonia(url: str, patience: Patience = QUICK, *, api_key: str | None = None) -> bool:
     """Whether the server at an address is a Harmonia server, as far as it reports."""
     try:
-        return (await probe(url, api_key=api_key, patience=patience)).kind == OWNER
+        return (await probe(url, api_key=api_key, patience=patience)).kind == "harmonia"
     except EngineError:
         return False
 
@@ -95,10 +90,10 @@ async def _find(settings: Settings, ports: Sequence[int] | None, patience: Patie
         return Chosen(model, "no other engine was found", (note, HOW_TO_SERVE_A_MODEL))
     model = with_profile(found.open(**_options_for("auto", settings)), settings.profile, settings.profiles)
     also = f"; also saw {', '.join(map(str, found.others))}" if found.others else ""
-    why = f"found at {found.chosen.url}: {found.why}{also}"
     seen = found.chosen
+    why = f"found at {seen.url}: {found.why}{also}"
     if settings.model is not None:
-        # It was taken because it was named; whether it is a gpt-oss was not asked.
+        # It was taken because it was named; whether it is a gpt-oss was not checked.
         seen = await _reach(seen.kind, seen.url, settings, patience)
     return Chosen(model, why, tuple(_notes_on(model, settings, seen)))
 
@@ -107,7 +102,7 @@ async def _find(settings: Settings, ports: Sequence[int] | None, patience: Patie
 
 
 def _read_name(engine: str) -> tuple[str, str | None]:
-    """The kind of an engine, and the address where it has one: the one where `open_model` looks for it."""
+    """The kind of an engine, and its address if it has one: the one where `open_model` looks for it."""
     name, _, rest = engine.partition(":")
     if name in ("http", "https"):
         return name, engine
@@ -118,10 +113,10 @@ def _read_name(engine: str) -> tuple[str, str | None]:
 
 
 async def _reach(kind: str, url: str, settings: Settings, patience: Patience) -> Seen | None:
-    """Who answers there; None where it does not say who it is. Raises where nobody does."""
+    """The engine at an address; None if it does not say what it is. Raises an EngineError if nothing responds."""
     known = find_kind(kind)
     if known is not None and known.speaks == "messages":
-        # A provider may have no list of models, and may want a key for it. That it answers is enough.
+        # A provider may have no list of models, or need a key for it. Any answer is enough.
         server = Server(api_address(url), api_key=settings.engine_api_key, patience=patience)
         try:
             await server.fetch("/models", msgspec.Raw)
@@ -137,12 +132,10 @@ async def _reach(kind: str, url: str, settings: Settings, patience: Patience) ->
         if error.code is ErrorCode.ENGINE_UNREACHABLE or kind in ("http", "https"):
             raise
         return None  # it was named by its user, who may know better
-    if seen.kind == OWNER:
-        raise InputError(
-            ErrorCode.SERVE_INVALID_OPTION,
-            f"{seen.url} is a Harmonia server, which accepts messages but cannot continue prompts; "
-            f"to put this server in front of it, use --engine responses:{seen.url} and --model",
-        )
+    if seen.kind == "harmonia":
+        why = f"{seen.url} is a Harmonia server, which accepts messages but cannot continue prompts"
+        advice = f"to put this server in front of it, use --engine responses:{seen.url} and --model"
+        raise InputError(ErrorCode.SERVE_INVALID_OPTION, f"{why}; {advice}")
     return seen
 
 
@@ -151,19 +144,18 @@ def _refuse_ourselves(url: str, settings: Settings) -> None:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        return  # whoever opens it says what is wrong
+        return  # reported when it is opened
     if _is_own_address(host, port, settings):
-        raise InputError(
-            ErrorCode.SERVE_INVALID_OPTION,
-            f"the address of the engine, {host}:{port}, is the one where this server listens; change one of the ports",
-        )
+        why = f"the address of the engine, {host}:{port}, is the one where this server listens"
+        raise InputError(ErrorCode.SERVE_INVALID_OPTION, f"{why}; change one of the ports")
 
 
 def _is_own_address(host: str, port: int, settings: Settings) -> bool:
-    def plain(name: str) -> str:
-        return USUAL_HOST if name.lower() in ("localhost", *_ALL_ADDRESSES, "::1") else name.lower()
-
-    return port == settings.port and plain(host) == plain(settings.host)
+    ours, theirs = (
+        USUAL_HOST if name.lower() in ("localhost", "0.0.0.0", "::", "::1") else name.lower()
+        for name in (settings.host, host)
+    )
+    return port == settings.port and ours == theirs
 
 
 def _options_for(kind: str, settings: Settings) -> dict[str, Any]:
@@ -178,9 +170,7 @@ def _options_for(kind: str, settings: Settings) -> dict[str, Any]:
 def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
     traits = model.traits
     if traits.takes_messages:
-        return [
-            f"{model.name} is a provider that accepts messages: it handles Harmony, and this server sees no token ids"
-        ]
+        return [f"{model.name} is a provider that accepts messages: it handles Harmony, and this server sees no tokens"]
     notes: list[str] = []
     if seen is not None:
         if seen.models and model.model not in seen.models and seen.kind != "llama.cpp":
@@ -193,15 +183,10 @@ def _notes_on(model: Model, settings: Settings, seen: Seen | None) -> list[str]:
                 "misread; choose another with --model, or add --profile auto to run it in its own format"
             )
     if not traits.gives_tokens:
-        notes.append(_note_on_text(model, settings))
+        because = "in text, a real call looks the same as an echo of typed text"
+        so = f"so tool calls are withheld: {because}. Use an engine that speaks tokens, such as vLLM or llama.cpp; or "
+        so += "--calls unverified, if you trust everything in the prompts"
+        if settings.calls == "unverified":
+            so = f"but --calls unverified delivers tool calls anyway: {because}"
+        notes.append(f"{model.name} returns text, not token ids, {so}")
     return notes
-
-
-def _note_on_text(model: Model, settings: Settings) -> str:
-    because = "in text, a real call looks the same as an echo of typed text"
-    if settings.calls == "unverified":
-        return f"{model.name} returns text, not token ids, but --calls unverified delivers tool calls anyway: {because}"
-    return (
-        f"{model.name} returns text, not token ids, so tool calls are withheld: {because}. Use an engine that speaks "
-        "tokens, such as vLLM or llama.cpp; or --calls unverified, if you trust everything in the prompts"
-    )

@@ -19,7 +19,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
@@ -57,27 +57,27 @@ class SentPrompts:
     def explain(
         self, owner: str, prompt: Prompt, begun: Message | None, sampled: Sequence[Message], written: Written
     ) -> int:
-        """How many of the first tokens of this prompt the owner's earlier prompts explain. This prompt, and what was
-        sampled after it, are remembered. Of a prompt whose tokens are not known here, nothing is explained."""
+        """How many of the first tokens of this prompt the owner's earlier prompts explain; 0 if its tokens are unknown
+        here. This prompt, and what was sampled after it, are remembered."""
         if not prompt.tokens:
             return 0
-        before = _Chain()
+        before = hashlib.blake2b(digest_size=_HASH_BYTES)
         points: list[tuple[int, bytes]] = []
         start, data = 0, array("I", prompt.tokens).tobytes()
         for message, end in zip(prompt.conversation, prompt.ends, strict=True):
-            points += before.add(data, start, end, is_written=_is_written(message, written))
+            points += _extend(before, data, start, end, is_written=_is_written(message, written))
             start = end
         after = before.copy()
         is_written = begun is None or _is_written(begun, written)
-        points += before.add(data, start, len(prompt.tokens), is_written=is_written)
+        points += _extend(before, data, start, len(prompt.tokens), is_written=is_written)
         known = self._known(owner)
         explained = max((end for end, found in points if found in known), default=0)
-        # A message that was continued would be encoded anew, here on the event loop. What is not remembered only makes
-        # the figure smaller.
+        # A continued message would be encoded again, here on the event loop. What is not remembered only makes the
+        # figure smaller.
         kept = self._renderer.render(sampled if begun is None else (), None)
         data, start = array("I", kept.tokens).tobytes(), 0
         for span in kept.spans:
-            points += after.add(data, start, span.end_token, is_written=False)
+            points += _extend(after, data, start, span.end_token, is_written=False)
             start = span.end_token
         for _, found in points:
             known.pop(found, None)
@@ -95,39 +95,25 @@ class SentPrompts:
 
 
 def cache_salt(owner: str) -> str | None:
-    """What separates the engine's cache of this key from all others; None where the server asks for no keys."""
+    """What separates the engine's cache of this key from all others; None if the server needs no keys."""
     return None if owner == NOBODY else hashlib.sha256(b"harmonia cache\0" + owner.encode()).hexdigest()
 
 
-class _Chain:
-    """Hashes of ever longer beginnings."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.blake2b(digest_size=_HASH_BYTES)
-
-    def copy(self) -> Self:
-        other = type(self)()
-        other._hash = self._hash.copy()
-        return other
-
-    def add(self, data: bytes, start: int, end: int, *, is_written: bool) -> Iterator[tuple[int, bytes]]:
-        """Go on with the tokens from `start` to `end`. Gives the places that have a hash."""
-        self._hash.update(_WRITTEN if is_written else _VOUCHED)
-        inside = range(start + BLOCK_TOKENS, end, BLOCK_TOKENS) if is_written else ()
-        for at in (*inside, end):
-            self._hash.update(data[start * _TOKEN_BYTES : at * _TOKEN_BYTES])
-            yield at, self._hash.copy().digest()
-            start = at
+def _extend(
+    chain: hashlib.blake2b, data: bytes, start: int, end: int, *, is_written: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Add the tokens from `start` to `end` to a chain of hashes; yield the places that have a hash, with the hash."""
+    chain.update(_WRITTEN if is_written else _VOUCHED)
+    inside = range(start + BLOCK_TOKENS, end, BLOCK_TOKENS) if is_written else ()
+    for at in (*inside, end):
+        chain.update(data[start * _TOKEN_BYTES : at * _TOKEN_BYTES])
+        yield at, chain.copy().digest()
+        start = at
 
 
 def _is_written(message: Message, written: Written) -> bool:
-    match message.role:
-        case Role.ASSISTANT:
-            return id(message) in written
-        case Role.TOOL:
-            return message.answers is None or id(message.answers) in written
-        case _:
-            return True
+    source = message.answers if message.role is Role.TOOL else message
+    return message.role not in (Role.ASSISTANT, Role.TOOL) or source is None or id(source) in written
 
 
 _SAMPLINGS: Final = 4

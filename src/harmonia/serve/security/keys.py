@@ -117,7 +117,7 @@ class ApiKeys:
     ) -> None:
         self._keys = WatchedFile(path, read_api_keys, check_every_s, on_problem, monotonic)
         if not self._keys.value():
-            raise _refuse_file(f"{_API_KEYS} {path} has no key; create one with: {_maker(path)}", path)
+            raise _refuse(path, f"{_API_KEYS} {path} has no key; create one with: {_maker(path)}")
 
     def find(self, key: str) -> str | None:
         """The name of whoever has this key."""
@@ -303,7 +303,7 @@ def read_seal_keys(path: Path) -> tuple[SealKey, ...]:
         raise _damaged(path, "not UTF-8") from None
     if file.version != _VERSION:
         why = f"{_SEAL_KEYS} {path} has version {file.version}; this release reads version {_VERSION}"
-        raise _refuse_file(why, path)
+        raise _refuse(path, why)
     keys = tuple(SealKey(key.id, key.created, decode_base64(key.secret) or b"") for key in file.keys)
     if not keys:
         raise _damaged(path, "it has no key")
@@ -377,10 +377,10 @@ def _write(keys: Sequence[SealKey]) -> bytes:
 
 
 def _damaged(path: Path, why: str) -> InputError:
-    return _refuse_file(
+    return _refuse(
+        path,
         f"{_SEAL_KEYS} {path} is damaged: {why}. Restore a backup; or move the file away, and the server will create "
         "a new one, which cannot open anything sealed before",
-        path,
     )
 
 
@@ -442,17 +442,17 @@ def _read_file(path: Path, what: str, maker: str) -> bytes:
         try:
             descriptor = os.open(path, _READ)
         except FileNotFoundError:
-            raise _refuse_file(f"{what} {path} does not exist; create it with: {maker}", path) from None
+            raise _refuse(path, f"{what} {path} does not exist; create it with: {maker}") from None
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise _refuse_file(f"{what} {path} is not a regular file", path)
+                raise _refuse(path, f"{what} {path} is not a regular file")
             if mode := mode_open_to_others(status):
                 why = f"{what} {path} is open to other users: its mode is {mode}, and should be 0600"
-                raise _refuse_file(f"{why}. Run: {chmod_command(path)}", path)
+                raise _refuse(path, f"{why}. Run: {chmod_command(path)}")
             data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise _refuse_file(f"{what} {path} has more than {MAX_FILE_BYTES:,} bytes", path)
+        raise _refuse(path, f"{what} {path} has more than {MAX_FILE_BYTES:,} bytes")
     return data
 
 
@@ -461,7 +461,7 @@ def _reporting(path: Path, what: str, done: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise _refuse_file(f"{what} {path} cannot be {done}: {error.strerror}", path) from error
+        raise _refuse(path, f"{what} {path} cannot be {done}: {error.strerror}") from error
 
 
 @contextmanager
@@ -484,9 +484,5 @@ def _changing(path: Path, what: str) -> Generator[None]:
             os.close(folder)
 
 
-def _refuse_file(message: str, path: Path) -> InputError:
-    return _refuse(str(path), message)
-
-
-def _refuse(place: str, message: str) -> InputError:
-    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path=place))
+def _refuse(place: str | Path, message: str) -> InputError:
+    return InputError(ErrorCode.SERVE_INVALID_OPTION, message, Position(path=str(place)))

@@ -93,7 +93,7 @@ def load(
     connection: sqlite3.Connection, owner: str, chat_id: str
 ) -> tuple[StoredChat, tuple[StoredChatTurn, ...]] | None:
     found = _find(connection, owner, chat_id)
-    return None if found is None else (found.read(), tuple(_turns(connection, found)))
+    return None if found is None else (found.read(), tuple(_turns(connection, found, [])))
 
 
 def place(connection: sqlite3.Connection, owner: str, chat_id: str) -> int | None:
@@ -121,9 +121,9 @@ def list_(
             if matches is None:
                 found.append((chat, None))
             else:
-                turns = _Counted(connection, last)
-                excerpt = matches(chat, turns)
-                read_bytes += len(last.content) + turns.read_bytes
+                sizes = [len(last.content)]
+                excerpt = matches(chat, _turns(connection, last, sizes))
+                read_bytes += sum(sizes)
                 if excerpt is not None:
                     found.append((chat, excerpt))
             if len(found) >= limit or (most_bytes is not None and read_bytes >= most_bytes):
@@ -230,20 +230,6 @@ def delete(connection: sqlite3.Connection, owner: str, chat_id: str) -> bool:
     return connection.execute("DELETE FROM chats WHERE id = ? AND owner = ?", (chat_id, owner)).rowcount > 0
 
 
-class _Counted:
-    """Iterates over the turns of a chat and counts their bytes."""
-
-    def __init__(self, connection: sqlite3.Connection, chat: _Chat) -> None:
-        self.read_bytes = 0
-        self._connection = connection
-        self._chat = chat
-
-    def __iter__(self) -> Iterator[StoredChatTurn]:
-        for turn in _turns(self._connection, self._chat):
-            self.read_bytes += len(turn.body)
-            yield turn
-
-
 def _find(connection: sqlite3.Connection, owner: str, chat_id: str) -> _Chat | None:
     row = connection.execute(f"{_CHAT} WHERE c.id = ? AND c.owner = ?", (chat_id, owner)).fetchone()
     return _Chat(*row) if row else None
@@ -254,11 +240,13 @@ def _turn_key(connection: sqlite3.Connection, chat: _Chat, turn_id: str) -> int 
     return row[0] if row else None
 
 
-def _turns(connection: sqlite3.Connection, chat: _Chat) -> Iterator[StoredChatTurn]:
+def _turns(connection: sqlite3.Connection, chat: _Chat, sizes: list[int]) -> Iterator[StoredChatTurn]:
+    """The turns of a chat; the size of each one that is read goes to `sizes`."""
     rows = connection.execute(_TURNS, (chat.key,))
     try:
         for turn_id, parent, secret, content in rows:
             body = ContentCipher(secret, chat.owner, chat.id).decrypt(content, "turn", turn_id)
+            sizes.append(len(body))
             yield StoredChatTurn(turn_id, parent, body)
     finally:
         rows.close()
