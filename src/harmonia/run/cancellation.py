@@ -128,28 +128,6 @@ PLACES_PER_SHARE: Final = 1
 SHARE: Final[ContextVar[str]] = ContextVar("share", default="")
 
 
-class _Job:
-    def __init__(self, share: str, work: Callable[[], Any]) -> None:
-        self.share = share
-        self.future: Future[Any] = Future()
-        self.cancelled = threading.Event()
-        self._context = copy_context()
-        self._context.run(CANCELLED.set, self.cancelled)
-        self._work = work
-
-    def run(self) -> None:
-        if not self.future.set_running_or_notify_cancel():
-            return
-        try:
-            result = self._context.run(self._work)
-        except WorkCancelled:
-            self.future.set_exception(asyncio.CancelledError())
-        except BaseException as error:  # the caller of `do` raises it
-            self.future.set_exception(error)
-        else:
-            self.future.set_result(result)
-
-
 class WorkerPool:
     """A few threads, and the work that waits for them, by share."""
 
@@ -158,45 +136,48 @@ class WorkerPool:
         self._places_per_share = places_per_share
         self._threads = ThreadPoolExecutor(places, thread_name_prefix="harmonia-schemas")
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
         self._running: Counter[str] = Counter()
 
     async def do(self, work: Callable[[], T]) -> T:
         """Run the work in one of the threads and return its result."""
-        job = _Job(SHARE.get(), work)
+        share, outcome, cancelled = SHARE.get(), Future[T](), threading.Event()
+        context = copy_context()
+        context.run(CANCELLED.set, cancelled)
+
+        def run() -> None:
+            try:
+                if outcome.set_running_or_notify_cancel():
+                    outcome.set_result(context.run(work))
+            except WorkCancelled:
+                outcome.set_exception(asyncio.CancelledError())
+            except BaseException as error:  # raised below
+                outcome.set_exception(error)
+            with self._lock:
+                self._running[share] -= 1
+                self._running = +self._running  # without those that are 0
+                self._start_next()
+
         with self._lock:
-            self._waiting.setdefault(job.share, deque()).append(job)
+            self._waiting.setdefault(share, deque()).append(run)
             self._start_next()
         try:
-            return await asyncio.wrap_future(job.future)
+            return await asyncio.wrap_future(outcome)
         except asyncio.CancelledError:
-            job.cancelled.set()
+            cancelled.set()
             raise
 
     def _start_next(self) -> None:
         """Start as many jobs as there are free places. The caller holds the lock."""
-        for share in list(self._waiting):
-            jobs = self._waiting[share]
+        for share, jobs in list(self._waiting.items()):
             if self._running.total() >= self._places:
                 return
-            if self._running[share] >= self._places_per_share:
-                continue
-            job = jobs.popleft()
-            del self._waiting[share]
-            if jobs:
-                self._waiting[share] = jobs  # after the others
-            self._running[share] += 1
-            self._threads.submit(self._run, job)
-
-    def _run(self, job: _Job) -> None:
-        try:
-            job.run()
-        finally:
-            with self._lock:
-                self._running[job.share] -= 1
-                if not self._running[job.share]:
-                    del self._running[job.share]
-                self._start_next()
+            if self._running[share] < self._places_per_share:
+                self._running[share] += 1
+                self._threads.submit(jobs.popleft())
+                self._waiting.move_to_end(share)  # after the others
+                if not jobs:
+                    del self._waiting[share]
 
 
 _POOL: Final = WorkerPool()

@@ -435,16 +435,17 @@ class Run:
         kept, left_out = self._add(completion.messages, is_cut=is_cut)
         usage = self._count(sampling, kept)
         self._open_calls = self._pending(kept)
-        reason, cancelled = finish.reason if finish is not None else "unknown", self._cancellation.reason
-        return SamplingEnded(
-            reason if cancelled is None or finish is not None else "stopped" if cancelled == "stopped" else "limit",
-            usage,
-            kept,
-            left_out,
-            self._notes(finish, verdict),
-            completion.as_sampled,
-            (*self._source.notes_on(self._request), *(() if verdict is None or is_cut else self._unverified(verdict))),
-        )
+        unverified = self._source.notes_on(self._request)
+        if verdict is not None and not is_cut:
+            # A call that was demanded and does not fit is made all the same where another may decide about it.
+            unmet = verdict.unmet if self._open_calls else None
+            misfit = (unmet.message,) if unmet is not None and unmet.kind == "call" else ()
+            unverified += (*self._attempts.notes, *verdict.notes, *misfit)
+        reason, cancelled = "unknown" if finish is None else finish.reason, self._cancellation.reason
+        if finish is None and cancelled is not None:
+            reason = "stopped" if cancelled == "stopped" else "limit"
+        notes = self._notes(finish, verdict)
+        return SamplingEnded(reason, usage, kept, left_out, notes, completion.as_sampled, unverified)
 
     def _add(self, messages: Sequence[Message], *, is_cut: bool) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
         """Add messages to the conversation; returns those that were added, and those that may not be."""
@@ -464,18 +465,11 @@ class Run:
 
     def _notes(self, finish: Finish | None, verdict: Verdict | None) -> tuple[str, ...]:
         """What the engine reports, what no grammar enforces, and what is missing."""
-        reported = finish.notes if finish is not None else ()
+        reported = () if finish is None else finish.notes
         notes = (*reported, *self._source.notes_on(self._request), *self._attempts.notes)
-        if verdict is None:
-            return notes
-        unmet = () if verdict.unmet is None else (verdict.unmet.message,)
-        return (*notes, *verdict.notes, *unmet)
-
-    def _unverified(self, verdict: Verdict) -> tuple[str, ...]:
-        # A call that was demanded and does not fit is made all the same where somebody else may decide about it.
-        unmet = verdict.unmet if self._open_calls else None
-        misfit = (unmet.message,) if unmet is not None and unmet.kind == "call" else ()
-        return (*self._attempts.notes, *verdict.notes, *misfit)
+        if verdict is not None:
+            notes += (*verdict.notes, *(() if verdict.unmet is None else (verdict.unmet.message,)))
+        return notes
 
     def _end_of_sampling(self, sampling: _Sampling, ended: SamplingEnded) -> RunEnded | None:
         """The end of the run, unless there are calls to run here."""
@@ -504,15 +498,9 @@ class Run:
 
     def _take_up(self, pending: tuple[PendingCall, ...]) -> Calls:
         most = self._limits.calls
-        return Calls(
-            pending,
-            self._runnable,
-            approve=self._options.approve,
-            allow_unverified=self._options.allow_unverified,
-            time_s=self._limits.call_time_s,
-            most=None if most is None else most - self._calls_made,
-            cancellation=self._cancellation,
-        )
+        most = None if most is None else most - self._calls_made
+        trust = (self._options.approve, self._options.allow_unverified)
+        return Calls(list(pending), self._runnable, *trust, self._limits.call_time_s, most, self._cancellation)
 
     def _answer_open_calls(self) -> None:
         """The run ends, so these calls will not be run any more."""

@@ -12,7 +12,8 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -62,34 +63,27 @@ Decision = Approve | Refuse | Edit | Answer
 Approver = Callable[[PendingCall], Decision | Awaitable[Decision]]
 
 
+@dataclass
 class Calls:
-    """The calls of one completion. After `run`, `settle` has the results."""
+    """The calls of one completion, at `most` so many of which are run. After `run`, `settle` has the results.
 
-    def __init__(
-        self,
-        pending: Sequence[PendingCall],
-        tools: ToolSet,
-        *,
-        approve: Approver | None,
-        allow_unverified: bool,
-        time_s: float | None,
-        most: int | None,
-        cancellation: Cancellation,
-    ) -> None:
-        self.pending = list(pending)
-        self.edited: dict[str, Message] = {}
-        self.count = 0  # of the calls that were taken up, whatever became of them
-        self.hit_limit = False
-        self._tools = tools
-        self._approve = approve
-        self._allow_unverified = allow_unverified
-        self._time_s = time_s
-        self._most = most
-        self._cancellation = cancellation
-        self._results: dict[str, ToolResult] = {}
-        self._handed_over: list[PendingCall] = []
-        self._is_finished = False
-        self._unapproved = 0
+    `count` is how many were taken up, whatever became of them; `edited` are the messages of those that an approver
+    changed."""
+
+    pending: list[PendingCall]
+    tools: ToolSet
+    approve: Approver | None
+    allow_unverified: bool
+    time_s: float | None
+    most: int | None
+    cancellation: Cancellation
+    edited: dict[str, Message] = field(default_factory=dict[str, Message])
+    count: int = 0
+    hit_limit: bool = False
+    _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    _handed_over: list[PendingCall] = field(default_factory=list[PendingCall])
+    _is_finished: bool = False
+    _unapproved: int = 0
 
     @property
     def lack_approval(self) -> bool:
@@ -107,8 +101,8 @@ class Calls:
         messages: list[Message] = []
         for pending in self.pending:
             if pending.id not in waiting:
-                tool, result = self._tools.find(pending.call.recipient), self._results.get(pending.id, _STOPPED)
-                name = pending.call.recipient if tool is None else self._tools.recipient_of(tool)
+                tool, result = self.tools.find(pending.call.recipient), self._results.get(pending.id, _STOPPED)
+                name = pending.call.recipient if tool is None else self.tools.recipient_of(tool)
                 messages.append(result_message(name, result, pending.message.channel).answering(pending.message))
         return messages
 
@@ -119,7 +113,7 @@ class Calls:
             for at, pending in enumerate(list(self.pending)):
                 began = time.monotonic()
                 decided = await self._decide(pending)
-                if self._cancellation.reason is not None:
+                if self.cancellation.reason is not None:
                     return
                 if isinstance(decided, ToolResult):
                     self.count += 1
@@ -133,13 +127,13 @@ class Calls:
                     self.count += 1
                     given = text_for(tool, pending.call) if tool.takes == "text" else pending.call.value
                     yield CallStarted(pending.id, pending.call, given)
-                    if self._cancellation.reason is not None:
+                    if self.cancellation.reason is not None:
                         return
                     tasks[asyncio.create_task(self._invoke(pending.call))] = (pending, time.monotonic())
             while tasks:
-                if self._cancellation.reason is not None:
+                if self.cancellation.reason is not None:
                     return
-                waited = await self._cancellation.wait_for(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))
+                waited = await self.cancellation.wait_for(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))
                 if waited is None:
                     return
                 for task in [each for each in tasks if each in waited[0]]:
@@ -147,7 +141,7 @@ class Calls:
                     yield self._ended(pending, task.result(), began)
             self._is_finished = True
         finally:
-            self._cancellation.end_wait()
+            self.cancellation.end_wait()
             for task in tasks:
                 task.cancel()
             if tasks:
@@ -160,21 +154,21 @@ class Calls:
     async def _decide(self, pending: PendingCall) -> tuple[Tool, PendingCall] | ToolResult:
         """The tool, and the call to run it with or to hand over; or the result at once."""
         try:
-            tool = self._tools.check(pending.call)
+            tool = self.tools.check(pending.call)
             # `check` has said that the arguments fit; what is left is whether the model really made this call.
-            is_sure = may_run(pending.call, allow_unverified=self._allow_unverified)
+            is_sure = may_run(pending.call, allow_unverified=self.allow_unverified)
             if tool.invoke is None and is_sure:
                 return tool, pending  # the consumer asks for approval, or does not
-            if tool.invoke is not None and self._most is not None and self.count >= self._most:
+            if tool.invoke is not None and self.most is not None and self.count >= self.most:
                 self.hit_limit = True
                 raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, "it was not run: this run has reached its limit of calls")
-            if self._approve is None:
+            if self.approve is None:
                 if not is_sure:
                     is_readable = pending.call.status == "unverified"
                     self._unapproved += is_readable
                     raise ToolError(ErrorCode.TOOL_NOT_CERTAIN, _NEEDS_APPROVAL if is_readable else _NOT_MEANT)
                 return tool, pending
-            match await self._ask(self._approve, pending):
+            match await self._ask(self.approve, pending):
                 case None:
                     return _STOPPED
                 case Approve():
@@ -183,9 +177,9 @@ class Calls:
                     because = f": {reason}" if reason else ""
                     raise ToolError(ErrorCode.TOOL_REFUSED, f"the user refused this call{because}")
                 case Edit(arguments):
-                    pending = _with_arguments(pending, arguments, self._tools)
+                    pending = _with_arguments(pending, arguments, self.tools)
                     self.edited[pending.id] = pending.message
-                    return self._tools.check(pending.call), pending
+                    return self.tools.check(pending.call), pending
                 case Answer(result):
                     return result_of(result)
         except ToolError as error:
@@ -195,8 +189,8 @@ class Calls:
         """What the approver decides; None where the run was cancelled while it was asked."""
         decision = approve(pending)
         if inspect.isawaitable(decision):
-            decision = await self._cancellation.wait_for(decision)
-            if decision is None and self._cancellation.reason is not None:
+            decision = await self.cancellation.wait_for(decision)
+            if decision is None and self.cancellation.reason is not None:
                 return None
         if isinstance(decision, Decision):
             return decision
@@ -205,7 +199,7 @@ class Calls:
 
     async def _invoke(self, call: Call) -> ToolResult:
         try:
-            return await self._tools.run(call, timeout_s=self._time_s)
+            return await self.tools.run(call, timeout_s=self.time_s)
         except ToolError as error:
             return error_result(error)
 

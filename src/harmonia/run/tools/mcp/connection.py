@@ -139,8 +139,8 @@ class Connection:
     @property
     def protocol(self) -> str | None:
         """The version of MCP in use, while the connection lives."""
-        client = self._life.client if self._life is not None and self._life.is_alive else None
-        return None if client is None else client.protocol_version
+        client = None if self._life is None else self._life.client
+        return None if client is None or not self.is_alive else client.protocol_version
 
     @property
     def complaints(self) -> str:
@@ -198,7 +198,7 @@ class Connection:
             if self._is_closed:
                 raise ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, f"the connection to {self.server.name} is closed")
             self.is_stale = True
-            life = self._life = _Life(self.server, self._on_change)
+            life = self._life = _Life(self.server, lambda: setattr(self, "is_stale", True))
             try:
                 await life.opened.wait()
                 if not life.is_alive:
@@ -244,9 +244,6 @@ class Connection:
                 raise life.gone(error) from error
             raise ToolError(ErrorCode.TOOL_FAILED, f"{name} gave a bad answer: {_message_of(error)}") from error
 
-    def _on_change(self) -> None:
-        self.is_stale = True
-
 
 class _Life:
     """One life of a connection, owned by its task. `opened` is set once it is known whether it could be opened."""
@@ -254,13 +251,11 @@ class _Life:
     def __init__(self, server: McpServer, on_change: Callable[[], None]) -> None:
         self.client: Client | None = None
         self.failure: ToolError | None = None
-        self.opened = asyncio.Event()
+        self.opened, self._ended = asyncio.Event(), asyncio.Event()
         self._server = server
         self._on_change = on_change
-        self._ended = asyncio.Event()
         self._complaints = Complaints() if isinstance(server, StdioServer) else None
-        self._is_leaving = False
-        self._is_late = False
+        self._is_leaving, self._is_late = False, False
         self._status: int | None = None
         self._subscription: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._live(), name=f"mcp server {server.name}")
@@ -374,12 +369,8 @@ class _Life:
 
         transport = _watch(await self._transport(stack), self._ended.set, leave)
         # A cached list would be what the server once said; pins compare with what it says now.
-        client = Client(
-            transport,
-            message_handler=heed,
-            cache=None,
-            client_info=Implementation(name="harmonia", version=version("harmonia")),
-        )
+        us = Implementation(name="harmonia", version=version("harmonia"))
+        client = Client(transport, message_handler=heed, cache=None, client_info=us)
         return await stack.enter_async_context(client)
 
     async def _transport(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
@@ -388,12 +379,18 @@ class _Life:
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
 
+            from harmonia.run.tools.mcp.public_http import PublicTransport
+
+            async def note_status(response: httpx2.Response) -> None:
+                # The SDK reports only that there was an error; people want to know whether it was a 401.
+                self._status = response.status_code
+
             # Reading has no limit of its own: a call may take its time, and every request has a limit here.
             client = httpx2.AsyncClient(
                 headers=dict(server.headers),
                 timeout=httpx2.Timeout(server.timeouts.connect_s, read=None),
-                event_hooks={"request": [_limit_farewell], "response": [self._note_status]},
-                transport=None if server.private_hosts is None else _public_transport(server.private_hosts),
+                event_hooks={"request": [_limit_farewell], "response": [note_status]},
+                transport=None if server.private_hosts is None else PublicTransport(server.private_hosts),
                 trust_env=server.private_hosts is None,
             )
             return streamable_http_client(server.url, http_client=await stack.enter_async_context(client))
@@ -406,10 +403,6 @@ class _Life:
         assert self._complaints is not None
         return stdio_client(parameters, errlog=self._complaints.file)
 
-    async def _note_status(self, response: httpx2.Response) -> None:
-        # The SDK says only that there was an error; people want to know whether it was a 401.
-        self._status = response.status_code
-
     def _reason(self, error: Exception) -> str:
         server = self._server
         place = f"{server.name} ({server.command})" if isinstance(server, StdioServer) else server.name
@@ -421,8 +414,7 @@ class _Life:
         return f"{place} cannot be reached: {_message_of(error)}{status}"
 
     def _unreachable(self, reason: str) -> ToolError:
-        """The error. What the server wrote to its standard error is a note for the operator: the message goes to the
-        model."""
+        """The error. The server's standard error is a note for the operator: the message goes to the model."""
         error = ToolError(ErrorCode.TOOL_SERVER_UNREACHABLE, reason)
         if self.complaints:
             error.add_note(f"it wrote to its standard error:\n{self.complaints}")
@@ -452,11 +444,8 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await self._stream.__anext__()
+    def __aiter__(self) -> Any:
+        return self._stream.__aiter__()
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -471,12 +460,6 @@ async def _limit_farewell(request: httpx2.Request) -> None:
     # The SDK ends a session with a DELETE and waits for the answer. A server that gives none must not keep us.
     if request.method == "DELETE":
         request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), FAREWELL_S)
-
-
-def _public_transport(private_hosts: frozenset[str]) -> httpx2.AsyncBaseTransport:
-    from harmonia.run.tools.mcp.public_http import PublicTransport
-
-    return PublicTransport(private_hosts)
 
 
 def _message_of(error: BaseException) -> str:

@@ -153,12 +153,6 @@ class Pins:
             if self._is_unsaved:
                 self.save()
 
-    def forget(self, server: str, tool: str | None = None) -> None:
-        """Drop the pin of a tool, or of all tools of a server, and save. They are new when they are next seen."""
-        for key in [key for key in self._pinned if key[0] == server and tool in (None, key[1])]:
-            del self._pinned[key]
-        self.save()
-
     def save(self) -> None:
         """Replace the file in one step. Without a path nothing is written."""
         self._is_unsaved = False
