@@ -18,7 +18,6 @@ from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
 from harmonia.messages import Conversation, Message, Role
 from harmonia.parts import visible_text
 from harmonia.run.engines.base import Usage
@@ -26,7 +25,7 @@ from harmonia.run.engines.registry import open_model
 from harmonia.run.events import CallEnded, LimitName, RunEnd, TurnEvent, Unmet
 from harmonia.run.loop import Run
 from harmonia.run.options import RunChanges, RunOptions, SomeTools, tool_set, with_changes
-from harmonia.run.sampling import Model
+from harmonia.run.sampling import Model, invalid_option
 
 T = TypeVar("T")
 
@@ -92,8 +91,7 @@ class Agent:
         self._end_thread = weakref.finalize(self, _end_thread, self._loop, self._thread)
         key: dict[str, str] = {} if api_key is None else {"api_key": api_key}
         try:
-            opened = self._wait(open_model(model, model_name, **key)) if isinstance(model, str) else model
-            self.model: Model = opened
+            self.model: Model = self._wait(open_model(model, model_name, **key)) if isinstance(model, str) else model
         except BaseException:
             self._end_thread()
             raise
@@ -109,13 +107,12 @@ class Agent:
 
     def stop(self) -> None:
         """End the answer soon, from another thread or an approver; what came is kept."""
-        run = self._run
-        if run is not None:
+        if (run := self._run) is not None:
             run.stop()
 
     def _answer(self, question: str | None, changes: RunChanges) -> AgentAnswer:
         if not self._asking.acquire(blocking=False):
-            raise _invalid("the agent is answering another question; give each thread its own agent")
+            raise invalid_option("the agent is answering another question; give each thread its own agent")
         try:
             run = self._begin(question, changes)
             before = len(run.conversation)
@@ -153,9 +150,9 @@ class Agent:
     def _begin(self, question: str | None, changes: RunChanges) -> Run:
         """A run that answers the question, or that continues where the conversation ends."""
         if not self._end_thread.alive:
-            raise _invalid("the agent is closed")
+            raise invalid_option("the agent is closed")
         if threading.current_thread() is self._thread:
-            raise _invalid("an approver or async tool cannot ask its own agent, because the agent is waiting for it")
+            raise invalid_option("an approver or async tool cannot ask its own agent: the agent is waiting for it")
         self._leave()
         conversation = self.conversation
         if question is not None:
@@ -199,12 +196,11 @@ class Agent:
             task.add_done_callback(settle)
 
         def settle(task: asyncio.Task[T]) -> None:
-            if task.cancelled():
-                outcome.set_exception(asyncio.CancelledError())
-            elif (error := task.exception()) is not None:
-                outcome.set_exception(error)
-            else:
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is None:
                 outcome.set_result(task.result())
+            else:
+                outcome.set_exception(error)
 
         def cancel() -> None:
             if tasks:
@@ -229,18 +225,8 @@ class Agent:
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    async def end_tasks() -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(end_tasks())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # which ends all tasks and generators
+        runner.get_loop().run_forever()
 
 
 def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
@@ -248,7 +234,3 @@ def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> No
         loop.call_soon_threadsafe(loop.stop)
     if threading.current_thread() is not thread:
         thread.join(_LAST_WAIT_S)
-
-
-def _invalid(message: str) -> InputError:
-    return InputError(ErrorCode.RUN_INVALID_OPTION, message)

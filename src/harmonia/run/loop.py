@@ -68,6 +68,7 @@ from harmonia.run.sampling import (
     Source,
     compose,
     declared_namespaces,
+    invalid_option,
     known_effort,
     sort_out,
     take_last,
@@ -190,7 +191,7 @@ class Run:
 
     def __aiter__(self) -> AsyncGenerator[TurnEvent, None]:
         if self._events is not None:
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, "a run can be iterated once; make another one")
+            raise invalid_option("a run can be iterated once; make another one")
         self._events = self._run()
         self._cancellation.generator = cast("AsyncGeneratorType[TurnEvent, None]", self._events)
         return self._events
@@ -205,9 +206,7 @@ class Run:
         """Stop the engine and the tools, and leave the conversation consistent."""
         if self._events is not None:
             if cast("AsyncGeneratorType[TurnEvent, None]", self._events).ag_running:
-                raise InputError(
-                    ErrorCode.RUN_INVALID_OPTION, "another task is reading this run; call stop(), or cancel that task"
-                )
+                raise invalid_option("another task is reading this run; call stop(), or cancel that task")
             await self._events.aclose()
 
     def stop(self) -> None:

@@ -20,7 +20,7 @@ from harmonia.renderer import Renderer
 from harmonia.run.constraints.attempts import GrammarUse
 from harmonia.run.constraints.text_validation import find_fault
 from harmonia.run.engines.base import Sampling, ToolChoice, Traits
-from harmonia.run.sampling import Prompt, known_effort
+from harmonia.run.sampling import Prompt, invalid_option, known_effort
 from harmonia.run.tool_calls import Approver
 from harmonia.run.tools import ToolLike, ToolSet
 from harmonia.run.tools.arguments import compile_schema
@@ -54,7 +54,7 @@ class RunLimits(msgspec.Struct, frozen=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise _invalid(f"{name} is {value}; a limit must be greater than 0, or None")
+                raise invalid_option(f"{name} is {value}; a limit must be greater than 0, or None")
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,11 +107,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             ("guessed", given.guessed in get_args(Guessed), f"one of {', '.join(get_args(Guessed))}"),
         ):
             if not is_right:
-                raise _invalid(f"{name} is {getattr(self, name)!r}; expected {expected}")
+                raise invalid_option(f"{name} is {getattr(self, name)!r}; expected {expected}")
         if self.effort is not None:
             known_effort(self.effort)
         if self.resume and self.prefix is not None:
-            raise _invalid("resume continues the last message, so it cannot be combined with prefix; leave one out")
+            raise invalid_option("resume continues the last message, so it cannot have a prefix, too; leave one out")
 
 
 class RunChanges(TypedDict, total=False):
@@ -147,7 +147,7 @@ SomeTools = ToolSet | Iterable[ToolLike]
 def tool_set(tools: SomeTools) -> ToolSet:
     """The tools that a caller gave, as a set."""
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        raise _invalid(f"tools is {tools!r}; expected a list of functions, Tools or definitions")
+        raise invalid_option(f"tools is {tools!r}; expected a list of functions, Tools or definitions")
     return tools if isinstance(tools, ToolSet) else ToolSet(tools)
 
 
@@ -156,14 +156,12 @@ def with_changes(options: RunOptions | None, changes: RunChanges) -> RunOptions:
     return msgspec.structs.replace(options or _DEFAULTS, **changes) if changes else options or _DEFAULTS
 
 
-def _invalid(message: str, path: str | None = None, code: ErrorCode = ErrorCode.RUN_INVALID_OPTION) -> InputError:
-    return InputError(code, message, Position(path=path))
-
-
 def check_model(model: object) -> None:
     """Callers without types get an error here, not in the middle of a run."""
     if not isinstance(getattr(model, "traits", None), Traits):
-        raise _invalid(f"{model!r} is not a model; open one with `await open_model(name)`, or pass the name to Agent")
+        raise invalid_option(
+            f"{model!r} is not a model; open one with `await open_model(name)`, or give Agent its name"
+        )
 
 
 # ── demands: the tool choice and the response format ────────────────────────────────────────────────────────────────
@@ -175,7 +173,7 @@ def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
     wanted = read_tool_choice(choice, at)
     if wanted.tools is None:
         if wanted.mode == "required" and not tools.namespaces:
-            raise _invalid("a call is required, but there are no tools", at)
+            raise invalid_option("a call is required, but there are no tools", at)
         return tools, wanted.mode
     names = [named.name or "" for named in wanted.tools]
     if wanted.mode != "one":
@@ -183,7 +181,7 @@ def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
     tool = tools.find(names[0])
     if tool is None:
         expected = ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
-        raise _invalid(f"tool_choice is {names[0]!r}; expected {expected}", at)
+        raise invalid_option(f"tool_choice is {names[0]!r}; expected {expected}", at)
     return tools, tools.recipient_of(tool)
 
 
@@ -200,7 +198,7 @@ def known_format(given: object, *, is_checked: bool) -> ResponseFormat | None:
     if not is_checked and form is not None:
         _check_schema(form.name, form.schema, is_answers=True)
         if fits_nothing(form.schema):
-            raise _invalid(f"no answer can have the format {form.name}: no value can match its schema", "$")
+            raise invalid_option(f"no answer can have the format {form.name}: no value can match its schema", "$")
     return form
 
 
@@ -235,7 +233,7 @@ def check_strict_tools(tools: ToolSet) -> None:
         _check_schema(name, tool.parameters, is_answers=False)
         if fits_nothing(tool.parameters):
             said = f"{name} is strict, but no arguments can match its schema"
-            raise _invalid(said, "$.parameters", ErrorCode.TOOL_INVALID_DEFINITION)
+            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, Position(path="$.parameters"))
 
 
 def _check_schema(name: str, schema: Json | bool, *, is_answers: bool) -> None:

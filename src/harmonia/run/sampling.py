@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.events import Event, MessageEnded, Repaired, TurnEnded
 from harmonia.grammar import GrammarKind
 from harmonia.history import Dropped, Policy, select_dropped
@@ -65,6 +65,10 @@ _NEAREST_EFFORTS: Final = {"none": "low", "minimal": "low", "xhigh": "high", "ma
 VERBOSITY: Final = {"low": "Keep the answer short.", "high": "Answer at length and in detail."}
 
 
+def invalid_option(message: str, path: str | None = None) -> InputError:
+    return InputError(ErrorCode.RUN_INVALID_OPTION, message, Position(path=path))
+
+
 class Prompt(msgspec.Struct, frozen=True):
     """`tokens` are what the engine continues. `given` are those of the prefix, after `<|start|>assistant`. `dropped` is
     what the history policy left out. For a model that does not speak Harmony there are no tokens, and the prompt is
@@ -100,10 +104,8 @@ def compose(
     elif not any(message.role is Role.SYSTEM for message in messages):
         messages.insert(0, Message.system(wanted))
     elif wanted != system:
-        raise InputError(
-            ErrorCode.RUN_INVALID_OPTION,
-            "the system message is plain text, so the effort and the built-in tools cannot be added to it; "
-            "give it a SystemContent",
+        raise invalid_option(
+            "an effort or built-in tools cannot be added to a plain system text; give it a SystemContent"
         )
     namespaces = tools.developer_namespaces if tools is not None else ()
     if namespaces or response_format is not None:
@@ -136,11 +138,12 @@ def with_head(
     """
     messages = list(conversation)
     system = SystemContent(conversation_start_date=date)
-    if identity is not None and not is_provider:
-        system = system.replace(model_identity=identity)
-    head = [Message.system(system)]
-    if identity is not None and is_provider:
-        head.append(Message.system(identity))
+    if identity is None:
+        head = [Message.system(system)]
+    elif is_provider:
+        head = [Message.system(system), Message.system(identity)]
+    else:
+        head = [Message.system(system.replace(model_identity=identity))]
     if has_declarations and (not messages or messages[0].role is not Role.DEVELOPER):
         head.append(Message.developer())
     return Conversation([*head, *messages])
@@ -152,7 +155,7 @@ def known_effort(effort: ReasoningEffort | str) -> ReasoningEffort:
         return ReasoningEffort(effort)
     except ValueError:
         known = ", ".join(each.value for each in ReasoningEffort)
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, f"effort is {effort!r}; expected one of {known}") from None
+        raise invalid_option(f"effort is {effort!r}; expected one of {known}") from None
 
 
 def nearest_effort(word: str | None) -> ReasoningEffort | None:
@@ -162,12 +165,9 @@ def nearest_effort(word: str | None) -> ReasoningEffort | None:
 
 def declared_namespaces(conversation: Conversation) -> list[ToolNamespace]:
     """The tools that the messages of a conversation declare."""
-    found: dict[str, ToolNamespace] = {}
-    for message in conversation:
-        for content in message.contents:
-            if isinstance(content, SystemContent | DeveloperContent):
-                found.update(content.tools or {})
-    return list(found.values())
+    contents = (content for message in conversation for content in message.contents)
+    declaring = (content.tools or {} for content in contents if isinstance(content, SystemContent | DeveloperContent))
+    return list({name: space for tools in declaring for name, space in tools.items()}.values())
 
 
 def build(conversation: Conversation, prefix: Message | None, policy: Policy, renderer: Renderer | None) -> Prompt:
@@ -187,8 +187,7 @@ def build(conversation: Conversation, prefix: Message | None, policy: Policy, re
         prefix_tokens = renderer.render([prefix], None).tokens[:-1]
         opening = renderer.render([]).tokens  # <|start|>assistant
         if prefix_tokens[: len(opening)] != opening:
-            said = "the prefix must be a message of the assistant, without a name"
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, said)
+            raise invalid_option("the prefix must be a message of the assistant, without a name")
         tokens, given = tokens + prefix_tokens, prefix_tokens[len(opening) :]
     return Prompt(conversation, tokens, given, dropped, ends=tuple(span.end_token for span in rendered.spans))
 
@@ -200,13 +199,10 @@ def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]
     """
     last = conversation[-1] if len(conversation) else None
     if last is None or last.role is not Role.ASSISTANT:
-        raise InputError(
-            ErrorCode.RUN_INVALID_OPTION,
-            "there is nothing to resume: the last message is not the assistant's",
-        )
+        raise invalid_option("there is nothing to resume: the last message is not the assistant's")
     stop = last.origin.stop if last.origin is not None else None
     if stop == "call":
-        raise InputError(ErrorCode.RUN_INVALID_OPTION, "the last message is a call; add its result instead")
+        raise invalid_option("the last message is a call; add its result instead")
     return (conversation, None) if stop == "end" else (conversation[:-1], last)
 
 
@@ -214,12 +210,9 @@ Content = TypeVar("Content")
 
 
 def _content_of(messages: list[Message], role: Role, kind: type[Content]) -> tuple[int, Content] | None:
-    for index, message in enumerate(messages):
-        if message.role is role:
-            for content in message.contents:
-                if isinstance(content, kind):
-                    return index, content
-    return None
+    at_role = ((index, message) for index, message in enumerate(messages) if message.role is role)
+    found = ((index, each) for index, message in at_role for each in message.contents if isinstance(each, kind))
+    return next(found, None)
 
 
 def _with_content(message: Message, before: object, content: SystemContent | DeveloperContent) -> Message:
@@ -259,7 +252,11 @@ class Source:
         shows_guessed: bool = False,
     ) -> None:
         self._provider = cast("Provider", model) if model.traits.takes_messages else None
-        self._route = _find_route(profile, model, tools)
+        self._route: FamilyRoute | None = None
+        if profile is not None or not model.traits.speaks_harmony:
+            from harmonia.run.family_models import find_route  # other families are loaded where one is needed
+
+            self._route = find_route(profile, model, tools)
         self._engine = cast("Engine", model) if self._provider is None and self._route is None else None
         self._renderer = renderer or _SHARED_RENDERER
         self._policy = policy
@@ -278,7 +275,7 @@ class Source:
         """Raise where the model cannot continue a message."""
         if self._engine is None:
             who = "only a model that speaks Harmony can" if self._provider is None else "a provider cannot"
-            raise InputError(ErrorCode.RUN_INVALID_OPTION, f"{who} continue a message")
+            raise invalid_option(f"{who} continue a message")
 
     def is_long(self, conversation: Conversation, prefix: Message | None) -> bool:
         """Whether the prompt takes so long to make that others should not wait for it."""
@@ -301,10 +298,8 @@ class Source:
         """Ask the model: the completion, and the pieces to feed it."""
         if self._provider is not None:
             return self._complete(is_provider=True), self._provider.respond(prompt.conversation, request)
-        if self._route is not None and prompt.written is not None:
-            return self._complete(reader=self._route.reader(prompt.written)), self._route.generate(
-                prompt.written, request
-            )
+        if self._route is not None and (written := prompt.written) is not None:
+            return self._complete(reader=self._route.reader(written)), self._route.generate(written, request)
         assert self._engine is not None
         is_text = not self._engine.traits.gives_tokens
         return self._complete(prompt.given, is_text=is_text), self._engine.generate(prompt.tokens, request)
@@ -312,15 +307,6 @@ class Source:
     def notes_on(self, request: Request) -> tuple[str, ...]:
         """Which parts of a request this model does not see."""
         return () if self._route is None else self._route.notes_on(request)
-
-
-def _find_route(profile: ModelProfile | str | None, model: Model, tools: ToolSet) -> FamilyRoute | None:
-    if profile is None and model.traits.speaks_harmony:
-        return None
-    # Other families are loaded where one is needed.
-    from harmonia.run.family_models import find_route
-
-    return find_route(profile, model, tools)
 
 
 _OUTSIDE_MESSAGES: Final = "stream."

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia import Message, call_of
-from harmonia.run.tools import Tool, ToolSet, is_legal, legal_names
+from harmonia.run.tools import Tool, ToolSet
+from harmonia.run.tools.tool_set import is_legal, legal_names
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
