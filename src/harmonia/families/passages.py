@@ -34,21 +34,17 @@ _HALVES: Final = "[\\ud800-\\udfff]"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A mark as atoms. The first and the last are exactly one character each.
-
-    By the first one a mark is looked for, also after the blanks of a line; and where it ends may not depend on what
-    follows.
-    """
+    """A mark as atoms. The first and the last are exactly one character each: marks are searched by the first one, and
+    where a mark ends may not depend on what follows."""
 
     atoms: tuple[str, ...]
     at: Where = "anywhere"
 
     def whole(self) -> str:
-        """A regular expression of the whole mark."""
         return self._before() + "".join(self.atoms)
 
     def beginning(self) -> str | None:
-        """A regular expression of everything that may still become the mark, up to the end of the text."""
+        """A regular expression for a text that ends with the beginning of the mark."""
         nested = ""
         for atom in reversed(self.atoms[:-1]):
             nested = f"(?:{atom}{nested})?"
@@ -59,15 +55,13 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def literal(text: str, at: Where = "anywhere") -> Mark:
-    """A mark that is spelled like this and no other way."""
+    """A mark with exactly this spelling."""
     return Mark(tuple(re.escape(character) for character in text), at)
 
 
 def label(words: str, around: str = "") -> Mark:
-    """A word with a colon at the beginning of a line, as in `Action:` or `action 2 :`, and `**Action:**` with `**`.
-
-    Models count their labels, and write them in large and small letters.
-    """
+    """A word with a colon at the beginning of a line, in any case, perhaps with a number: `Action:`, `action 2 :`, and
+    `**Action:**` with `**`."""
     atoms = [re.escape(character) for character in around]
     for word in words.split():
         atoms += (f"[{letter.upper()}{letter.lower()}]" for letter in word)
@@ -76,20 +70,20 @@ def label(words: str, around: str = "") -> Mark:
 
 
 class Finder:
-    """Finds the first of several marks, or the place from which on one may have begun."""
+    """Finds the first of several marks, or the position where one may have begun."""
 
     __slots__ = ("_candidate", "_has_lines", "_last", "_open")
 
     def __init__(self, marks: Sequence[Mark]) -> None:
-        # Where several fit, the longer one is meant: the caller's order decides between those of one length.
+        # The longest match counts; among marks of one length, the caller's order decides.
         by_length = sorted(range(len(marks)), key=lambda at: -len(marks[at].atoms))
         wholes = [f"(?P<m{at}>{marks[at].whole()})" for at in by_length]
-        # Half of a surrogate pair is no character. It is found like a mark, so that it is reported in its place.
+        # A lone surrogate is found like a mark, so that it is reported at its position.
         wholes.append(f"(?P<half>{_HALVES})")
         beginnings = _different(mark.beginning() for mark in marks)
         self._last = re.compile("|".join(wholes))
         self._open = re.compile("|".join([*(f"(?:{beginning})" for beginning in beginnings), *wholes]))
-        # Most characters begin nothing, and most lines. Those that may are found much faster than marks are.
+        # Few characters and lines can begin a mark, and searching for those is much faster.
         firsts = _different([*(mark.atoms[0] for mark in marks if mark.at == "anywhere"), _HALVES])
         in_lines = _different(mark.atoms[0] for mark in marks if mark.at == "line")
         self._has_lines = bool(in_lines)
@@ -98,7 +92,7 @@ class Finder:
         self._candidate = re.compile("|".join(firsts))
 
     def search(self, text: str, at: int, *, is_end: bool) -> Found | None:
-        """The first mark from here on; `which` is None for the beginning of one, which more text may complete."""
+        """The first mark from here on, or the beginning of one at the end of the text."""
         if self._has_lines and text[at - 1 : at] == "\n" and (found := self.match(text, at, is_end=is_end)) is not None:
             return found
         while (candidate := self._candidate.search(text, at)) is not None:
@@ -111,7 +105,7 @@ class Finder:
         return None
 
     def match(self, text: str, at: int, *, is_end: bool) -> Found | None:
-        """The mark that stands exactly here, or its beginning."""
+        """The mark at exactly this position, or its beginning."""
         match = (self._last if is_end else self._open).match(text, at)
         if match is None or match.end() == at:
             return None
@@ -124,7 +118,7 @@ HALF: Final = -1
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
-    """A mark in a text: which one of those that were looked for, HALF for half of a surrogate pair."""
+    """A mark in a text: its number, HALF for a lone surrogate, None for the beginning of one."""
 
     start: int
     end: int
@@ -150,14 +144,13 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
     """Something that a mark opens.
 
     `inside`         the kinds of passages in which its opening mark counts; in others it is ordinary text
-    `may_stay_open`  nothing is wrong where no closing mark comes
-    `only_closing`   no mark counts in it but its closing one, such as a label in a thought that has marks
+    `may_stay_open`  a missing closing mark is not a fault
+    `only_closing`   no mark counts in it but its closing one
     `may_be_text`    a call that may turn out to be text of the answer; so a thought may begin in it
-    `may_stray`      whether its closing mark is out of place where nothing is open. Words and code fences are not:
-                     there they are ordinary text
-    `body`           what reads a call, made of the options and the opening mark as it was spelled
+    `may_stray`      its closing mark is a fault if nothing is open; words and code fences are ordinary text then
+    `body`           makes the reader of a call, from the options and the opening mark as it was spelled
     `keeps_mark`     the opening mark is part of the body, such as the brace of bare JSON
-    `only_first`     the mark counts only where nothing but thoughts came before it
+    `only_first`     the mark counts only if nothing but thoughts came before it
     `label`          a word that may follow the opening mark of a thought and is not part of the thought
     `is_foreign`     another family's way to call
     """
@@ -178,15 +171,15 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a mark does where it was found: it opens a passage, closes the open one, or neither. Then it is stray, and
-    `passage` is one that it would close; or it opens a thought inside the open one, which has the same closing mark."""
+    """What a mark does: it opens a passage, closes the open one, opens a nested thought with the same closing mark, or
+    is stray; then `passage` is one that it would close."""
 
     does: Literal["opens", "closes", "nests", "is_stray"]
     passage: Passage | None = None
 
 
 class Sought(msgspec.Struct, frozen=True):
-    """The marks that mean something at a place, in the order of the finder."""
+    """The marks that have a meaning at some place, in the order of the finder."""
 
     finder: Finder
     meanings: tuple[Meaning, ...]
@@ -194,12 +187,12 @@ class Sought(msgspec.Struct, frozen=True):
 
 
 class Layout:
-    """All passages of a family. What is sought in each is worked out once."""
+    """All passages of a family, and which marks count in each."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = tuple(passages)
         self.thought = next((passage for passage in self._passages if passage.kind == "thought"), None)
-        # Where the prompt opened a thought, a model may repeat the opening mark.
+        # If the prompt opened a thought, a model may repeat the opening mark.
         self.opened_again = _openings([] if self.thought is None else [self.thought])
         self.first = _openings([passage for passage in self._passages if passage.only_first])
         self._plain = self._inside(None)
@@ -211,12 +204,12 @@ class Layout:
         }
 
     def sought_in(self, passage: Passage | None) -> Sought:
-        """What is sought in a passage; in plain text where it is None."""
+        """What is sought in a passage, or in plain text."""
         return self._plain if passage is None else self._sought[passage]
 
     def sought_in_thought(self, passage: Passage, *, is_undecided: bool) -> Sought:
-        """What is sought in a thought that has a closing mark. Where it is undecided whether there is a call in it,
-        only what decides that: where the thought ends."""
+        """What is sought in a thought that has a closing mark; only what may end it while it is undecided whether there
+        is a call in it."""
         return (self._deciding if is_undecided else self._nesting)[passage]
 
     def _in_thought(self, thought: Passage, others: dict[Mark, Meaning]) -> Sought:

@@ -20,7 +20,7 @@ is known of the model, a tool format.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, cast
 
@@ -29,7 +29,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.families.reader import read_answer, text_chunks
 from harmonia.families.registry import Reader, ReadingOptions, ToolFormat, family_of
-from harmonia.families.templates import PromptText, write_prompt
+from harmonia.families.templates import PromptText, template_names, write_prompt
 from harmonia.families.tool_descriptions import ToolLike, described_tools
 from harmonia.json_codec import split_validation_error
 from harmonia.messages import Conversation, Message, ToolDescription
@@ -40,10 +40,11 @@ from harmonia.parser.headers import UNDECLARED, Tools
 MAX_NAME_CHARS: Final = 1000
 
 _TABLE: Final = "profile"
+_KNOWN_FORMATS: Final = f"the known ones are: {', '.join(ToolFormat)}"
 
 
 class Thinking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The marks around a model's thoughts. Where the prompt ends with the first, the answer begins in a thought."""
+    """The marks around a model's thoughts. If the prompt ends with the first, the answer begins in a thought."""
 
     opens: str
     closes: str
@@ -51,16 +52,15 @@ class Thinking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def marks(self) -> tuple[str, str]:
-        """Both, as readers take them."""
         return self.opens, self.closes
 
 
 class ModelProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to talk with the models that `pattern` is found in the names of.
+    """How models write whose names match `pattern`.
 
-    `family` is a word for people and programs. `template` names the chat template that prompts are written with, and
-    `stop` the texts at which sampling ends, where they are others than the template's. Without `thinking`, thoughts are
-    looked for as the format has them. Harmony is written by its renderer, so its format and its template go together.
+    `family` is a word for people and programs. `template` names the chat template of prompts; `stop` are the texts at
+    which sampling ends, if they differ from the template's. Without `thinking`, thoughts have the marks of the format.
+    Harmony is written by its renderer, so its format and its template go together.
     """
 
     name: str
@@ -73,12 +73,10 @@ class ModelProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.format not in tuple(ToolFormat):
-            known = ", ".join(ToolFormat)
-            raise _invalid(self.name, f"unknown `format` {self.format!r}; the known ones are: {known}")
-        msgspec.structs.force_setattr(self, "format", ToolFormat(self.format))  # which may be given as its name
-        for field in ("name", "family", "template"):
-            if not getattr(self, field):
-                raise _invalid(self.name, f"`{field}` is empty")
+            raise _invalid(self.name, f"unknown `format` {self.format!r}; {_KNOWN_FORMATS}")
+        msgspec.structs.force_setattr(self, "format", ToolFormat(self.format))  # it may be given as its name
+        if empty := next((field for field in ("name", "family", "template") if not getattr(self, field)), None):
+            raise _invalid(self.name, f"`{empty}` is empty")
         if (self.format is ToolFormat.HARMONY) is not (self.template == ToolFormat.HARMONY.value):
             raise _invalid(self.name, f"the tool format {self.format} does not work with the template {self.template}")
         if self.thinking is not None and not (self.thinking.opens and self.thinking.closes):
@@ -89,16 +87,11 @@ class ModelProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise _invalid(self.name, f"`pattern` is not a valid regular expression: {error}") from None
 
 
-Profiles = Sequence[ModelProfile]
-
-
 def read_profiles(toml_text: str) -> tuple[ModelProfile, ...]:
-    """The profiles of a TOML document, in its order: tables `[[profile]]`, with the fields of ModelProfile.
+    """The profiles of a TOML document: tables `[[profile]]`, with the fields of ModelProfile.
 
-    Raises `formats.invalid_profile`, which names the profile, its field and its place in the document.
+    Raises `formats.invalid_profile`, which names the profile, its field and its path in the document.
     """
-    from harmonia.families.templates import template_names
-
     if not isinstance(toml_text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         what = f"expected the text of a TOML document, not {type(toml_text).__name__}"
         raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
@@ -113,24 +106,17 @@ def read_profiles(toml_text: str) -> tuple[ModelProfile, ...]:
 
 def _read_document(toml_text: str) -> tuple[ModelProfile, ...]:
     """The profiles of a document; their templates are not checked."""
-    import tomllib  # with importlib.resources more than the rest of this module to load, and often not needed
+    import tomllib  # here, because importing this module does not need it
 
     try:
         document = tomllib.loads(toml_text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"not valid TOML: {error}") from None
-    for key in document:
-        if key != _TABLE:
-            raise InputError(
-                ErrorCode.FORMATS_INVALID_PROFILE,
-                f"{key!r} is unknown here; profiles are tables [[{_TABLE}]]",
-                Position(path=f"$.{key}"),
-            )
     tables = document.get(_TABLE, [])
-    if not isinstance(tables, list):
-        raise InputError(
-            ErrorCode.FORMATS_INVALID_PROFILE, f"profiles are tables [[{_TABLE}]]", Position(path=f"$.{_TABLE}")
-        )
+    others = [key for key in document if key != _TABLE] or ([] if isinstance(tables, list) else [_TABLE])
+    if others:
+        what = f"{others[0]!r} is unknown here; profiles are tables [[{_TABLE}]]"
+        raise InputError(ErrorCode.FORMATS_INVALID_PROFILE, what, Position(path=f"$.{others[0]}"))
     profiles: dict[str, ModelProfile] = {}
     for index, table in enumerate(cast("list[Any]", tables)):
         path = f"$.{_TABLE}[{index}]"
@@ -142,25 +128,22 @@ def _read_document(toml_text: str) -> tuple[ModelProfile, ...]:
 
 
 def all_profiles(own: Iterable[ModelProfile] = ()) -> tuple[ModelProfile, ...]:
-    """The user's profiles and the package's, in the order in which they are tried; see the module."""
-    if isinstance(own, str | bytes | Mapping) or not isinstance(own, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-        raise _no_profiles(cast("object", own))
-    package = _package_profiles()
-    names = {profile.name for profile in package}
-    given: dict[str, ModelProfile] = {}
-    for profile in own:
-        if not isinstance(profile, ModelProfile):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            raise _no_profiles(profile)
-        given[profile.name] = profile
-    first = (profile for name, profile in given.items() if name not in names)
-    return (*first, *(given.get(profile.name, profile) for profile in package))
+    """The user's profiles and the package's, in the order in which they are tried."""
+    profiles: list[object] = list(own) if isinstance(own, Iterable) else [own]  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+    if odd := [each for each in profiles if not isinstance(each, ModelProfile)]:
+        what = f"expected ModelProfiles, such as read_profiles returns, not {type(odd[0]).__name__}"
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
+    given = {profile.name: profile for profile in cast("list[ModelProfile]", profiles)}
+    package = {profile.name: profile for profile in _package_profiles()}
+    first = (profile for name, profile in given.items() if name not in package)
+    return (*first, *(given.get(name, profile) for name, profile in package.items()))
 
 
 def resolve_profile(model: str, profiles: Iterable[ModelProfile] | None = None) -> ModelProfile:
-    """The profile of a model; `profiles` are the user's own. A model that nobody knows gets the default."""
+    """The profile of a model; `profiles` are the user's own. An unknown model gets the default."""
     if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         raise InputError(ErrorCode.FORMATS_INVALID_OPTION, f"expected the name of a model, not {model!r}")
-    # Paths of Windows have the other slash.
+    # Windows paths have the other slash.
     name = model[-MAX_NAME_CHARS:].replace("\\", "/").rstrip("/")
     last_part = name.rpartition("/")[2]
     candidates = all_profiles(profiles or ())
@@ -176,9 +159,8 @@ def profile_named(name: str, profiles: Iterable[ModelProfile] | None = None) -> 
     """The profile of this name, whatever the model is called; `profiles` are the user's own."""
     known = {profile.name: profile for profile in all_profiles(profiles or ())}
     if name not in known:
-        raise InputError(
-            ErrorCode.FORMATS_INVALID_OPTION, f"unknown profile {name!r}; the known ones are: {', '.join(known)}"
-        )
+        what = f"unknown profile {name!r}; the known ones are: {', '.join(known)}"
+        raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
     return known[name]
 
 
@@ -187,12 +169,8 @@ def reading_options(
 ) -> ReadingOptions:
     """How to read the answers of a profile's models. Without `thinking`, thoughts have the marks of the family."""
     thinking = profile.thinking
-    return ReadingOptions(
-        None if thinking is None else thinking.marks,
-        thinking is not None and thinking.opened_by_prompt,
-        tools,
-        tuple(descriptions),
-    )
+    marks, is_opened = (None, False) if thinking is None else (thinking.marks, thinking.opened_by_prompt)
+    return ReadingOptions(marks, is_opened, tools, tuple(descriptions))
 
 
 @cache
@@ -212,13 +190,8 @@ def _read_profile(table: object, path: str) -> ModelProfile:
     except msgspec.ValidationError as error:
         what, inner = split_validation_error(error)
         if inner.startswith("$.format"):
-            what += f"; the known ones are: {', '.join(ToolFormat)}"
+            what += f"; {_KNOWN_FORMATS}"
         raise _invalid(name, what, path + inner.removeprefix("$")) from None
-
-
-def _no_profiles(given: object) -> InputError:
-    what = f"expected ModelProfiles, such as read_profiles returns, not {type(given).__name__}"
-    return InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
 
 
 def _invalid(name: str | None, what: str, path: str | None = None) -> InputError:
@@ -226,14 +199,14 @@ def _invalid(name: str | None, what: str, path: str | None = None) -> InputError
     return InputError(ErrorCode.FORMATS_INVALID_PROFILE, f"{whose}: {what}", Position(path=path))
 
 
-# The tools that a model had: names, or what describes them.
+# The tools that a model had: names or descriptions.
 SomeTools = Iterable[str | ToolLike]
 SomeModel = ModelProfile | ToolFormat | str
 
 
 def profile_of(model: SomeModel, profiles: Iterable[ModelProfile] | None = None) -> ModelProfile:
-    """The profile of a model that is told by its name; a profile is its own. A format, or its name where no profile
-    fits it, is a model of which nothing else is known."""
+    """The profile of a model, by its name. A tool format, or its name if no profile matches it, stands for a model of
+    which nothing else is known."""
     if isinstance(model, ModelProfile):
         return model
     if not isinstance(model, str) or not model.strip():  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
@@ -257,13 +230,15 @@ def parse_answer(
 ) -> Parsed:
     """Read what a model wrote, whole or in pieces; for gpt-oss as well.
 
-    `tools` are those that were declared to it: an empty list says that there were none. `thought_opened` says whether
-    the prompt ended inside a thought, where it is otherwise than the profile says. Strict raises the first fault.
+    `tools` are those that were declared to it: an empty list means that there were none. `thought_opened` overrides
+    whether the prompt ended inside a thought. Strict raises the first fault.
     """
     profile = profile_of(model, profiles)
     if profile.format is ToolFormat.HARMONY:
-        known, _ = _declared(tools)
-        return parse(_whole(answer), "assistant", mode, known)
+        pieces: list[object] = list(text_chunks(answer))
+        if odd := [piece for piece in pieces if not isinstance(piece, str)]:
+            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk must be text, not {type(odd[0]).__name__}")
+        return parse("".join(cast("list[str]", pieces)), "assistant", mode, _declared(tools)[0])
     return read_answer(family_of(profile.format), answer, _options(profile, tools, thought_opened), mode)
 
 
@@ -274,7 +249,7 @@ def answer_reader(
     thought_opened: bool | None = None,
     profiles: Iterable[ModelProfile] | None = None,
 ) -> Reader:
-    """A reader for one answer of a model that does not speak Harmony, fed with text as it comes."""
+    """A reader for one answer of a model that does not speak Harmony, fed with text as it arrives."""
     profile = profile_of(model, profiles)
     return family_of(profile.format).reader(_options(profile, tools, thought_opened))
 
@@ -286,11 +261,10 @@ def prompt_for(
     tools_part: str | None = None,
     profiles: Iterable[ModelProfile] | None = None,
 ) -> PromptText:
-    """A conversation as the text after which the model goes on, written with the chat template of its profile. A text
-    is what the user asks.
+    """A conversation, or a question of the user, as the prompt for the model's next turn, by its chat template.
 
-    Tools that the conversation declares are told of as the family does, or by `tools_part`, such as the words of
-    `tool_system_prompt`. That text is written as it is; in all that the messages say, marks are broken.
+    The family declares the conversation's tools, unless `tools_part` does, such as the output of `tool_system_prompt`.
+    That text is written as it is; in the texts of messages, marks are broken.
     """
     profile = profile_of(model, profiles)
     if tools_part is not None and not isinstance(tools_part, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
@@ -308,25 +282,15 @@ def prompt_for(
     return msgspec.structs.replace(written, stop=profile.stop) if profile.stop else written
 
 
-def _whole(answer: str | Iterable[str]) -> str:
-    """An answer in one piece, as the parser of Harmony is given it here."""
-    pieces = list(text_chunks(answer))
-    for piece in pieces:
-        if not isinstance(piece, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
-            raise InputError(ErrorCode.PARSE_INVALID_CHUNK, f"a chunk must be text, not {type(piece).__name__}")
-    return "".join(pieces)
-
-
 def _options(profile: ModelProfile, tools: SomeTools | None, thought_opened: bool | None) -> ReadingOptions:
     known, described = _declared(tools)
     options = reading_options(profile, tools=known, descriptions=described)
-    if thought_opened is None:
-        return options
-    return msgspec.structs.replace(options, prompt_opens_thought=thought_opened)
+    is_opened = options.prompt_opens_thought if thought_opened is None else thought_opened
+    return msgspec.structs.replace(options, prompt_opens_thought=is_opened)
 
 
 def _declared(tools: SomeTools | None) -> tuple[Tools, tuple[ToolDescription, ...]]:
-    """The tools by their names, and as they are described."""
+    """The names of the tools, and their descriptions."""
     if tools is None:
         return UNDECLARED, ()
     if isinstance(tools, str | Mapping):

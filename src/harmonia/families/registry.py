@@ -79,10 +79,9 @@ class ReadingLimits(msgspec.Struct, frozen=True):
 class ReadingOptions(msgspec.Struct, frozen=True):
     """Settings of a reader.
 
-    `thinking` is the pair of marks around thoughts: None for the family's own, `()` for none at all. A family with
-    several pairs also reads its other ones. `prompt_opens_thought` means that the prompt ended with the opening mark,
-    so the stream begins inside a thought. `descriptions` are the declared tools, for families whose calls do not name
-    parameters.
+    `thinking` is the pair of marks around thoughts: None for the family's own, `()` for none at all. With
+    `prompt_opens_thought`, the prompt ended with the opening mark, so the stream begins inside a thought.
+    `descriptions` are the declared tools, for families whose calls do not name parameters.
     """
 
     thinking: tuple[str, str] | tuple[()] | None = None
