@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from types import AsyncGeneratorType
 from typing import Unpack, cast
@@ -90,22 +89,18 @@ _NO_APPROVER = "the model keeps making calls that are read from text, and no app
 _LEFT_OUT = "everything the model sent was left out of the conversation, because it may not be part of one"
 
 
-_MET = Verdict()
-
-
-@dataclass(slots=True)
 class _Sampling:
     """One sampling: what the model was asked, and what came."""
 
-    started: SamplingStarted
-    prompt: Prompt
-    grammar: WrittenGrammar | None
-    held: HeldEvents | None
-    completion: Completion
-    stream: Pieces
-    finish: Finish | None = None
-    verdict: Verdict = _MET
-    is_settled: bool = False
+    def __init__(
+        self, started: SamplingStarted, prompt: Prompt, grammar: WrittenGrammar | None, held: HeldEvents | None
+    ) -> None:
+        self.started, self.prompt, self.grammar, self.held = started, prompt, grammar, held
+        self.completion: Completion
+        self.stream: Pieces
+        self.finish: Finish | None = None
+        self.verdict = Verdict()
+        self.is_settled = False
 
 
 class Run:
@@ -360,7 +355,9 @@ class Run:
         )
         self._samplings += 1
         self._prompt_before = prompt.tokens
-        return _Sampling(started, prompt, grammar, attempts.held, *self._open(prompt, grammar))
+        sampling = _Sampling(started, prompt, grammar, attempts.held)
+        sampling.completion, sampling.stream = self._open(prompt, grammar)
+        return sampling
 
     async def _build(self) -> Prompt | None:
         """The next prompt; None where the run was cancelled first. A long one is rendered in a thread, so that others
