@@ -20,6 +20,7 @@ from harmonia.renderer import MessageSpan
 from harmonia.serve.http.server_status import Reason
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.saved_chats.request import Turn
+from harmonia.serve.store.base import Excerpt
 from harmonia.serve.wire.validation import doc
 
 Count = Annotated[int, Meta(ge=0)]
@@ -389,14 +390,9 @@ class WholeChat(Chat):
     turns: Annotated[list[Turn], doc("In the order they were written.")]
 
 
-class ChatExcerpt(Struct):
-    turn: Text
-    text: str
-
-
 class ListedChat(ChatHead):
     turns: Annotated[Count, doc("The number of turns.")]
-    excerpt: Annotated[ChatExcerpt | UnsetType, doc("Where the query was found; a null turn is the title.")] = UNSET
+    excerpt: Annotated[Excerpt | UnsetType, doc("Where the query was found; a null turn is the title.")] = UNSET
 
 
 class ChatList(Struct):

@@ -37,6 +37,8 @@ _STATUSES: Final = {
     503: "The engine or the store is unavailable. Try again.",
     504: "The engine stopped responding.",
 }
+_RETRY: Final = {"retry-after": "RetryAfter"}
+_HEADERS: Final = {401: {"www-authenticate": "Challenge"}, 429: _RETRY, 503: _RETRY}
 _PATH_PARAMETERS: Final = {
     "id": "The id of the response or chat.",
     "turn": "The id of the turn: `turn_` and letters or digits.",
@@ -44,14 +46,9 @@ _PATH_PARAMETERS: Final = {
 }
 _CLASSES: Final[dict[str, type[HarmonyError]]] = {"serve": InputError, "engine": EngineError, "store": StoreError}
 # Faults of a configuration, which no client meets.
-_NOT_OVER_HTTP: Final = frozenset(
-    (
-        ErrorCode.SERVE_INVALID_OPTION,
-        ErrorCode.SERVE_MISSING_EXTRA,
-        ErrorCode.ENGINE_INVALID_OPTION,
-        ErrorCode.ENGINE_MISSING_EXTRA,
-        ErrorCode.ENGINE_CAPTURE_MISMATCH,
-    )
+_NOT_OVER_HTTP: Final = (
+    *(ErrorCode.SERVE_INVALID_OPTION, ErrorCode.SERVE_MISSING_EXTRA, ErrorCode.ENGINE_INVALID_OPTION),
+    *(ErrorCode.ENGINE_MISSING_EXTRA, ErrorCode.ENGINE_CAPTURE_MISMATCH),
 )
 _KEY: Final = "apiKey"
 
@@ -65,6 +62,12 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
             paths.setdefault(each.path, {})[each.route.split()[0].lower()] = _operation(each, tag)
             kinds += [kind for kind in (each.answer, each.other_answer and each.other_answer[1]) if kind is not None]
     schemas = {**components_of(kinds, defaults=False), **request_schemas(model_names)}
+    error = {"application/json": {"schema": ref("Error")}}
+    limits = settings.limits
+    about_limits = (
+        f"Limits: a body of {limits.body_bytes:,} bytes and {limits.depth} levels, {limits.items:,} items, "
+        f"{limits.tools:,} tools with schemas of {limits.schema_bytes:,} bytes each, {limits.choices} choices."
+    )
     needs_key = settings.api_key_file is not None
     about_key = "An API key from `harmonia keys`." if needs_key else "This server needs no key and ignores one."
     return {
@@ -73,7 +76,7 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
             "title": "Harmonia",
             "version": version("harmonia"),
             "summary": "Responses and Chat Completions for gpt-oss.",
-            "description": f"{_ABOUT}\n\n{_limits(settings)}",
+            "description": f"{_ABOUT}\n\n{about_limits}",
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": about} for name, about in OPERATIONS],
@@ -81,7 +84,10 @@ def build_openapi(settings: Settings, model_names: Sequence[str] = ()) -> Json:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.items())),
-            "responses": {f"Error{status}": _error(status, about) for status, about in _STATUSES.items()},
+            "responses": {
+                f"Error{status}": _answer(about, error, **_HEADERS.get(status, {}))
+                for status, about in _STATUSES.items()
+            },
             "headers": {
                 "RequestId": {"description": "The id of the request, also in the log.", "schema": STRING},
                 "RetryAfter": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 0}},
@@ -110,14 +116,6 @@ def error_codes() -> list[tuple[int, str, str, str]]:
             error = api_error_of(kind(code, ""))
             rows.append((error.status, error.type, error.code, code.value))
     return sorted(rows)
-
-
-def _limits(settings: Settings) -> str:
-    limits = settings.limits
-    return (
-        f"Limits: a body of {limits.body_bytes:,} bytes and {limits.depth} levels, {limits.items:,} items, "
-        f"{limits.tools:,} tools with schemas of {limits.schema_bytes:,} bytes each, {limits.choices} choices."
-    )
 
 
 def _operation(operation: Operation, tag: str) -> Json:
@@ -163,12 +161,3 @@ def _answer(about: str, content: Json, **headers: str) -> Json:
     named = {"x-request-id": "RequestId", **headers}
     references = {name: {"$ref": f"#/components/headers/{component}"} for name, component in named.items()}
     return {"description": about, "headers": references, "content": content}
-
-
-def _error(status: int, about: str) -> Json:
-    headers: dict[str, str] = {}
-    if status in (429, 503):
-        headers["retry-after"] = "RetryAfter"
-    if status == 401:
-        headers["www-authenticate"] = "Challenge"
-    return _answer(about, {"application/json": {"schema": ref("Error")}}, **headers)

@@ -118,16 +118,12 @@ def write_chat_markdown(title: str, settings: Json, branch: list[Json], *, hides
             body[name] = settings[setting]
     if settings.get("effort"):
         body["reasoning"] = {"effort": settings["effort"]}
-    conversation = _with_identity(read_responses(body).conversation, settings.get("identity"))
+    conversation, identity = read_responses(body).conversation, settings.get("identity")
+    if isinstance(identity, str) and identity.strip():
+        system = leading_system(conversation)
+        named = (system or SystemContent()).replace(model_identity=identity.strip())
+        conversation = Conversation([Message.system(named), *conversation.messages[0 if system is None else 1 :]])
     return f"{write_title(title)}{write_markdown(conversation).text}".encode(), hidden
-
-
-def _with_identity(conversation: Conversation, identity: object) -> Conversation:
-    if not isinstance(identity, str) or not identity.strip():
-        return conversation
-    system = leading_system(conversation)
-    told = (system or SystemContent()).replace(model_identity=identity.strip())
-    return Conversation([Message.system(told), *conversation.messages[0 if system is None else 1 :]])
 
 
 def _for_people(items: list[Json]) -> Iterator[Json]:
@@ -212,22 +208,18 @@ def sendable_items(branch: Iterable[Json]) -> list[Json]:
     """What may go back to the model: nothing empty, no unfinished call, no result without its call."""
     calls: set[object] = set()
     found: list[Json] = []
-    for item in (item for turn in branch for item in turn["items"] if _is_sendable(item)):
+    for item in (item for turn in branch for item in turn["items"]):
         kind = item_type(item)
         if kind is not None and issubclass(kind, CallItem):
-            calls.add(item.get(kind.id_field))
-        if kind is None or not issubclass(kind, CallAnswer) or kind.answered(item) in calls:
-            found.append(item)
+            is_sendable = item.get("status") not in _UNFINISHED
+            calls.update([item.get(kind.id_field)] if is_sendable else [])
+        elif kind is not None and issubclass(kind, CallAnswer):
+            is_sendable = kind.answered(item) in calls
+        else:
+            is_said = is_reasoning(item) or (item.get("type") == "message" and item.get("role") == "assistant")
+            is_sendable = not is_said or item.get(_SEAL) is not None or _has_text(item)
+        found += [item] if is_sendable else []
     return found
-
-
-def _is_sendable(item: Json) -> bool:
-    kind = item_type(item)
-    if kind is not None and issubclass(kind, CallItem):
-        return item.get("status") not in _UNFINISHED
-    if is_reasoning(item) or (item.get("type") == "message" and item.get("role") == "assistant"):
-        return item.get(_SEAL) is not None or _has_text(item)
-    return True
 
 
 def is_final(item: Json) -> bool:
