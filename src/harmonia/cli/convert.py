@@ -10,10 +10,9 @@ import itertools
 import os
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, get_args
+from typing import IO, Any, BinaryIO, get_args
 
 import click
 import msgspec
@@ -76,8 +75,8 @@ def command(file: BinaryIO, from_: str, to: str, output: str | None, **given: An
     first = file.readline()
     if _is_json_line(first) and (lines := _lines_after(file)) is not None:
         _refuse_same_file(file, output)
-        with _opened(output) as write:
-            _convert_lines(itertools.chain([first], lines), from_, options, write)
+        with click.open_file(output or "-", "w", encoding="utf-8") as out:
+            _convert_lines(itertools.chain([first], lines), from_, options, out)
         return
     text = _decode(first + file.read())
     read = _reader(text, from_, options)
@@ -86,12 +85,12 @@ def command(file: BinaryIO, from_: str, to: str, output: str | None, **given: An
         if options.as_json:
             click.echo(_describe(None, written.losses))
         sys.exit(_LOST)
-    with _opened(output) as write:
+    with click.open_file(output or "-", "w", encoding="utf-8") as out:
         shown = _describe(written.value, written.losses) if options.as_json else written.text
-        write(shown if shown.endswith("\n") else f"{shown}\n")  # Markdown ends with a line break already
+        out.write(shown if shown.endswith("\n") else f"{shown}\n")  # Markdown ends with a line break already
 
 
-def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write: Callable[[str], object]) -> None:
+def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, out: IO[Any]) -> None:
     read: ConversationFormat | None = None
     for number, data in enumerate(lines, 1):
         if not data.strip():
@@ -108,7 +107,7 @@ def _convert_lines(lines: Iterator[bytes], from_: str, options: _Options, write:
         if _report(written.losses, options, number):
             sys.exit(_LOST)
         line = _describe(written.value, written.losses) if options.as_json else encode_json(written.value)
-        write(f"{line}\n")
+        out.write(f"{line}\n")
 
 
 def _reader(text: str, from_: str, options: _Options) -> ConversationFormat:
@@ -179,13 +178,3 @@ def _refuse_same_file(file: BinaryIO, output: str | None) -> None:
     name = str(getattr(file, "name", ""))
     if output and os.path.exists(output) and os.path.exists(name) and os.path.samefile(name, output):
         raise click.UsageError("--output cannot be the input file: lines are written while the input is read")
-
-
-@contextmanager
-def _opened(output: str | None) -> Generator[Callable[[str], object]]:
-    """What writes to the file, which is opened only now, or to stdout."""
-    if output is None or output == "-":
-        yield lambda text: click.echo(text, nl=False)
-        return
-    with open(output, "w", encoding="utf-8", newline="") as file:
-        yield file.write

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 import signal
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,11 +21,15 @@ from harmonia.cli.options import GroupedCommand, GroupedOption, echo_json
 from harmonia.cli.server_options import SETTINGS, load_from_flags, server_options
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.dump import describe, to_toml
+from harmonia.serve.config.sources import Loaded, is_loopback
 
 if TYPE_CHECKING:
-    from harmonia.serve.config.sources import Loaded
+    from harmonia.serve.models.selection import Chosen
 
 _INTERRUPTED: Final = 130
+_ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")
+# The variable in which the examples look for a key; other verbs do, too.
+_KEY_VARIABLE: Final = "HARMONIA_API_KEY"
 _EPILOG: Final = (
     "You can also set each of these in the environment: HARMONIA_PORT for --port, HARMONIA_LIMITS_DEPTH for --limit "
     "depth. Flags override the environment, which overrides the --config file. `harmonia doctor` finds what is wrong "
@@ -64,7 +73,6 @@ def command(context: click.Context, config: str | None, print_config: bool, as_j
 
 
 async def _serve(loaded: Loaded, serve: Any, service_type: Any) -> int:
-    from harmonia.cli.greeting import greeting, greeting_record, log_record
     from harmonia.serve.http.ports import check_port
     from harmonia.serve.models.selection import choose_model
 
@@ -78,16 +86,13 @@ async def _serve(loaded: Loaded, serve: Any, service_type: Any) -> int:
         chosen = await choose_model(settings)
 
         def greet(listening: Any) -> None:
-            if is_record:
-                click.echo(greeting_record(loaded, chosen, listening.host, listening.port), err=True)
-                return
-            for line in greeting(loaded, chosen, listening.host, listening.port):
+            for line in _greeting(loaded, chosen, listening.host, listening.port, is_record=is_record):
                 click.echo(readable(line), err=True)
 
         async with service_type.open(settings, chosen.model) as service:
             signals.leave_to_server()
             await serve(service, settings, on_listening=greet)
-        click.echo(log_record("stopped") if is_record else "stopped", err=True)
+        click.echo(_log_record("stopped") if is_record else "stopped", err=True)
     except asyncio.CancelledError:
         if signal.SIGTERM not in signals.received:
             raise
@@ -130,3 +135,81 @@ def _import_server() -> tuple[Any, Any, Any]:
             f"the server needs {error.name}: pip install 'harmonia[server]', or in a clone pip install '.[server]'",
         ) from error
     return serve, Service, loop_factory
+
+
+# ── the greeting ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _greeting(loaded: Loaded, chosen: Chosen, host: str, port: int, *, is_record: bool) -> list[str]:
+    """Where it listens, what it serves and why, who may use it, and how to try it; for programs, one line of JSON."""
+    from harmonia.run.engines.http import redact
+    from harmonia.serve.http.page import HOW_TO_BUILD, is_built
+    from harmonia.serve.http.ports import address_for_clients
+
+    url, place = address_for_clients(host, port), f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    settings, model = loaded.settings, chosen.model
+    facts = {
+        "engine": f"{redact(model.name)} ({chosen.why})",
+        "model": ", also as ".join([model.model, *([", ".join(settings.aliases)] if settings.aliases else [])]),
+        "store": settings.store_address(),
+        "reasoning": "shown as part of the answers",
+        "keys": f"from {settings.api_key_file}",
+        "page": f"{url}/",
+        "docs": f"{url}/docs",
+    }
+    if settings.analysis != "shown":
+        facts["reasoning"] = (
+            "hidden: sealed, so that clients can send it back but not read it; show it with --analysis shown"
+        )
+    if settings.api_key_file is None:
+        who = "on this machine" if is_loopback(settings.host) else "who can reach this address"
+        facts["keys"] = f"none: everyone {who} may use it"
+    if not settings.page:
+        facts["page"] = "switched off"
+    elif not is_built(settings):
+        facts["page"] = f"not built: {HOW_TO_BUILD}"
+    if settings.mcp is not None:
+        facts["mcp"] = settings.mcp
+    if loaded.config is not None:
+        facts["settings"] = str(loaded.config)
+    notes = [*loaded.notes, *chosen.notes]
+    if settings.host in _ALL_ADDRESSES and not settings.hosts:
+        notes.append("clients can use its IP address or localhost; allow another host name with --allow-host NAME")
+    if is_record:
+        return [_log_record("listening", version=version("harmonia"), url=place, **facts, notes=notes)]
+    has_keys = settings.api_key_file is not None
+    first = [f", with a key in {_KEY_VARIABLE}"] if has_keys else []
+    if find_spec("openai") is None:
+        first.append(", the second line after `pip install openai`")
+    return [
+        f"Harmonia {version('harmonia')} listens at {place}",
+        *(f"  {name:<9}  {fact}" for name, fact in facts.items()),
+        *(f"  note: {note}" for note in notes),
+        f"Try it{''.join(first)}; Ctrl-C stops it:",
+        *(f"  {line}" for line in _examples(url, model.model, has_keys=has_keys)),
+    ]
+
+
+def _log_record(event: str, **fields: object) -> str:
+    """A line of the log, in the form that `log_format = "json"` has."""
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"time": moment, "level": "info", "event": event, **fields})
+
+
+def _examples(url: str, model: str, *, has_keys: bool) -> tuple[str, str]:
+    """Requests to copy into a shell: with curl, and with OpenAI's SDK, which wants some key in any case."""
+    body = msgspec.json.encode({"model": model, "input": "Hello!"}).decode()
+    header = f' -H "authorization: Bearer ${_KEY_VARIABLE}"' if has_keys else ""
+    # JSON's strings are Python's.
+    model, base_url = (msgspec.json.encode(text).decode() for text in (model, f"{url}/v1"))
+    imports, key = "from openai import OpenAI", '"none"'
+    if has_keys:
+        imports, key = f"import os; {imports}", f'os.environ["{_KEY_VARIABLE}"]'
+    client = f"OpenAI(base_url={base_url}, api_key={key})"
+    code = f'{imports}; print({client}.responses.create(model={model}, input="Hello!").output_text)'
+    # The Python that has the SDK, if it is this one.
+    python = shlex.quote(sys.executable) if sys.executable and find_spec("openai") is not None else "python3"
+    return (
+        f"curl {url}/v1/responses -H 'content-type: application/json'{header} -d {shlex.quote(body)}",
+        f"{python} -c {shlex.quote(code)}",
+    )

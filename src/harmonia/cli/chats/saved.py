@@ -28,6 +28,7 @@ from harmonia.vocabulary import VOCABULARY_SIZE
 
 _VERSION: Final = 1
 _ID: Final = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+_FIRST_LINE: Final = re.compile(r"--- (.+) ---\n")  # of a file in a question
 _OTHERS_MAY_WRITE: Final = 0o022
 
 
@@ -153,7 +154,7 @@ def _from_dict(value: dict[str, Any], *, believe: bool) -> Message:
         return message
     if origin is not None:
         # It can only lower the trust in a message that would have it whole without.
-        return _with_origin(message, origin) if _is_doubtful(origin) else message
+        return message.with_origin(origin) if _is_doubtful(origin) else message
     if sampled is None or not believe or not all(0 <= token < VOCABULARY_SIZE for token in sampled.tokens):
         return message
     # The tokens have to say what the file says in words, and nothing else.
@@ -165,11 +166,7 @@ def _is_doubtful(origin: Origin) -> bool:
     return origin.trust is not Trust.CERTAIN or origin.source == "stripped" or origin.forged
 
 
-def _with_origin(message: Message, origin: Origin) -> Message:
-    return message.with_origin(origin)
-
-
-_FIRST_LINE: Final = re.compile(r"--- (.+) ---\n")
+# ── files of a question ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def with_files(question: str, paths: Sequence[Path]) -> str:
