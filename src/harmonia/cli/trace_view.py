@@ -245,24 +245,20 @@ class View(msgspec.Struct, frozen=True):
         if len(counts) > 1:
             header, body, stop = (sum(getattr(each, name) for each in counts) for name in ("header", "body", "stop"))
             counts = [*counts, ChannelCount("total", len(trace.messages), trace.tokens, header, body, stop, 1.0)]
-        columns = {
-            "messages": [f"{each.messages:,}" for each in counts],
-            f"{_about(trace)}tokens": [f"{each.tokens:,}" for each in counts],
-            "header": [f"{each.header:,}" for each in counts],
-            "body": [f"{each.body:,}" for each in counts],
-            "stop": [f"{each.stop:,}" for each in counts],
-            "share": [f"{each.share:.1%}" for each in counts],
-        }
+        names = ("messages", "tokens", "header", "body", "stop")
+        columns = {name: [name, *(f"{getattr(each, name):,}" for each in counts)] for name in names}
+        columns["tokens"][0] = f"{_about(trace)}tokens"
+        columns["share"] = ["share", *(f"{each.share:.1%}" for each in counts)]
+        widths = {name: 2 + max(map(len, column)) for name, column in columns.items()}
         for dispensable in _DISPENSABLE:
-            if _NARROWEST_NAME + _width_of(columns) > self.width:
-                del columns[dispensable]
-        widest = max(min(self.width - _width_of(columns), _WIDEST_NAME), 1)
-        names = [shorten(name, widest) for name in ("by channel", *(each.channel for each in counts))]
-        width = max(map(cells, names))
-        for number, name in enumerate(names):
-            line = name + " " * (width - cells(name))
-            for title, column in columns.items():
-                line += f"  {[title, *column][number]:>{_cells_of_column(title, column)}}"
+            if _NARROWEST_NAME + sum(widths.values()) > self.width:
+                del columns[dispensable], widths[dispensable]
+        widest = max(min(self.width - sum(widths.values()), _WIDEST_NAME), 1)
+        channels = [shorten(name, widest) for name in ("by channel", *(each.channel for each in counts))]
+        width = max(map(cells, channels))
+        for number, channel in enumerate(channels):
+            line = channel + " " * (width - cells(channel))
+            line += "".join(f"{column[number]:>{widths[name]}}" for name, column in columns.items())
             yield self._paint(line, bold=True) if number == 0 else line
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -332,11 +328,3 @@ def _about(trace: Trace) -> str:
 
 def _numbers(listed: Sequence[int]) -> str:
     return f"[{listed[0]}]" if len(listed) == 1 else f"[{listed[0]}–{listed[-1]}]"
-
-
-def _cells_of_column(title: str, column: Sequence[str]) -> int:
-    return max(map(len, (title, *column)))
-
-
-def _width_of(columns: dict[str, list[str]]) -> int:
-    return sum(2 + _cells_of_column(title, column) for title, column in columns.items())

@@ -21,9 +21,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-import msgspec
-
-from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.errors import ErrorCode, InputError
 from harmonia.history import DOCUMENTED, prepare
 from harmonia.messages import Conversation, Json, Message, Role
 from harmonia.parts import is_visible
@@ -34,6 +32,8 @@ from harmonia.serve.responses.context import Backend, PreparedRequest, ReplayedT
 from harmonia.serve.responses.conversation import read_entries
 from harmonia.serve.responses.request import read_request
 from harmonia.serve.security.keys import Caller
+from harmonia.serve.wire.validation import too_large
+from harmonia.serve.wire.work_limits import placed
 from harmonia.vocabulary import RETURN, default_vocabulary
 
 _KNOWN_FAULTS: Final = frozenset(code.value for code in ErrorCode)
@@ -89,9 +89,7 @@ class TurnTraces:
         most = settings.limits.items
         for name, given in (("output", output), ("sampled", sampled)):
             if len(given) > most:
-                raise InputError(
-                    ErrorCode.SERVE_TOO_LARGE, f"{name} has more than {most} items", Position(path=f"$.{name}")
-                )
+                too_large(f"{name} has more than {most} items", f"$.{name}")
         hides = settings.analysis == "hidden"
 
         def render(prepared: PreparedRequest) -> RenderedTurn:
@@ -106,7 +104,11 @@ class TurnTraces:
                 prepared = await PreparedRequest(read_request(request), caller, self._backend).read(stack)
                 return await asyncio.to_thread(render, prepared)  # both may be long
             except InputError as error:
-                raise _placed(error) from error
+                path = error.at.path
+                if path is None or path.startswith(("$.output", "$.sampled")):
+                    raise
+                # Here the request is a part of the body.
+                raise placed(error, f"$.request{path.removeprefix('$')}") from error
 
     def _open(self, sampled: Sequence[SampledEntry], caller: Caller) -> list[_RawSampling]:
         seals = self._backend.seals_of(caller)
@@ -116,15 +118,6 @@ class TurnTraces:
                 raw = seals.open_sampled(entry.encrypted_content, f"$.sampled[{at}].encrypted_content")
                 opened.append(_RawSampling(entry.first_item, entry.first_item + entry.items, raw))
         return sorted(opened, key=lambda each: each.first)
-
-
-def _placed(error: InputError) -> InputError:
-    """The same error; here the request is a part of the body."""
-    path = error.at.path
-    if path is None or path.startswith(("$.output", "$.sampled")):
-        return error
-    at = msgspec.structs.replace(error.at, path=f"$.request{path.removeprefix('$')}")
-    return InputError(error.code, error.message, at)
 
 
 def _notes(sampled: Sequence[SampledEntry], raw: Sequence[_RawSampling], *, hides: bool) -> tuple[str, ...]:

@@ -66,14 +66,28 @@ def look_for(words: list[str]) -> Matcher:
         lowered = body.lower()
         return any(word in lowered for word in written)
 
+    def texts_in(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Iterator[tuple[str | None, str]]:
+        yield None, chat.title
+        for turn in turns:
+            if may_have_some(turn.body):
+                yield turn.id, "\n".join(visible_texts(msgspec.json.decode(turn.body)))
+
     def look(chat: StoredChat, turns: Iterable[StoredChatTurn]) -> Excerpt | None:
-        found = _Found(words)
-        if found.look_at(None, chat.title):
-            return found.excerpt()
-        for turn in filter(lambda turn: may_have_some(turn.body), turns):
-            if found.look_at(turn.id, "\n".join(visible_texts(msgspec.json.decode(turn.body)))):
-                break
-        return found.excerpt()
+        missing, most = set(words), 0
+        best: Excerpt | None = None
+        for turn, text in texts_in(chat, turns):
+            text = _composed(text)
+            folded = text.casefold()
+            here = [word for word in words if word in folded]
+            missing.difference_update(here)
+            # A turn shows more than the title, which is seen anyway.
+            if len(here) > most or (here and len(here) == most and best is not None and best.turn is None):
+                most, best = len(here), Excerpt(turn, text)
+            if len(here) == len(words):
+                break  # there is nothing better to find
+        if missing or best is None:
+            return None
+        return best if best.turn is None else Excerpt(best.turn, _cut(best.text, words))
 
     return look
 
@@ -100,33 +114,6 @@ def _texts(value: Any) -> Iterator[str]:
         yield from (text for name in (*_PARTS, "message") if isinstance(text := said.get(name), str))
         if said.get("type") == "mcp_tool_execution_error":
             yield from _texts(said.get("content"))
-
-
-class _Found:
-    """Which words were found so far, and where most of them stand."""
-
-    def __init__(self, words: list[str]) -> None:
-        self._words = words
-        self._missing = set(words)
-        self._most = 0
-        self._place: tuple[str | None, str] | None = None
-
-    def look_at(self, turn: str | None, text: str) -> bool:
-        """Look at another text. Returns whether it has all of the words: then there is nothing better to find."""
-        text = _composed(text)
-        folded = text.casefold()
-        here = [word for word in self._words if word in folded]
-        self._missing.difference_update(here)
-        # A turn shows more than the title, which is seen anyway.
-        if len(here) > self._most or (here and len(here) == self._most and self._place and self._place[0] is None):
-            self._most, self._place = len(here), (turn, text)
-        return len(here) == len(self._words)
-
-    def excerpt(self) -> Excerpt | None:
-        if self._missing or self._place is None:
-            return None
-        turn, text = self._place
-        return Excerpt(turn, text if turn is None else _cut(text, self._words))
 
 
 def _cut(text: str, words: list[str]) -> str:
