@@ -151,7 +151,7 @@ def chain(connection: sqlite3.Connection, owner: str, response_id: str) -> tuple
 
 def items(connection: sqlite3.Connection, owner: str, ids: Sequence[str]) -> dict[str, StoredItem]:
     found: dict[str, StoredItem] = {}
-    wanted = msgspec.json.encode([id_ for id_ in ids if is_unicode(id_)]).decode()
+    wanted = msgspec.json.encode([id_ for id_ in ids if id_.isascii()]).decode()
     for *response, position, content in connection.execute(_OUTPUTS, (wanted, owner)):
         read = _Response(*response)
         item = _read_item(read.cipher(), _ItemRow(read.key, "output", position, content))
@@ -235,11 +235,6 @@ def recover(connection: sqlite3.Connection, dead_among: Callable[[set[str]], set
 
 def check(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE checks SET written = written + 1")
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be an id: half of a surrogate pair cannot be encoded."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def allocate_slot(connection: sqlite3.Connection, secret: bytes) -> int:

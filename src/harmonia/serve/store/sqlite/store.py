@@ -14,6 +14,7 @@ for writes. A read sees every write that had returned before it was requested.
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 from collections import deque
@@ -42,6 +43,7 @@ _STILL_IN_LOG: Final = (
 )
 _BUSY_TIMEOUT_S: Final = 10.0
 _PURGED_TOGETHER: Final = 256  # other writes may come in between
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -192,7 +194,7 @@ def _bind(statement: _Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> Wor
 
 def _encodable(value: object) -> object:
     """The value; for an id that contains half of a surrogate pair, one that nothing has."""
-    return "" if isinstance(value, str) and not responses.is_unicode(value) else value
+    return "" if isinstance(value, str) and _SURROGATE.search(value) else value
 
 
 class SqliteStore:
