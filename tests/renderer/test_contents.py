@@ -19,7 +19,7 @@ from harmonia import (
     ToolNamespace,
     render,
 )
-from harmonia.renderer.segments import developer_said, system_said
+from harmonia.renderer.segments import content_said
 
 SHOPPING_LIST = {
     "properties": {"items": {"type": "array", "description": "entries on the list", "items": {"type": "string"}}},
@@ -28,11 +28,11 @@ SHOPPING_LIST = {
 
 
 def system_text(content: SystemContent, *, has_functions: bool) -> str:
-    return system_said(content, "$", has_functions=has_functions).text
+    return content_said(content, has_functions=has_functions).text
 
 
 def developer_text(content: DeveloperContent) -> str:
-    return developer_said(content, "$").text
+    return content_said(content).text
 
 
 def test_a_system_message_with_everything() -> None:

@@ -8,8 +8,10 @@ has an entry of its own, for its heading and what it says of itself, and `# Tool
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Final, Literal
 
 import msgspec
 
@@ -22,13 +24,12 @@ from harmonia.messages import (
     Namespaces,
     Role,
     SystemContent,
-    ToolNamespace,
     is_call,
     is_final,
     is_reasoning,
 )
 from harmonia.renderer import render
-from harmonia.renderer.segments import developer_said, system_said
+from harmonia.renderer.segments import content_said
 from harmonia.schema import declare_namespace, declare_tool
 from harmonia.vocabulary import default_vocabulary
 
@@ -72,27 +73,23 @@ def measure(conversation: Conversation | Iterable[Message], *, render: RenderCon
     """The tokens of a prompt by part. `render` renders it, if not `harmonia.render` with its defaults."""
     messages = as_messages(conversation)
     rendered = render(Conversation(messages))
-    counts: dict[str, int] = {}
-    by_tool: dict[str, int] = {}
-    by_message: list[int] = []
-    in_bodies = 0
-    has_functions = _declare_functions(messages)
+    counts, by_tool = Counter[str](), Counter[str]()
+    contents = [content for message in messages for content in message.contents]
+    has_functions = any(isinstance(content, DeveloperContent) and content.has_functions for content in contents)
     for span in rendered.spans:
         message = messages[span.message]
         body = rendered.tokens[span.body_token : span.stop_token]
-        by_message.append(span.end_token - span.start_token)
-        in_bodies += len(body)
         part = part_of(message)
-        if isinstance(message.content, str) or not any(_has_tools(content) for content in message.contents):
-            counts[part] = counts.get(part, 0) + len(body)
+        if not any(not isinstance(content, str) and content.tools for content in message.contents):
+            counts[part] += len(body)
             continue
-        for label, tokens in _count_sections(message, part, body, has_functions=has_functions):
-            name = "tools" if label.is_tool else part
-            counts[name] = counts.get(name, 0) + tokens
-            if label.is_tool:
-                by_tool[label.name] = by_tool.get(label.name, 0) + tokens
-    structure = len(rendered.tokens) - in_bodies
-    return Budget(**counts, structure=structure, by_tool=by_tool, by_message=tuple(by_message))
+        for tool, tokens in _count_sections(message, body, has_functions=has_functions):
+            counts[part if tool is None else "tools"] += tokens
+            if tool is not None:
+                by_tool[tool] += tokens
+    by_message = tuple(span.end_token - span.start_token for span in rendered.spans)
+    structure = len(rendered.tokens) - counts.total()
+    return Budget(**counts, structure=structure, by_tool=dict(by_tool), by_message=by_message)
 
 
 _PART_BY_ROLE: Final[Mapping[Role, PartName]] = {
@@ -124,103 +121,67 @@ _TOOLS: Final = "# Tools"
 _DECLARED: Final = "=> any;"
 
 
-class _Label(NamedTuple):
-    name: str
-    is_tool: bool
+# A text, and the tool or namespace that it belongs to, None for the rest.
+_Section = tuple[str | None, str]
 
 
-_Section = tuple[_Label, str]
-
-
-def _has_tools(content: Content) -> bool:
-    return not isinstance(content, str) and bool(content.tools)
-
-
-def _declare_functions(messages: Sequence[Message]) -> bool:
-    contents = (content for message in messages for content in message.contents)
-    return any(isinstance(content, DeveloperContent) and content.has_functions for content in contents)
-
-
-def _count_sections(
-    message: Message, part: PartName, body: list[int], *, has_functions: bool
-) -> Iterable[tuple[_Label, int]]:
-    said = default_vocabulary().decode_bytes(body)
+def _count_sections(message: Message, body: list[int], *, has_functions: bool) -> list[tuple[str | None, int]]:
+    decode_bytes = default_vocabulary().decode_bytes
     for exact_reference in (False, True):  # which of the two the renderer used shows here
         sections = [
             section
             for content in message.contents
-            for section in _sections(content, part, has_functions=has_functions, exact_reference=exact_reference)
+            for section in _sections(content, has_functions=has_functions, exact_reference=exact_reference)
         ]
-        if "".join(text for _, text in sections).encode() == said:
-            return _count_bytes(sections, body)
-    return ((_Label(part, False), len(body)),)  # it was rendered differently, for example as its sampled tokens
+        if "".join(text for _, text in sections).encode() == decode_bytes(body):
+            ends = list(accumulate(len(text.encode()) for _, text in sections))
+            starts = accumulate((len(decode_bytes((token,))) for token in body[:-1]), initial=0)
+            counts = Counter(bisect_right(ends, start) for start in starts)
+            return [(sections[at][0], count) for at, count in counts.items()]
+    return [(None, len(body))]  # it was rendered differently, for example as its sampled tokens
 
 
-def _count_bytes(sections: Sequence[_Section], body: list[int]) -> list[tuple[_Label, int]]:
-    ends: list[int] = []
-    for _, text in sections:
-        ends.append((ends[-1] if ends else 0) + len(text.encode()))
-    counts = [0] * len(sections)
-    at = 0
-    decode_bytes = default_vocabulary().decode_bytes
-    for token in body:
-        counts[bisect_right(ends, at)] += 1
-        at += len(decode_bytes((token,)))
-    return [(label, count) for (label, _), count in zip(sections, counts, strict=True)]
-
-
-def _sections(content: Content, part: str, *, has_functions: bool, exact_reference: bool) -> Iterable[_Section]:
+def _sections(content: Content, *, has_functions: bool, exact_reference: bool) -> Iterable[_Section]:
     """The text of a content, split where tools begin and end."""
-    rest = _Label(part, False)
     if isinstance(content, str):
-        yield rest, content
+        yield None, content
         return
-    if isinstance(content, SystemContent):
 
-        def say(content: SystemContent) -> str:
-            return system_said(content, "$", has_functions=has_functions, exact_reference=exact_reference).text
+    def said(content: SystemContent | DeveloperContent) -> str:
+        return content_said(content, has_functions=has_functions, exact_reference=exact_reference).text
 
-        whole, before = say(content), say(content.replace(tools=None, channel_config=None))
-    else:
-        whole = developer_said(content, "$", exact_reference=exact_reference).text
-        without_tools = content.replace(tools=None, response_formats=None)
-        before = developer_said(without_tools, "$", exact_reference=exact_reference).text
+    whole = said(content)
     if not content.tools:
-        yield rest, whole
+        yield None, whole
         return
+    after = {"channel_config": None} if isinstance(content, SystemContent) else {"response_formats": None}
+    before = said(content.replace(tools=None, **after))
     # Sections have an empty line between them, and one that is empty counts.
     begin = f"{before}\n\n" if before or not whole.startswith(_TOOLS) else ""
-    yield rest, begin
+    yield None, begin
     tools = list(_tool_sections(content.tools, exact_reference=exact_reference))
     yield from tools
-    yield rest, whole[len(begin) + sum(len(text) for _, text in tools) :]
+    yield None, whole[len(begin) + sum(len(text) for _, text in tools) :]
 
 
 def _tool_sections(namespaces: Namespaces, *, exact_reference: bool) -> Iterable[_Section]:
     heading = _TOOLS
-    for _, namespace in sorted(namespaces.items()):
-        declared = declare_namespace(
-            namespace.name, namespace.description, namespace.tools, exact_reference=exact_reference
-        )
+    for _, each in sorted(namespaces.items()):
+        declared = declare_namespace(each.name, each.description, each.tools, exact_reference=exact_reference)
         text = f"{heading}\n\n{declared.text}"
-        yield from _namespace_sections(namespace, text, exact_reference=exact_reference)
         heading = ""
-
-
-def _namespace_sections(namespace: ToolNamespace, text: str, *, exact_reference: bool) -> Iterable[_Section]:
-    own = _Label(namespace.name, True)
-    begun = 0
-    opening = f"\nnamespace {namespace.name} {{\n\n"
-    start = text.index(opening) + len(opening) if namespace.tools else 0
-    for tool in namespace.tools:
-        declared = declare_tool(tool.name, tool.description, tool.parameters, exact_reference=exact_reference).text
-        if text.startswith(declared, start):
-            end = start + len(declared)
-        else:
-            # Beside other tools its helper types may have other names. It ends where its own type does.
-            end = text.index(_DECLARED, text.index(f"type {tool.name} = ", start)) + len(_DECLARED)
-        yield own, text[begun:start]
-        yield _Label(f"{namespace.name}.{tool.name}", True), text[start:end]
-        begun = end
-        start = end + len("\n\n")
-    yield own, text[begun:]
+        begun = 0
+        opening = f"\nnamespace {each.name} {{\n\n"
+        start = text.index(opening) + len(opening) if each.tools else 0
+        for tool in each.tools:
+            own = declare_tool(tool.name, tool.description, tool.parameters, exact_reference=exact_reference).text
+            if text.startswith(own, start):
+                end = start + len(own)
+            else:
+                # Beside other tools its helper types may have other names. It ends where its own type does.
+                end = text.index(_DECLARED, text.index(f"type {tool.name} = ", start)) + len(_DECLARED)
+            yield each.name, text[begun:start]
+            yield f"{each.name}.{tool.name}", text[start:end]
+            begun = end
+            start = end + len("\n\n")
+        yield each.name, text[begun:]

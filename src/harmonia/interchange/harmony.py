@@ -42,7 +42,7 @@ from harmonia.messages import (
 from harmonia.parser import Parsed, parse
 from harmonia.provenance import Trust
 from harmonia.renderer import render
-from harmonia.renderer.segments import developer_said, system_said
+from harmonia.renderer.segments import content_said
 from harmonia.schema import Loss
 from harmonia.schema.declarations import read_namespaces
 from harmonia.vocabulary import CHANNEL, MESSAGE, SPELLING_BY_ID
@@ -128,7 +128,7 @@ def _developer_content(text: str) -> str | DeveloperContent:
     said = rest if tools is None else rest.removesuffix("\n\n")
     content = DeveloperContent(said.removeprefix(_INSTRUCTIONS) if rest else None, tools)
     try:
-        return content if developer_said(content, "$").text == text else text
+        return content if content_said(content).text == text else text
     except InputError:
         return text
 
@@ -160,7 +160,7 @@ def _system_content(text: str, *, has_functions: bool) -> str | SystemContent:
         None if found["effort"] is None else ReasoningEffort(found["effort"]),
         ChannelConfig(tuple(channels.split(", ")), found["required"] is not None) if channels else None,
     )
-    return content if system_said(content, "$", has_functions=has_functions).text == text else text
+    return content if content_said(content, has_functions=has_functions).text == text else text
 
 
 def losses_of(

@@ -37,26 +37,37 @@ class Said(NamedTuple):
     losses: tuple[Loss, ...] = ()
 
 
-def system_said(content: SystemContent, path: str, *, has_functions: bool, exact_reference: bool = False) -> Said:
+def content_said(
+    content: SystemContent | DeveloperContent,
+    path: str = "$",
+    *,
+    has_functions: bool = False,
+    exact_reference: bool = False,
+) -> Said:
     """`has_functions` says whether a developer message of the conversation declares function tools."""
     sections: list[str] = []
     losses: tuple[Loss, ...] = ()
-    about: list[str] = []
-    if content.model_identity is not None:
-        about.append(content.model_identity)
-    if content.knowledge_cutoff is not None:
-        about.append(f"Knowledge cutoff: {content.knowledge_cutoff}")
-    if content.conversation_start_date is not None:
-        about.append(f"Current date: {content.conversation_start_date}")
-    if about:
-        sections.append("\n".join(about))
-    if content.reasoning_effort is not None:
-        sections.append(f"Reasoning: {content.reasoning_effort}")
+    if isinstance(content, SystemContent):
+        about = [] if content.model_identity is None else [content.model_identity]
+        if content.knowledge_cutoff is not None:
+            about.append(f"Knowledge cutoff: {content.knowledge_cutoff}")
+        if content.conversation_start_date is not None:
+            about.append(f"Current date: {content.conversation_start_date}")
+        if about:
+            sections.append("\n".join(about))
+        if content.reasoning_effort is not None:
+            sections.append(f"Reasoning: {content.reasoning_effort}")
+    elif content.instructions is not None:
+        sections += ("# Instructions", content.instructions)
     if content.tools:
         tools, losses = _tools_section(content.tools, path, exact_reference=exact_reference)
         sections.append(tools)
-    channels = content.channel_config
-    if channels is not None and channels.valid_channels:
+    if isinstance(content, DeveloperContent):
+        if content.response_formats:
+            sections.append("# Response Formats")
+            for index, response_format in enumerate(content.response_formats):
+                sections.append(_response_format(response_format, f"{path}.response_formats[{index}]"))
+    elif (channels := content.channel_config) is not None and channels.valid_channels:
         sections.append(
             f"# Valid channels: {', '.join(channels.valid_channels)}."
             + (_CHANNEL_REQUIRED if channels.channel_required else "")
@@ -65,31 +76,11 @@ def system_said(content: SystemContent, path: str, *, has_functions: bool, exact
     return Said("\n\n".join(sections), losses)
 
 
-def developer_said(content: DeveloperContent, path: str, *, exact_reference: bool = False) -> Said:
-    sections: list[str] = []
-    losses: tuple[Loss, ...] = ()
-    if content.instructions is not None:
-        sections += ("# Instructions", content.instructions)
-    if content.tools:
-        tools, losses = _tools_section(content.tools, path, exact_reference=exact_reference)
-        sections.append(tools)
-    if content.response_formats:
-        sections.append("# Response Formats")
-        for index, response_format in enumerate(content.response_formats):
-            sections.append(_response_format(response_format, f"{path}.response_formats[{index}]"))
-    return Said("\n\n".join(sections), losses)
-
-
 def _tools_section(namespaces: Namespaces, path: str, *, exact_reference: bool) -> Said:
     declared = [
-        declare_namespace(
-            namespace.name,
-            namespace.description,
-            namespace.tools,
-            exact_reference=exact_reference,
-            path=f"{path}.tools.{key}",
-        )
-        for key, namespace in sorted(namespaces.items())
+        declare_namespace(each.name, each.description, each.tools, exact_reference=exact_reference, path=where)
+        for key, each in sorted(namespaces.items())
+        for where in (f"{path}.tools.{key}",)
     ]
     text = "\n\n".join(("# Tools", *(namespace.text for namespace in declared)))
     return Said(text, tuple(loss for namespace in declared for loss in namespace.losses))
@@ -216,13 +207,10 @@ def _said(message: Message, form: Form, *, has_functions: bool) -> tuple[list[st
         if message.role is not expected:
             problem = f"{type(content).__name__} belongs in a {expected} message, not in one of role {message.role}"
             raise InputError(ErrorCode.RENDER_MISPLACED_CONTENT, problem, Position(path=path))
-        if isinstance(content, DeveloperContent):
-            said = developer_said(content, path, exact_reference=exact)
-        else:
-            if not exact and content.channel_config is not None:
-                for channel in content.channel_config.valid_channels:
-                    _refuse_unless_word("channel", channel, f"{path}.channel_config.valid_channels")
-            said = system_said(content, path, has_functions=has_functions, exact_reference=exact)
+        if not exact and isinstance(content, SystemContent) and content.channel_config is not None:
+            for channel in content.channel_config.valid_channels:
+                _refuse_unless_word("channel", channel, f"{path}.channel_config.valid_channels")
+        said = content_said(content, path, has_functions=has_functions, exact_reference=exact)
         texts.append(said.text)
         losses += said.losses
     return texts, losses
