@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.history.preparation import DOCUMENTED, Dropped, Prepared, RenderConversation, prepare
 from harmonia.messages import Conversation, Message
-from harmonia.renderer import Rendered, render, shared_prefix
+from harmonia.renderer import MessageSpan, Rendered, render, shared_prefix
 
 # Token ids; a rendered prompt, which also tells the messages; or a prepared one, which also tells the reasons. A
 # conversation is prepared by the documented policy.
@@ -51,57 +51,46 @@ class PromptChange(msgspec.Struct, frozen=True):
 
 def compare(before: Prompt, after: Prompt, *, render: RenderConversation = render) -> PromptChange:
     """Where the prompt `after` diverges from `before`. `render` renders prepared prompts."""
-    before, after = _prepared(before), _prepared(after)
-    old = render(before.conversation) if isinstance(before, Prepared) else before
-    new = render(after.conversation) if isinstance(after, Prepared) else after
-    old_tokens, new_tokens = _tokens_of(old), _tokens_of(new)
-    shared = shared_prefix(old_tokens, new_tokens)
+    old, new = _open(before, render), _open(after, render)
+    shared = shared_prefix(old.tokens, new.tokens)
+    dropped = () if new.prepared is None else new.prepared.dropped
+    if old.prepared is not None:
+        had = set(old.prepared.kept)
+        dropped = tuple(each for each in dropped if each.index in had)
     return PromptChange(
         shared,
-        old_tokens[shared] if shared < len(old_tokens) else None,
-        new_tokens[shared] if shared < len(new_tokens) else None,
-        _message_at(shared, before, old),
-        _message_at(shared, after, new),
-        len(old_tokens) - shared,
-        len(new_tokens) - shared,
-        _newly_dropped(before, after),
+        old.tokens[shared] if shared < len(old.tokens) else None,
+        new.tokens[shared] if shared < len(new.tokens) else None,
+        old.message_at(shared),
+        new.message_at(shared),
+        len(old.tokens) - shared,
+        len(new.tokens) - shared,
+        dropped,
     )
 
 
-_Known = Prepared | Rendered | Sequence[int]
+class _Opened(NamedTuple):
+    tokens: list[int]
+    spans: tuple[MessageSpan, ...] = ()
+    prepared: Prepared | None = None
+
+    def message_at(self, token: int) -> int | None:
+        found = bisect_right(self.spans, token, key=lambda span: span.start_token) - 1
+        if found < 0 or token >= self.spans[found].end_token:
+            return None
+        return found if self.prepared is None else self.prepared.kept[found]
 
 
-def _prepared(prompt: Prompt) -> _Known:
-    return prepare(prompt) if isinstance(prompt, Conversation) else prompt
-
-
-def _tokens_of(prompt: Rendered | Sequence[int]) -> list[int]:
-    if isinstance(prompt, Rendered):
-        return prompt.tokens
-    tokens = [] if isinstance(prompt, str) else list(prompt)
-    if not all(isinstance(token, int) for token in tokens) or isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
+def _open(prompt: Prompt, render: RenderConversation) -> _Opened:
+    prepared = prepare(prompt) if isinstance(prompt, Conversation) else prompt
+    rendered = render(prepared.conversation) if isinstance(prepared, Prepared) else prepared
+    if isinstance(rendered, Rendered):
+        return _Opened(rendered.tokens, rendered.spans, prepared if isinstance(prepared, Prepared) else None)
+    tokens = list(rendered)
+    if not all(isinstance(token, int) for token in tokens) or isinstance(rendered, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
         problem = "a prompt must be token ids, a Rendered, a Prepared or a Conversation"
         raise InputError(ErrorCode.HISTORY_INVALID_OPTION, problem)
-    return tokens
-
-
-def _message_at(token: int, prompt: _Known, rendered: Rendered | Sequence[int]) -> int | None:
-    if not isinstance(rendered, Rendered):
-        return None
-    spans = rendered.spans
-    found = bisect_right(spans, token, key=lambda span: span.start_token) - 1
-    if found < 0 or token >= spans[found].end_token:
-        return None
-    return prompt.kept[found] if isinstance(prompt, Prepared) else found
-
-
-def _newly_dropped(before: _Known, after: _Known) -> tuple[Dropped, ...]:
-    if not isinstance(after, Prepared):
-        return ()
-    if not isinstance(before, Prepared):
-        return after.dropped
-    had = set(before.kept)
-    return tuple(each for each in after.dropped if each.index in had)
+    return _Opened(tokens)
 
 
 Change = Literal["same", "changed", "dropped", "added"]

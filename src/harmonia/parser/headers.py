@@ -60,6 +60,11 @@ class Tools:
 UNDECLARED: Final = Tools()
 
 
+def as_tools(tools: Tools | Iterable[DeclaredTool] | None) -> Tools:
+    """Whatever a caller may pass as tools, as `Tools`."""
+    return UNDECLARED if tools is None else tools if isinstance(tools, Tools) else Tools(tools)
+
+
 def _names_of(tool: DeclaredTool) -> list[str]:
     match tool:
         case ToolNamespace():
@@ -147,7 +152,9 @@ def read_header(items: Sequence[Item], given: Author | None, tools: Tools, *, is
     known: Reading | None = tools.remembered_headers.get(key)
     if known is not None:
         return known
-    reading = HeaderReader(tools, given).read(items, is_completion=is_completion)
+    reader = HeaderReader(tools, given)
+    reader.read_sections(split_into_words(items))
+    reading = reader.result(is_completion=is_completion)
     if not reading.faults:
         remember(tools, key, reading)
     return reading
@@ -183,21 +190,15 @@ def find_header(text: str, tools: Tools, *, is_channel_next: bool) -> int:
     """
     words = text.split()
     lead = words[1:2] if words and words[0] in _ROLES else words[:1]
-    if not words or any(word.startswith("to=") for word in lead) or all(_is_header_word(word, tools) for word in words):
+    if not words or any(word.startswith("to=") for word in lead) or all(is_header_word(word, tools) for word in words):
         return 0
     at_end = _HEADER_BEFORE_CHANNEL if is_channel_next else _HEADER_AT_END
     found = at_end.search(text, max(len(text) - _LONGEST_AUTHOR, 0))
     return len(text) if found is None else found.start()
 
 
-def is_stranded(text: str, tools: Tools) -> bool:
-    """Whether text after a channel name is the model's message, not part of an abandoned header."""
-    if "to=" in text:
-        return False
-    return not all(_is_header_word(word, tools) for word in text.split())
-
-
-def _is_header_word(word: str, tools: Tools) -> bool:
+def is_header_word(word: str, tools: Tools) -> bool:
+    """Whether a word can be part of a header."""
     bare = word.strip(_signs_in(word)).lower()
     if bare in _ROLES or bare in CHANNELS or "to=" in word.lower() or word[0] == ":" != word:
         return True
@@ -265,10 +266,6 @@ class HeaderReader:
 
     # ── headers that end with <|message|> ───────────────────────────────────────────────────────────────────────
 
-    def read(self, items: Sequence[Item], *, is_completion: bool) -> Reading:
-        self.read_sections(split_into_words(items))
-        return self.result(is_completion=is_completion)
-
     def read_sections(self, words: list[Word]) -> None:
         """The role's section, then one for every `<|channel|>`."""
         starts = [at for at, word in enumerate(words) if word.special == CHANNEL]
@@ -300,7 +297,9 @@ class HeaderReader:
 
     def result(self, *, is_completion: bool, body_start: int | None = None) -> Reading:
         recipient, content_type = self._read_fields()
-        channel = self._decide_channel()
+        channel = self.channels[-1] if self.channels else None
+        if self.is_channel_restated or (self.channels and self.is_last_channel_empty):
+            self.trust = Trust.GUESSED
         author = self._decide_author(channel, recipient)
         if author.role is Role.TOOL and author.name is None and is_tool_address(recipient):
             # One of the format's samples writes a result as `tool to=get_weather`.
@@ -427,11 +426,6 @@ class HeaderReader:
             return Word(more, None, word.start + match.start("more"), True)
         return None
 
-    def _decide_channel(self) -> str | None:
-        if self.is_channel_restated or (self.channels and self.is_last_channel_empty):
-            self.trust = Trust.GUESSED
-        return self.channels[-1] if self.channels else None
-
     # ── recipients and content types ────────────────────────────────────────────────────────────────────────────
 
     def _collect_fields(self, words: list[Word]) -> None:
@@ -513,7 +507,9 @@ class HeaderReader:
 
     def _read_fields(self) -> tuple[str | None, str | None]:
         """The recipient and the content type, from the fields in the order they were found."""
-        self._forget_earlier_content_types()
+        # If several channel sections have a content type, the last one counts.
+        last = max((field.section for field in self.fields if field.kind != "recipient"), default=0)
+        self.fields = [field for field in self.fields if field.kind == "recipient" or field.section in (0, last)]
         recipients = [field for field in self.fields if field.kind == "recipient"]
         if len(recipients) > 1:
             self._blame(ErrorCode.HEADER_REPEATED_RECIPIENT, recipients[-1].word)
@@ -543,11 +539,6 @@ class HeaderReader:
         if stray is not None:
             self._blame(ErrorCode.HEADER_UNEXPECTED_TEXT, stray.word)
         return [field for field in words if counts(field)]
-
-    def _forget_earlier_content_types(self) -> None:
-        """If several channel sections have a content type, the last one counts."""
-        last = max((field.section for field in self.fields if field.kind != "recipient"), default=0)
-        self.fields = [field for field in self.fields if field.kind == "recipient" or field.section in (0, last)]
 
     def _read_words_beside(
         self, words: list[_Field], recipient: _Field, content_type: _Field | None

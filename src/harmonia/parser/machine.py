@@ -37,7 +37,7 @@ from harmonia.parser.headers import (
     Item,
     Reading,
     find_header,
-    is_stranded,
+    is_header_word,
     lacks_recipient,
     read_header,
     spell,
@@ -305,9 +305,9 @@ class Machine(ParserState):
     def _settle_stranded(self, spelling: str) -> None:
         """Another channel section begins: text in the one before it becomes a message of its own."""
         reading = self._read_open()
-        if reading.body_start is None:
-            return
-        if not is_stranded(spell(self._items[self._header_at :])[reading.body_start :], self._tools):
+        # Words after a channel name that can be part of a header are an abandoned header, not the model's text.
+        text = "" if reading.body_start is None else spell(self._items[self._header_at :])[reading.body_start :]
+        if "to=" in text or all(is_header_word(word, self._tools) for word in text.split()):
             return
         self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
         self._fault(ErrorCode.MISSING_SENTINEL, (self._token, self._char), spelling)
@@ -337,11 +337,10 @@ class Machine(ParserState):
         """Text inside the header becomes its message, which ends."""
         self._close_text()
         reading = self._read_open()
-        if reading.body_start is not None:
-            self._complete_open_header(reading, ErrorCode.HEADER_MISSING_MESSAGE)
-            self._push_special(token, spelling, ids)
-        elif reading.says_more_than_a_role:
-            self._complete_open_header(reading, ErrorCode.HEADER_STOP_INSIDE)
+        if reading.body_start is not None or reading.says_more_than_a_role:
+            has_no_body = reading.body_start is None
+            code = ErrorCode.HEADER_STOP_INSIDE if has_no_body else ErrorCode.HEADER_MISSING_MESSAGE
+            self._complete_open_header(reading, code)
             self._push_special(token, spelling, ids)
         else:
             self._state = "wait"

@@ -22,7 +22,7 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position, StreamError
 from harmonia.events import Diagnostic, Event, Header, MessageEnded, Repaired
 from harmonia.messages import Message, Role
-from harmonia.parser.headers import ASSISTANT, UNDECLARED, DeclaredTool, Tools
+from harmonia.parser.headers import ASSISTANT, DeclaredTool, Tools, as_tools
 from harmonia.parser.machine import Machine
 from harmonia.parser.missing_special_tokens import looks_stripped, split_stripped
 from harmonia.parser.parser_state import STOPS, Limits, Place, State
@@ -98,10 +98,7 @@ class Parser(Machine):
             role = _role(role)
         if mode not in _MODES:
             raise InputError(ErrorCode.PARSE_INVALID_OPTION, f"mode is {mode!r}; use {', '.join(_MODES)}")
-        if tools is None:
-            tools = UNDECLARED
-        elif not isinstance(tools, Tools):
-            tools = Tools(tools)
+        tools = as_tools(tools)
         given = cast("Role | None", role)
         vocabulary = vocabulary or default_vocabulary()
         is_reference = mode == "reference"

@@ -448,15 +448,9 @@ class ParserState:
             self._consume(spelling, ids)
         here_token, here_char = here
         body_token, body_char = self._body_from
-        origin = Origin(
-            self._source or "tokens",
-            self._trust,
-            stop,
-            self._header_span,
-            Span(body_token, here_token, body_char, here_char),
-            tuple(self._faults) if self._faults else (),
-            header.is_forged,
-        )
+        body_span = Span(body_token, here_token, body_char, here_char)
+        source, faults = self._source or "tokens", tuple(self._faults)
+        origin = Origin(source, self._trust, stop, self._header_span, body_span, faults, header.is_forged)
         message = Message.parsed(
             header.author, content, header.channel, header.recipient, header.content_type, origin, self._sampled()
         )
@@ -576,22 +570,12 @@ class ParserState:
         stop_token, stop_char = body_token + len(body_ids), body_char + len(content)
         end_token, end_char = stop_token + 1, stop_char + len(SPELLING_BY_ID[stop])
         prompt = self._prompt_tokens
+        header_span = Span(token, body_token, char, body_char)
+        body_span = Span(body_token, stop_token, body_char, stop_char)
+        origin = Origin("tokens", Trust.CERTAIN, name, header_span, body_span, (), header.is_forged)
+        sampled = Sampled((*prompt, *header_ids, *body_ids, stop), known.role_end, len(prompt) + len(header_ids))
         message = Message.parsed(
-            header.author,
-            content,
-            header.channel,
-            header.recipient,
-            header.content_type,
-            Origin(
-                "tokens",
-                Trust.CERTAIN,
-                name,
-                Span(token, body_token, char, body_char),
-                Span(body_token, stop_token, body_char, stop_char),
-                (),
-                header.is_forged,
-            ),
-            Sampled((*prompt, *header_ids, *body_ids, stop), known.role_end, len(prompt) + len(header_ids)),
+            header.author, content, header.channel, header.recipient, header.content_type, origin, sampled
         )
         events = self._events
         events.append(MessageStarted(index, token, text_token, char, text_char))

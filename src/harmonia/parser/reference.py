@@ -174,8 +174,8 @@ def read_as_reference(header: str, role: Role | None) -> Header | Refusal:
     content_type = None if last is None or not words or last.startswith("to=") else last
     recipient = last if content_type is None else words.pop()
     if words:
-        remaining = _quote(" ".join(words))
-        message = f"unexpected tokens remaining in message header: Some({remaining})"
+        remaining = "".join(map(_escape, " ".join(words)))  # as Rust's debug format writes it
+        message = f'unexpected tokens remaining in message header: Some("{remaining}")'
         return Refusal(ErrorCode.HEADER_UNEXPECTED_TEXT, message)
     return Header(
         Author(role, name),
@@ -194,11 +194,6 @@ def _code_outside(token: int) -> ErrorCode:
     if not 0 <= token < VOCABULARY_SIZE:
         return ErrorCode.STREAM_UNKNOWN_TOKEN
     return ErrorCode.STREAM_TEXT_OUTSIDE if token < FIRST_SPECIAL else ErrorCode.STREAM_RESERVED_TOKEN
-
-
-def _quote(text: str) -> str:
-    """The text as Rust's debug format writes it."""
-    return f'"{"".join(map(_escape, text))}"'
 
 
 def _escape(char: str) -> str:

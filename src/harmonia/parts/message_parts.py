@@ -56,7 +56,7 @@ from harmonia.events import (
 from harmonia.json_codec import read_json
 from harmonia.messages import Author, Message, Role, call_id, is_tool_address
 from harmonia.parser import headers
-from harmonia.parser.headers import UNDECLARED, DeclaredTool, ToolKind, Tools, is_json_type
+from harmonia.parser.headers import DeclaredTool, ToolKind, Tools, as_tools, is_json_type
 from harmonia.provenance import Trust
 
 # hidden  text with a guessed channel, or without a channel, is not shown
@@ -72,19 +72,15 @@ def is_visible(message: Message, *, show_guessed: bool = False) -> bool:
     """Whether a user may see the text of a message; with `show_guessed`, also if its header is a guess. A message
     without an origin was written by a person or a program, so its header is certain."""
     origin = message.origin
+    header = message.author, message.channel, message.recipient, message.content_type
     if origin is None:
-        return headers.is_visible(
-            message.author, message.channel, message.recipient, message.content_type, Trust.CERTAIN
-        )
-    if origin.forged:
-        return False
-    trust = Trust.GUESSED if origin.source == "stripped" else origin.trust
-    if headers.is_visible(message.author, message.channel, message.recipient, message.content_type, trust, origin.stop):
+        return headers.is_visible(*header, Trust.CERTAIN)
+    trust = Trust.GUESSED if origin.source == "stripped" or origin.forged else origin.trust
+    if headers.is_visible(*header, trust, origin.stop):
         return True
-    if not (show_guessed or origin.shown):
-        return False
     is_call = origin.stop == "call" or not _NEVER_SHOWN.isdisjoint(origin.faults)
-    return not is_call and _may_be_answer(message.author, message.channel, message.recipient, message.content_type)
+    may_show = (show_guessed or origin.shown) and not (is_call or origin.forged)
+    return may_show and _may_be_answer(*header)
 
 
 def is_visible_header(header: Header, *, show_guessed: bool = False) -> bool:
@@ -253,13 +249,6 @@ def split_name(recipient: str) -> tuple[str | None, str]:
     if not (server and parted and tool) and not recipient.startswith(_FUNCTIONS):
         server, parted, tool = name.partition(".")
     return (server, tool) if server and parted and tool else (None, name)
-
-
-def as_tools(tools: Tools | Iterable[DeclaredTool] | None) -> Tools:
-    """Whatever a caller may pass as tools, as `Tools`."""
-    if tools is None:
-        return UNDECLARED
-    return tools if isinstance(tools, Tools) else Tools(tools)
 
 
 def _status_of(message: Message) -> CallStatus:

@@ -353,7 +353,9 @@ class Renderer:
             try:
                 piece = self._piece(message, form, has_functions=has_functions)
             except InputError as error:
-                error.at = _inside_message(error.at, index)
+                at = error.at
+                path = None if at.path is None else f"$.messages[{index}]{at.path.removeprefix('$')}"
+                error.at = msgspec.structs.replace(at, message=index, path=path)
                 raise
             pieces.append(piece)
             tokens += piece.tokens
@@ -455,8 +457,3 @@ def _piece_as_sampled(message: Message, sampled: Sampled, form: Form) -> Piece:
     elif stop == RETURN or (stop == CALL and form.call_stop == "end"):
         tokens[-1] = END
     return Piece(tokens, sampled.role_end, sampled.header_end, stop_was_sampled=tokens[-1] == stop)
-
-
-def _inside_message(at: Position, index: int) -> Position:
-    path = None if at.path is None else f"$.messages[{index}]{at.path.removeprefix('$')}"
-    return msgspec.structs.replace(at, message=index, path=path)

@@ -54,17 +54,10 @@ RANGES: Final = (
 )
 
 
-def _beginning(code_point: int) -> bytes:
-    # Two bytes of the four are enough beyond the first plane, where texts are rare.
-    encoded = chr(code_point).encode()
-    return encoded[:2] if len(encoded) == 4 else encoded
-
-
-# Searched in UTF-8, because a str would be searched range by range. It also finds a few other characters, which
-# only costs the slower tokenizer.
-_NEWER: Final = re.compile(
-    b"|".join(sorted({_beginning(point) for first, last in RANGES for point in range(first, last + 1)}))
-)
+# Searched in UTF-8, because a str would be searched range by range. Two bytes of the four are enough beyond the first
+# plane, where texts are rare. It also finds a few other characters, which only costs the slower tokenizer.
+_ENCODED: Final = (chr(point).encode() for first, last in RANGES for point in range(first, last + 1))
+_NEWER: Final = re.compile(b"|".join(sorted({each[:2] if len(each) == 4 else each for each in _ENCODED})))
 
 
 def has_newer_characters(text: str) -> bool:
