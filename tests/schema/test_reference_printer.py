@@ -5,12 +5,11 @@ Exact mode equals the reference on whatever the reference accepts. Normal mode e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harmonia.messages import ToolDescription as Tool
 from harmonia.schema import declare_namespace, declare_tool, to_typescript
 from harmonia.schema.literals import reference_number_text
 from openai_harmony import (  # pyright: ignore[reportMissingTypeStubs] -- it ships without stubs
@@ -40,13 +39,6 @@ LOSSLESS_CASES = 700
 NAMESPACE_CASES = 200
 NUMBER_CASES = 100
 """Each of these prints a hundred numbers."""
-
-
-@dataclass
-class Tool:
-    name: str
-    description: str | None
-    parameters: Schema | None
 
 
 def reference_section(encoding: HarmonyEncoding, name: str, description: str | None, tools: list[Tool]) -> str:

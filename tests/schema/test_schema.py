@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 
 import harmonia.schema
 from harmonia.errors import ErrorCode, InputError
+from harmonia.messages import ToolDescription as Tool
 from harmonia.schema import (
     Declaration,
     Loss,
@@ -48,11 +48,9 @@ def test_the_package_exports_what_it_promises() -> None:
     assert harmonia.schema.__all__ == [
         "DEFAULT_LIMITS",
         "Declaration",
-        "DescribedTool",
+        "Declared",
         "Loss",
-        "NamespaceDeclaration",
         "SchemaLimits",
-        "ToolDeclaration",
         "TypeScript",
         "declare_namespace",
         "declare_tool",
@@ -418,12 +416,6 @@ def test_helper_types_never_take_a_name_that_is_in_use() -> None:
     node = {"properties": {"next": {"$ref": "#/$defs/b"}}}
     schema: Schema = {"properties": {"b": {"$ref": "#/$defs/b"}}, "$defs": {"b": node}}
 
-    @dataclass
-    class Tool:
-        name: str
-        description: str | None = None
-        parameters: Schema | bool | None = None
-
     tools = [Tool("a", parameters=schema), Tool("a_b"), Tool("a_b_2", parameters=schema)]
     text = declare_namespace("n", None, tools).text
     assert [line.split()[1] for line in text.split("\n") if line.startswith("type ")] == [
@@ -650,13 +642,6 @@ def test_printing_is_deterministic_and_raises_nothing_for_local_schemas(schema: 
 
 
 # Tools and namespaces
-
-
-@dataclass
-class Tool:
-    name: str
-    description: str | None = None
-    parameters: Schema | bool | None = None
 
 
 def test_a_tool_is_declared_with_its_description() -> None:

@@ -35,7 +35,6 @@ from harmonia.messages import (
     ReasoningEffort,
     Role,
     SystemContent,
-    ToolDescription,
     ToolNamespace,
     is_forged,
 )
@@ -135,13 +134,7 @@ def _developer_content(text: str) -> str | DeveloperContent:
 
 def _read_tools(declared: str) -> dict[str, ToolNamespace] | None:
     namespaces = read_namespaces(f"## {declared}")
-    if namespaces is None:
-        return None
-    found: dict[str, ToolNamespace] = {}
-    for each in namespaces:
-        tools = tuple(ToolDescription(tool.name, tool.description, tool.parameters) for tool in each.tools)
-        found[each.name] = ToolNamespace(each.name, each.description, tools)
-    return found
+    return None if namespaces is None else {each.name: each for each in namespaces}
 
 
 def _system_content(text: str, *, has_functions: bool) -> str | SystemContent:

@@ -4,22 +4,18 @@ from harmonia.schema.declarations import declare_namespace, declare_tool, to_typ
 from harmonia.schema.document import (
     DEFAULT_LIMITS,
     Declaration,
-    DescribedTool,
+    Declared,
     Loss,
-    NamespaceDeclaration,
     SchemaLimits,
-    ToolDeclaration,
     TypeScript,
 )
 
 __all__ = [
     "DEFAULT_LIMITS",
     "Declaration",
-    "DescribedTool",
+    "Declared",
     "Loss",
-    "NamespaceDeclaration",
     "SchemaLimits",
-    "ToolDeclaration",
     "TypeScript",
     "declare_namespace",
     "declare_tool",

@@ -24,17 +24,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from harmonia.errors import ErrorCode, InputError, Position
+from harmonia.messages import ToolDescription, ToolNamespace
 from harmonia.schema.document import (
     DEFAULT_LIMITS,
-    DescribedTool,
+    Declared,
     Json,
     Loss,
-    NamespaceDeclaration,
     SchemaLimits,
-    ToolDeclaration,
     TypeScript,
     as_json,
 )
@@ -95,7 +94,7 @@ def declare_tool(
     *,
     exact_reference: bool = False,
     limits: SchemaLimits = DEFAULT_LIMITS,
-) -> ToolDeclaration:
+) -> Declared:
     """Print one tool. Paths in losses and errors begin at the tool: `$.parameters.properties.a`."""
     return _declare_tool(name, description, parameters, Names((name,)), exact_reference, limits, "$")
 
@@ -103,12 +102,12 @@ def declare_tool(
 def declare_namespace(
     name: str,
     description: str | None,
-    tools: Iterable[DescribedTool],
+    tools: Iterable[ToolDescription],
     *,
     exact_reference: bool = False,
     limits: SchemaLimits = DEFAULT_LIMITS,
     path: str = "$",
-) -> NamespaceDeclaration:
+) -> Declared:
     """Print one namespace. Paths in losses and errors begin with `path`: `$.tools[0].parameters.properties.a`."""
     tools = list(tools)
     losses: list[Loss] = []
@@ -133,7 +132,7 @@ def declare_namespace(
     else:
         # Without tools there is no TypeScript: the description is prose, printed unchanged.
         parts.extend(described)
-    return NamespaceDeclaration("\n".join(parts), tuple(losses))
+    return Declared("\n".join(parts), tuple(losses))
 
 
 def _declare_tool(
@@ -144,7 +143,7 @@ def _declare_tool(
     exact_reference: bool,
     limits: SchemaLimits,
     path: str,
-) -> ToolDeclaration:
+) -> Declared:
     lines: list[str] = []
     losses: tuple[Loss, ...] = ()
     text = "()"
@@ -159,7 +158,7 @@ def _declare_tool(
         split = reference_lines_of if exact_reference else lines_of
         lines.extend([f"// {line}" for line in split(description)])
     lines.append(f"type {name} = {text} => any;")
-    return ToolDeclaration("\n".join(lines), losses)
+    return Declared("\n".join(lines), losses)
 
 
 def _check_name(name: str, path: str) -> tuple[Loss, ...]:
@@ -192,28 +191,12 @@ _WORDS: Final = {
 }
 
 
-class ReadTool(NamedTuple):
-    """A declared tool."""
-
-    name: str
-    description: str | None
-    parameters: dict[str, Any] | None
-
-
-class ReadNamespace(NamedTuple):
-    """A declared namespace."""
-
-    name: str
-    description: str | None
-    tools: list[ReadTool]
-
-
 class _Unreadable(Exception):
     pass
 
 
-def read_namespaces(text: str) -> list[ReadNamespace] | None:
-    """The namespaces of the text below `# Tools`; None if it was not printed by declarations.py."""
+def read_namespaces(text: str) -> list[ToolNamespace] | None:
+    """The namespaces of the text below `# Tools`; None if it was not printed here."""
     reader = _Reader(text)
     try:
         return reader.namespaces()
@@ -226,24 +209,24 @@ class _Reader:
         self._text = text
         self._at = 0
 
-    def namespaces(self) -> list[ReadNamespace]:
-        found: list[ReadNamespace] = []
+    def namespaces(self) -> list[ToolNamespace]:
+        found: list[ToolNamespace] = []
         while True:
             heading = self._match(_HEADING)
             name, end = heading[1], f"}} // namespace {heading[1]}"
-            tools: list[ReadTool] = []
+            tools: list[ToolDescription] = []
             while not self._skip(end):
                 tools.append(self._tool())
-            found.append(ReadNamespace(name, _comment(heading[2]), tools))
+            found.append(ToolNamespace(name, _comment(heading[2]), tuple(tools)))
             if self._at == len(self._text):
                 return found
             self._expect("\n\n")
 
-    def _tool(self) -> ReadTool:
+    def _tool(self) -> ToolDescription:
         declared = self._match(_TOOL)
         parameters = self._type(0) if declared[3] else None
         self._expect(") => any;\n\n")
-        return ReadTool(declared[2], _comment(declared[1]), parameters)
+        return ToolDescription(declared[2], _comment(declared[1]), parameters)
 
     def _type(self, depth: int) -> dict[str, Any]:
         if depth > _DEPTH:
@@ -302,9 +285,7 @@ class _Reader:
         return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
     def _default(self, text: str, schema: dict[str, Any]) -> Json:
-        if "enum" in schema and text in schema["enum"]:
-            return text
-        return self._literal(text)
+        return text if text in schema.get("enum", ()) else self._literal(text)
 
     def _literal(self, text: str) -> Any:
         try:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -68,29 +68,12 @@ class TypeScript(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-class ToolDeclaration(msgspec.Struct, frozen=True):
-    """One tool: helper types, `// description` lines and `type name = (_: …) => any;`, without a last newline."""
+class Declared(msgspec.Struct, frozen=True):
+    """A tool (helper types, `// description` lines and `type name = (_: …) => any;`) or a namespace (from `## name` to
+    `} // namespace name`), without a last newline."""
 
     text: str
     losses: tuple[Loss, ...] = ()
-
-
-class NamespaceDeclaration(msgspec.Struct, frozen=True):
-    """The section of one namespace, from `## name` to `} // namespace name`, without a last newline."""
-
-    text: str
-    losses: tuple[Loss, ...] = ()
-
-
-class DescribedTool(Protocol):
-    """What `declare_namespace` needs from a tool."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def parameters(self) -> dict[str, Any] | bool | None: ...
 
 
 _DECODER: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder()
@@ -105,9 +88,8 @@ def as_json(schema: object, path: str = "$") -> Json:
     except RecursionError as error:
         raise InputError(ErrorCode.SCHEMA_TOO_DEEP, "The schema is nested too deeply.", Position(path=path)) from error
     except (TypeError, ValueError) as error:
-        raise InputError(
-            ErrorCode.SCHEMA_INVALID, f"The schema is not valid JSON: {error}", Position(path=path)
-        ) from error
+        message = f"The schema is not valid JSON: {error}"
+        raise InputError(ErrorCode.SCHEMA_INVALID, message, Position(path=path)) from error
     if not _has_text_keys(document):
         raise InputError(ErrorCode.SCHEMA_INVALID, "The schema has a key that is not a string.", Position(path=path))
     return document
@@ -127,9 +109,10 @@ def _has_text_keys(document: Any) -> bool:
 
 
 Place: TypeAlias = "tuple[Place, str | int] | None"
+Steps: TypeAlias = tuple[str | int, ...]
 
 
-def steps_to(place: Place) -> tuple[str | int, ...]:
+def steps_to(place: Place) -> Steps:
     steps: list[str | int] = []
     while place is not None:
         place, step = place
@@ -137,7 +120,7 @@ def steps_to(place: Place) -> tuple[str | int, ...]:
     return tuple(reversed(steps))
 
 
-def place_of(steps: tuple[str | int, ...]) -> Place:
+def place_of(steps: Steps) -> Place:
     place: Place = None
     for step in steps:
         place = (place, step)
@@ -147,8 +130,6 @@ def place_of(steps: tuple[str | int, ...]) -> Place:
 def path_text(place: Place, root: str = "$") -> str:
     return json_path(steps_to(place), root)
 
-
-Steps: TypeAlias = tuple[str | int, ...]
 
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -163,8 +144,6 @@ class Target(NamedTuple):
 
 class References:
     """The references of one document, each looked up once."""
-
-    __slots__ = ("_anchors", "_document", "_root_path", "_targets")
 
     def __init__(self, document: dict[str, Json], root_path: str) -> None:
         self._document = document
@@ -183,23 +162,16 @@ class References:
         base, _, fragment = reference.partition("#")
         own = self._document.get("$id", self._document.get("id"))
         if base and not (isinstance(own, str) and base == own.partition("#")[0]):
-            raise InputError(
-                ErrorCode.SCHEMA_REMOTE_REFERENCE,
-                f"The reference {reference!r} points outside the document; put the definition into $defs.",
-                self._position(place),
-            )
-        fragment = unquote(fragment)
-        if fragment and not fragment.startswith("/"):
-            target = self._anchored(fragment)
+            code, why = ErrorCode.SCHEMA_REMOTE_REFERENCE, "points outside the document; put the definition into $defs"
         else:
-            target = self._pointed_to(fragment.split("/")[1:])
-        if target is None:
-            raise InputError(
-                ErrorCode.SCHEMA_UNKNOWN_REFERENCE,
-                f"The reference {reference!r} does not point to a schema in the document.",
-                self._position(place),
-            )
-        return target
+            fragment = unquote(fragment)
+            is_anchor = bool(fragment) and not fragment.startswith("/")
+            target = self._anchored(fragment) if is_anchor else self._pointed_to(fragment.split("/")[1:])
+            if target is not None:
+                return target
+            code, why = ErrorCode.SCHEMA_UNKNOWN_REFERENCE, "does not point to a schema in the document"
+        position = Position(path=path_text((place, "$ref"), self._root_path))
+        raise InputError(code, f"The reference {reference!r} {why}.", position)
 
     def _pointed_to(self, tokens: list[str]) -> Target | None:
         value: Json = self._document
@@ -240,13 +212,8 @@ class References:
                         self._anchors.setdefault(anchor.removeprefix(mark), target)
         return self._anchors.get(name)
 
-    def _position(self, place: Place) -> Position:
-        return Position(path=path_text((place, "$ref"), self._root_path))
-
 
 class Report:
-    __slots__ = ("_losses", "root_path")
-
     def __init__(self, root_path: str) -> None:
         self.root_path = root_path
         self._losses: dict[tuple[str, str], Loss] = {}

@@ -12,18 +12,7 @@ from harmonia.schema.document import Json
 # A schema with only these needs none of the other tables. Most tools have nothing else, and the reference reads
 # nothing else.
 PLAIN: Final = frozenset(
-    {
-        "type",
-        "description",
-        "title",
-        "examples",
-        "default",
-        "enum",
-        "properties",
-        "required",
-        "items",
-        "nullable",
-    }
+    {"type", "description", "title", "examples", "default", "enum", "properties", "required", "items", "nullable"}
 )
 
 # Those of them that only describe a type. A schema without any of them has no comments.
@@ -56,35 +45,25 @@ KNOWN: Final = PLAIN | STRUCTURE | CONSTRAINTS | SILENT
 
 # Known, but not expressible in TypeScript: keyword and reason.
 INEXPRESSIBLE: Final = {
-    "not": "TypeScript cannot exclude values.",
-    "if": "TypeScript cannot express conditions on values.",
-    "then": "TypeScript cannot express conditions on values.",
-    "else": "TypeScript cannot express conditions on values.",
+    **dict.fromkeys(("not", "disallow"), "TypeScript cannot exclude values."),
+    **dict.fromkeys(("if", "then", "else"), "TypeScript cannot express conditions on values."),
     "dependentSchemas": "TypeScript cannot express conditions on the presence of a key.",
     "dependencies": "TypeScript cannot express conditions on the presence of a key.",
-    "contains": "TypeScript cannot require that an array contains such an item.",
-    "minContains": "TypeScript cannot require that an array contains such an item.",
-    "maxContains": "TypeScript cannot require that an array contains such an item.",
+    **dict.fromkeys(
+        ("contains", "minContains", "maxContains"), "TypeScript cannot require that an array contains such an item."
+    ),
     "unevaluatedProperties": "TypeScript cannot express which keys other schemas have evaluated.",
     "unevaluatedItems": "TypeScript cannot express which items other schemas have evaluated.",
     "contentSchema": "TypeScript cannot describe a document inside a string.",
-    "$dynamicRef": "Dynamic references are not followed; use $ref.",
-    "$recursiveRef": "Recursive references are not followed; use $ref.",
-    "$dynamicAnchor": "Dynamic references are not followed; use $ref.",
-    "$recursiveAnchor": "Recursive references are not followed; use $ref.",
+    **dict.fromkeys(("$dynamicRef", "$dynamicAnchor"), "Dynamic references are not followed; use $ref."),
+    **dict.fromkeys(("$recursiveRef", "$recursiveAnchor"), "Recursive references are not followed; use $ref."),
     "extends": "This keyword of draft 3 is not followed; use allOf.",
-    "disallow": "TypeScript cannot exclude values.",
 }
 
 # These mean "nothing beyond what is listed", which a TypeScript object or tuple means anyway.
 CLOSING: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
-PRIMITIVES: Final = {
-    "string": "string",
-    "number": "number",
-    "integer": "number",
-    "boolean": "boolean",
-}
+PRIMITIVES: Final = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
 
 # The values of `type`. `any` is not JSON Schema, but is common and unambiguous.
 KINDS: Final = frozenset({*PRIMITIVES, "null", "object", "array", "any"})

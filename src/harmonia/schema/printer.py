@@ -156,24 +156,6 @@ def _is_plain_text(value: Json) -> bool:
 class Printer:
     """Prints one document. Not reusable, because it counts what it has printed."""
 
-    __slots__ = (
-        "_active",
-        "_aliases",
-        "_declarations",
-        "_declared_characters",
-        "_depth",
-        "_document",
-        "_limits",
-        "_named",
-        "_names",
-        "_owner",
-        "_size",
-        "_visited",
-        "guards",
-        "references",
-        "report",
-    )
-
     def __init__(
         self, document: dict[str, Json] | bool, owner: str, names: Names, limits: SchemaLimits, root_path: str
     ) -> None:
@@ -200,9 +182,8 @@ class Printer:
             before, text, _ = self.type_of(self._document, "", None, Shown.NOTHING)
         except RecursionError:
             # Only if the caller raised the limit or called from deep in its own stack.
-            self.report.refuse(
-                ErrorCode.SCHEMA_TOO_DEEP, "The schema is nested deeper than Python's stack allows.", None
-            )
+            message = "The schema is nested deeper than Python's stack allows."
+            self.report.refuse(ErrorCode.SCHEMA_TOO_DEEP, message, None)
         text = before + text
         if () in self._named:
             self._declarations[self._named[()]] = Declaration(self._named[()], text)
@@ -329,13 +310,9 @@ class Printer:
             names = [name for name in kind if isinstance(name, str)]
             if len(names) < len(kind) or not names:
                 self.report.lose(place, "type", "A list of types must contain at least one type name.")
-            texts = [
-                # In a list of types, the reference prints a bare object like this.
-                "object"
-                if name == "object" and not is_about_objects(schema)
-                else self._kind(name, schema, indent, place)
-                for name in names
-            ]
+            # In a list of types, the reference prints a bare object like this.
+            bare = () if is_about_objects(schema) else ("object",)
+            texts = [name if name in bare else self._kind(name, schema, indent, place) for name in names]
             if texts:
                 return " | ".join(texts), Level.UNION if len(texts) > 1 else Level.ATOM
         elif kind is not None:
@@ -372,9 +349,8 @@ class Printer:
             fitting = [value for value in values if any(is_of_kind(value, name) for name in kinds)]
             if not fitting:
                 fitting = values
-                self.report.lose(
-                    place, "type", "No value of the enum has this type; the values are printed without it."
-                )
+                why = "No value of the enum has this type; the values are printed without it."
+                self.report.lose(place, "type", why)
         return [value_text(value, "enum", place, self.report) for value in fitting]
 
     def is_nullable(self, schema: dict[str, Json], place: Place) -> bool:
@@ -409,9 +385,7 @@ class Printer:
     def check_keywords(self, schema: dict[str, Json], place: Place) -> None:
         """Report what will not be printed."""
         for keyword in schema:
-            if keyword in KNOWN:
-                continue
-            if keyword in CLOSING and schema[keyword] is False:
+            if keyword in KNOWN or (keyword in CLOSING and schema[keyword] is False):
                 continue
             sentence = INEXPRESSIBLE.get(keyword, "This is not a JSON Schema keyword; it is not printed.")
             self.report.lose(place, keyword, sentence)
@@ -456,26 +430,22 @@ class Printer:
     # References
 
     def _reference(self, reference: str, indent: str, place: Place, shown: Shown) -> Printed:
-        target = self.references.resolve(reference, place)
-        steps = target.steps
+        schema, steps, target_place = self.references.resolve(reference, place)
         if steps in self._active or steps in self._named:
             if self._closes_a_loop(steps, place):
                 # `A = A | B` means no more than B, and TypeScript refuses it.
-                self.report.lose(
-                    place,
-                    "$ref",
-                    "The reference leads back to itself without describing a value; it is printed as any.",
-                )
+                why = "The reference leads back to itself without describing a value; it is printed as any."
+                self.report.lose(place, "$ref", why)
                 return ANY
             if steps not in self._named:
                 self._named[steps] = self._names.claim(self._owner, steps)
             return "", self._named[steps], Level.ATOM
         self._active[steps] = self.guards
-        printed = self.type_of(target.schema, indent, target.place, shown)
+        printed = self.type_of(schema, indent, target_place, shown)
         if steps in self._named:
             # It refers back to itself. Print it again as a declaration of its own, without indentation.
             name = self._named[steps]
-            before, text, _ = self.type_of(target.schema, "", target.place, Shown.NOTHING)
+            before, text, _ = self.type_of(schema, "", target_place, Shown.NOTHING)
             self._declarations[name] = Declaration(name, before + text)
             self._declared_characters += len(before) + len(text)
             printed = "", name, Level.ATOM

@@ -23,18 +23,13 @@ def exact_type(schema: Json, limits: SchemaLimits, root_path: str = "$") -> str:
         return _ExactPrinter(limits, root_path).type_text(schema, "", 1)
     except RecursionError:
         # Only where the caller raised the limit, or called from deep in a stack of their own.
-        raise InputError(
-            ErrorCode.SCHEMA_TOO_DEEP,
-            "The schema is nested deeper than Python's stack allows.",
-            Position(path=root_path),
-        ) from None
+        message = "The schema is nested deeper than Python's stack allows."
+        raise InputError(ErrorCode.SCHEMA_TOO_DEEP, message, Position(path=root_path)) from None
     except NotJsonError as fault:
         raise InputError(ErrorCode.SCHEMA_INVALID, f"{fault}.", Position(path=root_path)) from None
 
 
 class _ExactPrinter:
-    __slots__ = ("_limits", "_root_path")
-
     def __init__(self, limits: SchemaLimits, root_path: str) -> None:
         self._limits = limits
         self._root_path = root_path
@@ -43,18 +38,12 @@ class _ExactPrinter:
         if not isinstance(schema, dict):
             return "any"
         if depth > self._limits.depth:
-            raise InputError(
-                ErrorCode.SCHEMA_TOO_DEEP,
-                f"The schema is nested deeper than {self._limits.depth} levels.",
-                Position(path=self._root_path),
-            )
+            message = f"The schema is nested deeper than {self._limits.depth} levels."
+            raise InputError(ErrorCode.SCHEMA_TOO_DEEP, message, Position(path=self._root_path))
         text = self._type_text(schema, indent, depth)
         if len(text) > self._limits.characters:
-            raise InputError(
-                ErrorCode.SCHEMA_TOO_LARGE,
-                f"The schema takes more than {self._limits.characters} characters to print.",
-                Position(path=self._root_path),
-            )
+            message = f"The schema takes more than {self._limits.characters} characters to print."
+            raise InputError(ErrorCode.SCHEMA_TOO_LARGE, message, Position(path=self._root_path))
         return text
 
     def _type_text(self, schema: dict[str, Json], indent: str, depth: int) -> str:

@@ -38,7 +38,6 @@ from harmonia.grammar import (
     CallableTool,
     Demand,
     GrammarKind,
-    Loss,
     WrittenGrammar,
     callable_tools,
     declared_tools,
@@ -54,7 +53,7 @@ from harmonia.run.constraints.text_validation import find_fault, text_fits
 from harmonia.run.engines.base import Finish, ToolChoice
 from harmonia.run.engines.http import ServerError
 from harmonia.run.events import LogprobsGiven, TurnEvent, Unmet
-from harmonia.run.tools import ToolSet
+from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import MisfitError, compile_schema, texts_of
 
 Holds = Callable[[Header], bool]
@@ -121,30 +120,22 @@ class Attempts:
         self._demand = Demand()
         self._holds: Holds | None = None  # in the attempt that may be given up
         self._is_checked = False
-        self._is_second = False
         self._was_malformed = False
-
-    @property
-    def is_second(self) -> bool:
-        """Whether the completion is being sampled for the second time."""
-        return self._is_second
+        self.is_second = False  # the completion is being sampled for the second time
 
     async def begin(self, tool_choice: ToolChoice, prefix: Message | None) -> WrittenGrammar | None:
         """Before each sampling: the grammar for it. Sets `held` and `notes` for this sampling."""
         demand = self._demand = demand_of(self._tools, tool_choice, self._response_format)
-        is_demanding = needs_grammar(demand, self._tools)
-        holds = holds_for(demand, self._tools)
+        is_demanding = not demand.is_trivial or _has_exact(self._tools)
+        holds = _holds_for(demand, self._tools)
         self._is_checked = holds is not None
         self.held, self.notes = None, ()
         grammar = None
-        kind = self._takes_grammar
-        if kind is not None and (is_demanding or self._always or self._was_malformed):
-            grammar = await self._write(kind, prefix)
-        if grammar is not None:
-            self.notes = tuple(map(_describe_loss, grammar.losses))
+        if self._takes_grammar is not None and (is_demanding or self._always or self._was_malformed):
+            grammar = await self._write(self._takes_grammar, prefix)
         if holds is None and self._retry_malformed:
-            holds = is_damaged
-        self._holds = holds if prefix is None and not self._is_second else None
+            holds = _is_damaged
+        self._holds = holds if prefix is None and not self.is_second else None
         if grammar is None:
             self._hold()
         return grammar
@@ -170,24 +161,24 @@ class Attempts:
     async def _write(self, kind: GrammarKind, prefix: Message | None) -> WrittenGrammar | None:
         start = None if prefix is None else Begun(prefix.channel, prefix.recipient, bool(prefix.text))
         try:
-            return await _written_grammar(self._demand, kind, start)
+            grammar = await _written_grammar(self._demand, kind, start)
         except InputError as error:
             if error.code not in _WITHOUT_GRAMMAR:
                 raise
             self.notes = (f"no grammar was used: {error.message}",)
             return None
+        self.notes = tuple(
+            f"the grammar does not enforce {loss.feature} of {loss.about} at {loss.path}: {loss.message}"
+            for loss in grammar.losses
+        )
+        return grammar
 
     async def judge(self, messages: Sequence[Message], finish: Finish | None) -> Verdict:
         """Whether the completion meets the demand."""
         if finish is None or finish.reason == "length" or (finish.reason == "unknown" and not _ends(messages)):
             return _CUT_OFF if self._is_checked else _MET
-        if self._is_checked:
-            verdict = await check_completion(messages, self._demand, self._tools)
-            if verdict.unmet is not None:
-                return verdict
-        else:
-            verdict = _MET
-        if self._retry_malformed and is_malformed(messages):
+        verdict = await check_completion(messages, self._demand, self._tools) if self._is_checked else _MET
+        if verdict.unmet is None and self._retry_malformed and _is_malformed(messages):
             why = "the output is malformed: it contains nothing to show and nothing to run"
             return Verdict(Unmet("malformed", why), verdict.notes)
         return verdict
@@ -195,7 +186,7 @@ class Attempts:
     def give_up(self, unmet: Unmet) -> Message | None:
         """Another attempt follows. Returns its prefix, where the demand decides the header."""
         self.given_up += 1
-        self._is_second = True
+        self.is_second = True
         self._was_malformed = unmet.kind == "malformed"
         prefix = self._header_for(unmet) if self._takes_prefix else None
         self.has_prefix = prefix is not None
@@ -203,7 +194,7 @@ class Attempts:
 
     def settle(self) -> None:
         """The completion is accepted as it is."""
-        self._is_second = self._was_malformed = self.has_prefix = False
+        self.is_second = self._was_malformed = self.has_prefix = False
 
     def _header_for(self, unmet: Unmet) -> Message | None:
         if unmet.kind == "format":
@@ -224,10 +215,6 @@ def _ends(messages: Sequence[Message]) -> bool:
     return origin is None or origin.stop is not None or origin.source == "items"
 
 
-def _describe_loss(loss: Loss) -> str:
-    return f"the grammar does not enforce {loss.feature} of {loss.about} at {loss.path}: {loss.message}"
-
-
 # ── demands and their grammars ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -245,12 +232,12 @@ def callable_tools_of(tools: ToolSet) -> tuple[CallableTool, ...]:
     return declared_tools(tools.namespaces, texts)
 
 
-def needs_grammar(demand: Demand, tools: ToolSet) -> bool:
-    """Whether some well-formed completions do not meet the demand."""
-    return not demand.is_trivial or any(tool.strict or tool.text_form is not None for tool in tools)
+def _has_exact(tools: ToolSet) -> bool:
+    """Whether there is a tool whose arguments have to fit."""
+    return any(tool.strict or tool.text_form is not None for tool in tools)
 
 
-def holds_for(demand: Demand, tools: ToolSet) -> Holds | None:
+def _holds_for(demand: Demand, tools: ToolSet) -> Holds | None:
     """Which messages are held back until they are validated; None where no message can be wrong.
 
     A call that is not allowed is no reason to hold anything back: its result says so, and it is never handed over.
@@ -258,14 +245,14 @@ def holds_for(demand: Demand, tools: ToolSet) -> Holds | None:
     needs_call = demand.tool_choice not in ("auto", "none")
     has_format = demand.response_format is not None
     # A call that may be wrong can follow any other, and what was passed on of that one could not be discarded.
-    is_exact = any(tool.strict or tool.text_form is not None for tool in tools)
+    is_exact = _has_exact(tools)
     if not (needs_call or has_format or is_exact):
         return None
 
     def holds(header: Header) -> bool:
         if header.is_call:
-            return needs_call or is_exact or is_damaged(header)
-        return is_damaged(header) or (header.channel == "final" and (needs_call or has_format))
+            return needs_call or is_exact or _is_damaged(header)
+        return _is_damaged(header) or (header.channel == "final" and (needs_call or has_format))
 
     return holds
 
@@ -295,7 +282,7 @@ async def _written_grammar(demand: Demand, kind: GrammarKind, prefix: Begun | No
 # ── held events ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_damaged(header: Header) -> bool:
+def _is_damaged(header: Header) -> bool:
     """Whether the message of this header will be neither shown nor run, because the header is not certain."""
     return header.is_forged or header.trust < (Trust.CERTAIN if header.is_call else Trust.REPAIRED)
 
@@ -351,13 +338,13 @@ class HeldEvents:
 
 async def check_completion(messages: Sequence[Message], demand: Demand, tools: ToolSet) -> Verdict:
     """Whether the messages of a completion meet the demand."""
-    has_forms = any(tool.text_form is not None or tool.strict for tool in tools)
-    if not has_forms and demand.is_trivial and sum(len(message.text) for message in messages) < _LONG_CHARS:
+    size = sum(len(message.text) for message in messages)
+    if demand.is_trivial and size < _LONG_CHARS and not _has_exact(tools):
         return _check(messages, demand, tools)
     return await in_worker(partial(_check, messages, demand, tools))
 
 
-def is_malformed(messages: Sequence[Message]) -> bool:
+def _is_malformed(messages: Sequence[Message]) -> bool:
     """Whether there is nothing to show and nothing to run, because the model's output is damaged."""
     for message in messages:
         call = call_of(message)
@@ -384,7 +371,8 @@ def _check(messages: Sequence[Message], demand: Demand, tools: ToolSet) -> Verdi
         return _check_choice(calls, demand, tools, notes)
     if demand.response_format is None or calls:
         return Verdict(notes=tuple(notes)) if notes else _MET
-    answer = next((message for message in reversed(messages) if _is_answer(message)), None)
+    answers = [message for message in messages if message.channel == "final" and is_visible(message)]
+    answer = answers[-1] if answers else None
     if answer is None:
         return Verdict(Unmet("format", "an answer in a set format was demanded, but the model gave no answer"))
     name, schema = demand.response_format.name, demand.response_format.schema
@@ -405,7 +393,10 @@ def _check(messages: Sequence[Message], demand: Demand, tools: ToolSet) -> Verdi
 
 def _check_choice(calls: Sequence[Call], demand: Demand, tools: ToolSet, notes: Sequence[str]) -> Verdict:
     notes, made = list(notes), "no call" if not calls else "another call"
-    for call in _wanted(calls, demand, tools):
+    for call in calls:
+        tool = _callable_tool(call, tools)
+        if tool is None or demand.tool_choice not in ("required", tools.recipient_of(tool)):
+            continue
         try:
             tools.check_arguments(call)
         except ToolError as error:
@@ -417,24 +408,20 @@ def _check_choice(calls: Sequence[Call], demand: Demand, tools: ToolSet, notes: 
     return Verdict(Unmet("call", f"the tool choice is {demand.tool_choice}, and the model made {made}"), tuple(notes))
 
 
-def _wanted(calls: Sequence[Call], demand: Demand, tools: ToolSet) -> Iterator[Call]:
-    for call in calls:
-        tool = tools.find(call.recipient)
-        if tool is None or call.status not in _MADE or not tools.is_allowed(tool):
-            continue
-        if demand.tool_choice in ("required", tools.recipient_of(tool)):
-            yield call
+def _callable_tool(call: Call, tools: ToolSet) -> Tool | None:
+    """The tool of a call that is complete and allowed."""
+    tool = tools.find(call.recipient)
+    return tool if tool is not None and call.status in _MADE and tools.is_allowed(tool) else None
 
 
 def _check_exact(call: Call, tools: ToolSet) -> Unmet | None:
     """What is wrong with a call whose arguments have to fit. Raises an InputError where that cannot be said."""
-    tool = tools.find(call.recipient)
-    if tool is None or call.status not in _MADE or not tools.is_allowed(tool):
+    tool = _callable_tool(call, tools)
+    if tool is None:
         return None  # it is not handed over, and the model is told
     name = tools.recipient_of(tool)
-    form = tool.text_form
-    if form is not None:
-        if not any(text_fits(form, name, text) for text in texts_of(tool, call)):
+    if tool.text_form is not None:
+        if not any(text_fits(tool.text_form, name, text) for text in texts_of(tool, call)):
             return Unmet("arguments", f"the text for {name} does not have the form that the tool demands", name)
     elif tool.strict and tool.takes == "json":
         try:
@@ -448,8 +435,8 @@ def _check_exact(call: Call, tools: ToolSet) -> Unmet | None:
 
 
 def _declared_place(error: ToolError, schema: object) -> tuple[str, str | None]:
-    """The path up to the first name that no schema declares: that one may be the model's. And why what is there does
-    not fit, where the path leads so far."""
+    """The path up to the first name that no schema declares, because that name may be the model's. And the reason, if
+    the whole path is declared."""
     path = error.at.path
     declared = set(_declared_names(schema))
     place, at = "$", 1
@@ -472,7 +459,3 @@ def _declared_names(schema: object) -> Iterator[str]:
             parts += fields.values()
         elif isinstance(part, list):
             parts += cast("list[object]", part)
-
-
-def _is_answer(message: Message) -> bool:
-    return message.channel == "final" and is_visible(message)
