@@ -6,12 +6,10 @@ from harmonia.run.engines.base import (
     Chunk,
     Engine,
     Finish,
-    FinishReason,
     Request,
     Sampling,
     TextEngine,
     TokenLogprob,
-    ToolChoice,
     Traits,
     Usage,
 )
@@ -19,7 +17,7 @@ from harmonia.run.engines.completions import CompletionsEngine
 from harmonia.run.engines.http import Patience
 from harmonia.run.engines.llama_cpp import LlamaCppEngine
 from harmonia.run.engines.ollama import OllamaEngine
-from harmonia.run.engines.registry import Found, Kind, Seen, discover, open_engine, open_model, probe
+from harmonia.run.engines.registry import Found, Seen, discover, open_engine, open_model, probe
 from harmonia.run.engines.vllm import VllmEngine
 
 __all__ = [
@@ -29,9 +27,7 @@ __all__ = [
     "CompletionsEngine",
     "Engine",
     "Finish",
-    "FinishReason",
     "Found",
-    "Kind",
     "LlamaCppEngine",
     "OllamaEngine",
     "Patience",
@@ -40,7 +36,6 @@ __all__ = [
     "Seen",
     "TextEngine",
     "TokenLogprob",
-    "ToolChoice",
     "Traits",
     "Usage",
     "VllmEngine",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -24,16 +24,17 @@ from harmonia.run.engines.base import (
     FinishReason,
     Request,
     TokenLogprob,
-    Traits,
     Usage,
-    invalid_option,
 )
-from harmonia.run.engines.http import Patience, Server, ServerError, objects_of
+from harmonia.run.engines.http import Server, ServerError, objects_of
 from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.engines.response_reader import (
     SAMPLING_NAMES,
     STOP_SPELLINGS,
+    TEXT_TRAITS,
     Answer,
+    HttpEngine,
+    HttpOptions,
     check_ambiguous,
     name_parameters,
     safe_text,
@@ -147,7 +148,7 @@ _KEEP_SPECIAL = {
 }
 
 
-class CompletionsEngine:
+class CompletionsEngine(HttpEngine):
     """A server with `/v1/completions` at an address such as `http://127.0.0.1:1234`."""
 
     def __init__(
@@ -156,27 +157,15 @@ class CompletionsEngine:
         model: str,
         *,
         name: str = "completions",
-        api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        patience: Patience | None = None,
-        context_tokens: int | None = None,
         ambiguous: Ambiguous = "escape",
         max_tokens: int = 4096,  # the API's own default is 16, into which no answer fits
-        extra: Mapping[str, Any] | None = None,
+        **options: Unpack[HttpOptions],
     ) -> None:
-        if not model:
-            raise invalid_option(f"{name} needs the name of a model: pass model=…")
-        check_ambiguous(ambiguous)
-        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
-        self._ambiguous: Ambiguous = ambiguous
-        self._max_tokens = max_tokens
-        self._extra = extra or {}
-        self._knows_more = True  # until it refuses a field of _KEEP_SPECIAL
         self.name = name
-        self.model = model
-        self.traits = Traits(
-            takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens, takes_text=True
-        )
+        super().__init__(url, model, TEXT_TRAITS, **options)
+        self._ambiguous: Ambiguous = check_ambiguous(ambiguous)
+        self._max_tokens = max_tokens
+        self._knows_more = True  # until it refuses a field of _KEEP_SPECIAL
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         text, notes = safe_text(prompt, self._ambiguous)
@@ -217,9 +206,6 @@ class CompletionsEngine:
                 if not self._knows_more or not is_about_fields:
                     raise
                 self._knows_more = False
-
-    async def close(self) -> None:
-        await self.server.close()
 
 
 def _recognise_sglang(answers: Answers) -> Seen | None:

@@ -21,7 +21,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -38,9 +38,17 @@ from harmonia.run.engines.base import (
     Usage,
     grammar_of,
 )
-from harmonia.run.engines.http import Patience, Server, count_of, fields_of, text_of
+from harmonia.run.engines.http import Server, count_of, fields_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss
-from harmonia.run.engines.response_reader import SAMPLING_NAMES, STOP_TOKENS, Answer, name_parameters, sample
+from harmonia.run.engines.response_reader import (
+    SAMPLING_NAMES,
+    STOP_TOKENS,
+    Answer,
+    HttpEngine,
+    HttpOptions,
+    name_parameters,
+    sample,
+)
 from harmonia.vocabulary import (
     CALL,
     CHANNEL,
@@ -162,7 +170,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _FIELDS = tuple(name for name in _Message.__struct_fields__ if name != "error")
 
 
-class LlamaCppEngine:
+class LlamaCppEngine(HttpEngine):
     """A llama.cpp server at an address such as `http://127.0.0.1:8080`."""
 
     name = "llama.cpp"
@@ -172,19 +180,15 @@ class LlamaCppEngine:
         url: str,
         model: str | None = None,
         *,
-        api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        patience: Patience | None = None,
-        context_tokens: int | None = None,
         streaming: bool = True,
         cache_prompt: bool = True,
-        extra: Mapping[str, Any] | None = None,
+        **options: Unpack[HttpOptions],
     ) -> None:
-        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
-        self.model = model or "gpt-oss"  # it runs the one model that it was started with, unless it routes
+        # It runs the one model that it was started with, unless it routes.
+        traits = Traits(gives_logprobs=True, takes_grammar="gbnf", takes_text=True)
+        super().__init__(url, model or "gpt-oss", traits, **options)
+        self._extra = {"cache_prompt": cache_prompt, **({"model": model} if model else {}), **self._extra}
         self._streaming = streaming
-        self._extra = {"cache_prompt": cache_prompt, **({"model": model} if model else {}), **(extra or {})}
-        self.traits = Traits(gives_logprobs=True, context_tokens=context_tokens, takes_grammar="gbnf", takes_text=True)
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         more: dict[str, Any] = {"return_tokens": True, "preserved_tokens": _SPELLED}
@@ -212,9 +216,6 @@ class LlamaCppEngine:
             parameters["n_probs"] = max(1, sampling.logprobs)  # 0 would report nothing
         body = {"prompt": prompt, "stream": self._streaming, "response_fields": _FIELDS, **more, **parameters}
         return sample(answer, "/completion", body | self._extra, "sse" if self._streaming else "ndjson")
-
-    async def close(self) -> None:
-        await self.server.close()
 
 
 class _Answer(Answer):

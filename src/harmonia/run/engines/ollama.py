@@ -6,19 +6,22 @@ engine that takes no tokens. Ollama stops at `<|return|>` and `<|call|>` and doe
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final, Unpack, cast
 
 import msgspec
 
 from harmonia.renderer.renderer import Ambiguous
-from harmonia.run.engines.base import Alternative, Chunk, Finish, Request, TokenLogprob, Traits, Usage, invalid_option
+from harmonia.run.engines.base import Alternative, Chunk, Finish, Request, TokenLogprob, Usage
 from harmonia.run.engines.completions import REASONS
-from harmonia.run.engines.http import Fields, Patience, Server, fields_of, objects_of, text_of
+from harmonia.run.engines.http import Fields, Server, fields_of, objects_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen, choose_model, is_gpt_oss
 from harmonia.run.engines.response_reader import (
     SAMPLING_NAMES,
+    TEXT_TRAITS,
     Answer,
+    HttpEngine,
+    HttpOptions,
     check_ambiguous,
     name_parameters,
     safe_text,
@@ -47,33 +50,16 @@ class _Message(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Message).decode
 
 
-class OllamaEngine:
+class OllamaEngine(HttpEngine):
     """An Ollama server at an address such as `http://127.0.0.1:11434`. `context_tokens` becomes its `num_ctx`."""
 
     name = "ollama"
 
     def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        patience: Patience | None = None,
-        context_tokens: int | None = None,
-        ambiguous: Ambiguous = "escape",
-        extra: Mapping[str, Any] | None = None,
+        self, url: str, model: str, *, ambiguous: Ambiguous = "escape", **options: Unpack[HttpOptions]
     ) -> None:
-        if not model:
-            raise invalid_option("Ollama needs the name of a model: pass model=…")
-        check_ambiguous(ambiguous)
-        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
-        self._ambiguous: Ambiguous = ambiguous
-        self._extra = extra or {}
-        self.model = model
-        self.traits = Traits(
-            takes_tokens=False, gives_tokens=False, gives_logprobs=True, context_tokens=context_tokens, takes_text=True
-        )
+        super().__init__(url, model, TEXT_TRAITS, **options)
+        self._ambiguous: Ambiguous = check_ambiguous(ambiguous)
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         text, notes = safe_text(prompt, self._ambiguous)
@@ -110,9 +96,6 @@ class OllamaEngine:
             body |= {"logprobs": True, "top_logprobs": logprobs}
         answer = _Answer(self.server, [*prompt_notes, *notes], wants_logprobs=logprobs is not None)
         return sample(answer, "/api/generate", body, "ndjson")
-
-    async def close(self) -> None:
-        await self.server.close()
 
 
 class _Answer(Answer):

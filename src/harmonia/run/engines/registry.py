@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -370,7 +369,6 @@ def _make(kind: Kind, argument: str, model: str | None, options: dict[str, Any])
     if kind.model_as is not None:
         given[kind.model_as] = model
     try:
-        inspect.signature(kind.make).bind(**given)
+        return kind.make(**given)
     except TypeError as error:
-        raise invalid_option(f"{kind.make.__name__}: {error}") from None
-    return kind.make(**given)
+        raise invalid_option(f"{kind.make.__name__}: {error}") from error

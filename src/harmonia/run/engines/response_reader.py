@@ -11,7 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, InputError, Position
 from harmonia.renderer.renderer import Ambiguous, text_of
@@ -22,10 +24,11 @@ from harmonia.run.engines.base import (
     Request,
     Sampling,
     TokenLogprob,
+    Traits,
     Usage,
     invalid_option,
 )
-from harmonia.run.engines.http import Framing, Server, ServerError, excerpt, words_of
+from harmonia.run.engines.http import Framing, Patience, Server, ServerError, excerpt, words_of
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID, VOCABULARY_SIZE
 
 # The tokens that end a turn. `<|end|>` does not: the next message follows it.
@@ -33,6 +36,8 @@ STOP_TOKENS = (RETURN, CALL)
 STOP_SPELLINGS = tuple(SPELLING_BY_ID[token] for token in STOP_TOKENS)
 # The sampling parameters under their own names; engines rename some.
 SAMPLING_NAMES = {name: name for name in Sampling.__struct_fields__}
+
+TEXT_TRAITS = Traits(takes_tokens=False, gives_tokens=False, gives_logprobs=True, takes_text=True)
 
 # What engines say where the prompt, or the prompt and the answer, does not fit. In lower case.
 _CONTEXT_WORDS = (
@@ -49,6 +54,44 @@ _CONTEXT_WORDS = (
     "context window",
     "context overflow",
 )
+
+
+class HttpOptions(TypedDict, total=False):
+    """The options of every engine over HTTP. `extra` goes into every request as it is."""
+
+    api_key: str | None
+    headers: Mapping[str, str] | None
+    patience: Patience | None
+    context_tokens: int | None
+    extra: Mapping[str, Any] | None
+
+
+class HttpEngine:
+    """An engine at an address; it holds no connection between answers."""
+
+    name: str
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        traits: Traits,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
+        context_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not model:
+            raise invalid_option(f"{self.name} needs the name of a model: pass model=…")
+        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
+        self.model = model
+        self.traits = msgspec.structs.replace(traits, context_tokens=context_tokens)
+        self._extra = extra or {}
+
+    async def close(self) -> None:
+        await self.server.close()
 
 
 class Answer(ABC):
@@ -187,6 +230,7 @@ def safe_text(prompt: Sequence[int], ambiguous: Ambiguous) -> tuple[str, list[st
     return text_of(prompt, ambiguous="escape"), [note]
 
 
-def check_ambiguous(ambiguous: str) -> None:
+def check_ambiguous(ambiguous: Ambiguous) -> Ambiguous:
     if ambiguous not in ("escape", "refuse"):
         raise invalid_option(f"ambiguous is {ambiguous!r}; expected escape or refuse")
+    return ambiguous

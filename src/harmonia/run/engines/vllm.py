@@ -15,47 +15,35 @@ So grammars are sent only to a server that is known to apply them from the first
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final, Unpack
 
-from harmonia.run.engines.base import ENDS_OF_GENERATION, Chunk, Finish, Request, Traits, grammar_of, invalid_option
+from harmonia.run.engines.base import ENDS_OF_GENERATION, Chunk, Finish, Request, Traits, grammar_of
 from harmonia.run.engines.completions import CompletionAnswer, TextAnswer, WireChoice, logprobs_of
-from harmonia.run.engines.http import Patience, Server
+from harmonia.run.engines.http import Server
 from harmonia.run.engines.registry import Answers, Kind, Seen
-from harmonia.run.engines.response_reader import SAMPLING_NAMES, STOP_TOKENS, name_parameters, salt_of, sample
+from harmonia.run.engines.response_reader import (
+    SAMPLING_NAMES,
+    STOP_TOKENS,
+    HttpEngine,
+    HttpOptions,
+    name_parameters,
+    salt_of,
+    sample,
+)
 from harmonia.vocabulary import VOCABULARY_SIZE, default_vocabulary
 
 _TOKEN_ID = "token_id:"
 
 
-class VllmEngine:
+class VllmEngine(HttpEngine):
     """A vLLM server at an address such as `http://127.0.0.1:8000`."""
 
     name = "vllm"
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        patience: Patience | None = None,
-        context_tokens: int | None = None,
-        extra: Mapping[str, Any] | None = None,
-        grammar: bool = False,
-    ) -> None:
-        if not model:
-            raise invalid_option("vLLM needs the name of a model: pass model=…")
-        self.server = Server(url.rstrip("/").removesuffix("/v1"), api_key=api_key, headers=headers, patience=patience)
-        self._extra = extra or {}
-        self.model = model
-        self.traits = Traits(
-            gives_logprobs=True,
-            context_tokens=context_tokens,
-            takes_grammar="xgrammar" if grammar else None,
-            takes_text=True,
-        )
+    def __init__(self, url: str, model: str, *, grammar: bool = False, **options: Unpack[HttpOptions]) -> None:
+        traits = Traits(gives_logprobs=True, takes_grammar="xgrammar" if grammar else None, takes_text=True)
+        super().__init__(url, model, traits, **options)
 
     def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
         more: dict[str, Any] = {
@@ -93,9 +81,6 @@ class VllmEngine:
             **self._extra,
         }
         return sample(answer, "/v1/completions", body, "sse")
-
-    async def close(self) -> None:
-        await self.server.close()
 
 
 class _Answer(CompletionAnswer):

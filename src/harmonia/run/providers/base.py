@@ -18,7 +18,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from harmonia.errors import EngineError
 from harmonia.events import Event
@@ -83,8 +83,9 @@ class Reader(ABC):
 class HttpProvider(ABC):
     """A provider at `base_url`, such as `https://host/v1`.
 
-    `extra` goes into every body as it is, for what a provider takes beyond its API. No connection is held between
-    answers, and several tasks may ask at once.
+    `extra` goes into every body as it is, for what a provider takes beyond its API. `developer_role` is for servers
+    that refuse the role `developer` and call it `system`. No connection is held between answers, and several tasks may
+    ask at once.
     """
 
     name: ClassVar[str]
@@ -100,7 +101,9 @@ class HttpProvider(ABC):
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
         patience: Patience | None = None,
+        developer_role: Literal["developer", "system"] = "developer",
     ) -> None:
+        self._developer_role = developer_role
         self.server = Server(api_address(base_url), api_key=api_key, headers=headers, patience=patience)
         self.model = model
         self._extra = dict(extra or {})

@@ -90,7 +90,6 @@ def chat_body(
     request: Request,
     model: str,
     extra: Mapping[str, Any],
-    *,
     developer_role: str = "developer",
 ) -> Body:
     """The body of `POST /chat/completions`, streamed."""
@@ -119,7 +118,13 @@ def chat_body(
     return _finish(body, names, notes, exported.losses, request, extra)
 
 
-def responses_body(conversation: Conversation, request: Request, model: str, extra: Mapping[str, Any]) -> Body:
+def responses_body(
+    conversation: Conversation,
+    request: Request,
+    model: str,
+    extra: Mapping[str, Any],
+    developer_role: str = "developer",
+) -> Body:
     """The body of `POST /responses`, streamed. Nothing is stored at the provider."""
     exported = to_responses_body(conversation)
     tools = exported.value.get("tools", [])
@@ -128,10 +133,7 @@ def responses_body(conversation: Conversation, request: Request, model: str, ext
     body: Json = {
         "model": model,
         **exported.value,
-        "input": [
-            _rename(item, None, names) if item.get("type") in ("function_call", "custom_tool_call") else item
-            for item in exported.value["input"]
-        ],
+        "input": [_rename_message(item, names, developer_role) for item in exported.value["input"]],
         "stream": True,
         "store": False,
         **sampling,
@@ -188,10 +190,12 @@ def _rename(tool: Json, inside: str | None, names: ToolNames) -> Json:
 
 
 def _rename_message(message: Json, names: ToolNames, developer_role: str) -> Json:
-    renamed = {**message, "role": developer_role} if message["role"] == "developer" else message
+    """A message of Chat Completions, or an item of Responses, with the provider's role and names."""
+    if message.get("role") == "developer":
+        return {**message, "role": developer_role}
     if calls := message.get("tool_calls"):
-        renamed = {**renamed, "tool_calls": [_rename(call, call["type"], names) for call in calls]}
-    return renamed
+        return {**message, "tool_calls": [_rename(call, call["type"], names) for call in calls]}
+    return _rename(message, None, names) if message.get("type") in ("function_call", "custom_tool_call") else message
 
 
 def _legal_format(written: Json) -> Json:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from harmonia.events import Event
 from harmonia.messages import Conversation
 from harmonia.run.engines.base import FinishReason, Request, Usage
-from harmonia.run.engines.http import Fields, Patience, count_of, fields_of, objects_of, text_of
+from harmonia.run.engines.http import Fields, count_of, fields_of, objects_of, text_of
 from harmonia.run.engines.registry import Answers, Kind, Seen
 from harmonia.run.providers.answer import ANSWER_PARTS, Answer, call_header, channel_of, text_header
 from harmonia.run.providers.base import HttpProvider, Reader
@@ -28,30 +28,13 @@ from harmonia.run.providers.bodies import Body, ToolNames, chat_body
 
 
 class ChatCompletionsProvider(HttpProvider):
-    """`POST {base_url}/chat/completions`.
-
-    `developer_role` is for servers that refuse the role `developer` and call it `system`.
-    """
+    """`POST {base_url}/chat/completions`."""
 
     name = "chat"
     path = "/chat/completions"
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        extra: Mapping[str, Any] | None = None,
-        patience: Patience | None = None,
-        developer_role: Literal["developer", "system"] = "developer",
-    ) -> None:
-        super().__init__(base_url, model, api_key=api_key, headers=headers, extra=extra, patience=patience)
-        self._developer_role = developer_role
-
     def _make_body(self, conversation: Conversation, request: Request) -> Body:
-        return chat_body(conversation, request, self.model, self._extra, developer_role=self._developer_role)
+        return chat_body(conversation, request, self.model, self._extra, self._developer_role)
 
     def _make_reader(self, names: ToolNames) -> ChatReader:
         return ChatReader(names)
@@ -59,13 +42,8 @@ class ChatCompletionsProvider(HttpProvider):
 
 _REASONING_FIELDS: Final = ("reasoning", "reasoning_content", "thinking", "reasoning_text")
 _REASONS: Final[dict[str, FinishReason]] = {
-    "stop": "stop",
-    "tool_calls": "stop",
-    "function_call": "stop",
-    "end_turn": "stop",
-    "eos": "stop",
-    "length": "length",
-    "max_tokens": "length",
+    **dict.fromkeys(("stop", "tool_calls", "function_call", "end_turn", "eos"), "stop"),
+    **dict.fromkeys(("length", "max_tokens"), "length"),
 }
 
 

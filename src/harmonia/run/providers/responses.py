@@ -33,7 +33,7 @@ class ResponsesProvider(HttpProvider):
     path = "/responses"
 
     def _make_body(self, conversation: Conversation, request: Request) -> Body:
-        return responses_body(conversation, request, self.model, self._extra)
+        return responses_body(conversation, request, self.model, self._extra, self._developer_role)
 
     def _make_reader(self, names: ToolNames) -> ResponsesReader:
         return ResponsesReader(names)
@@ -51,19 +51,11 @@ _KINDS: Final[dict[str, ItemKind]] = {
 _ERRORS: Final = ("error", "response.error", "response.stream.error")
 _ENDS: Final = ("completed", "incomplete", "failed", "cancelled", "done")
 # What an event `response.X.delta` or `response.X.done` is about, by X.
+_THOUGHTS: Final = ("reasoning", "reasoning_text", "reasoning_content", "reasoning_summary", "reasoning_summary_text")
 _TEXTS: Final[dict[str, ItemKind]] = {
-    "output_text": "text",
-    "refusal": "text",
-    "stream": "text",
-    "text": "text",
-    "reasoning": "reasoning",
-    "reasoning_text": "reasoning",
-    "reasoning_content": "reasoning",
-    "reasoning_summary": "reasoning",
-    "reasoning_summary_text": "reasoning",
-    "function_call_arguments": "call",
-    "output_tool_call": "call",
-    "tool_call": "call",
+    **dict.fromkeys(("output_text", "refusal", "stream", "text"), "text"),
+    **dict.fromkeys(_THOUGHTS, "reasoning"),
+    **dict.fromkeys(("function_call_arguments", "output_tool_call", "tool_call"), "call"),
     "custom_tool_call_input": "custom",
 }
 # Repeated by other events, or of no use to a conversation.
