@@ -61,8 +61,13 @@ class Cancellation:
         self._started_by = asyncio.current_task()
         self._cancels_before = 0 if self._started_by is None else self._started_by.cancelling()
         if time_s is not None and self._timer is None:
-            # The timer must not keep an abandoned run alive.
-            self._timer = asyncio.get_running_loop().call_later(time_s, _cancel, weakref.ref(self))
+            method = weakref.WeakMethod(self.cancel)  # the timer must not keep an abandoned run alive
+
+            def expire() -> None:
+                if (cancel := method()) is not None:
+                    cancel("time")
+
+            self._timer = asyncio.get_running_loop().call_later(time_s, expire)
 
     def stop_timer(self) -> None:
         if self._timer is not None:
@@ -114,11 +119,6 @@ class Cancellation:
             return False
         self._has_cancelled = False
         return task.uncancel() <= (self._cancels_before if task is self._started_by else 0)
-
-
-def _cancel(reference: Callable[[], Cancellation | None]) -> None:
-    if (cancellation := reference()) is not None:
-        cancellation.cancel("time")
 
 
 PLACES: Final = 2

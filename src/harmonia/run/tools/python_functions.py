@@ -317,15 +317,10 @@ def _pydantic_reader(annotation: Any) -> _Reader:
 def _mentions_pydantic(annotation: Any) -> bool:
     parts = get_args(annotation)
     notes = parts[1:] if get_origin(annotation) is Annotated else ()
-    if any(_is_of_pydantic(kind) for kind in (annotation, *map(type, notes))):
-        return True
-    if hasattr(annotation, "__get_pydantic_core_schema__"):
+    packages = (str(getattr(kind, "__module__", "")).partition(".")[0] for kind in (annotation, *map(type, notes)))
+    if hasattr(annotation, "__get_pydantic_core_schema__") or {"pydantic", "annotated_types"}.intersection(packages):
         return True
     return any(_mentions_pydantic(each) for each in parts if not isinstance(each, str))
-
-
-def _is_of_pydantic(kind: Any) -> bool:
-    return str(getattr(kind, "__module__", "")).partition(".")[0] in ("pydantic", "annotated_types")
 
 
 def _with_meta(annotation: Any) -> Any:
@@ -393,7 +388,8 @@ def _fill_defaults(value: Any) -> None:
 def _tidy(schema: Any, orders: Sequence[list[Any]] = ()) -> Any:
     """The schema without what costs tokens and adds nothing: titles, which repeat names, and defaults of null.
 
-    msgspec sorts the values of an enum. People put the usual one first, or give an order that means something.
+    msgspec sorts the values of an enum. People put the usual one first, or give an order that means something, so they
+    are as they were declared, unless two types declare the same values in different orders.
     """
     if not isinstance(schema, dict):
         return schema
@@ -406,16 +402,13 @@ def _tidy(schema: Any, orders: Sequence[list[Any]] = ()) -> Any:
         elif keyword in ("items", "additionalProperties"):
             tidy[keyword] = _tidy(value, orders)
         elif keyword == "enum":
-            tidy[keyword] = _in_order(value, orders)
+            found = [
+                [each for each in order if each in value] for order in orders if all(each in order for each in value)
+            ]
+            tidy[keyword] = found[0] if found and all(each == found[0] for each in found) else value
         elif keyword != "title" and not (keyword == "default" and value is None):
             tidy[keyword] = value
     return tidy
-
-
-def _in_order(values: list[Any], orders: Sequence[list[Any]]) -> list[Any]:
-    """The values as they were declared; as they are where two types declare the same values in different orders."""
-    found = [[each for each in order if each in values] for order in orders if all(each in order for each in values)]
-    return found[0] if found and all(each == found[0] for each in found) else values
 
 
 # ── the call ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -67,20 +67,6 @@ class ToolSet:
     declared            what a parser has to know of the tools; it remembers headers, so it is made once
     """
 
-    __slots__ = (
-        "_aliases",
-        "_allowed",
-        "_by_recipient",
-        "_recipients",
-        "_schemas",
-        "_validators",
-        "declared",
-        "developer_namespaces",
-        "namespaces",
-        "system_namespaces",
-        "tools",
-    )
-
     def __init__(self, tools: Iterable[ToolLike] = (), *, descriptions: Mapping[str, str | None] | None = None) -> None:
         """`descriptions` are those of namespaces whose tools are given one by one."""
         if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers without types
@@ -102,7 +88,7 @@ class ToolSet:
         self._validators: dict[str, Validate] = {}  # compiled when first needed
 
     def __setattr__(self, name: str, value: object) -> None:
-        if hasattr(self, name):
+        if "_validators" in vars(self):  # which is set last
             raise AttributeError(f"{name} cannot be set: a ToolSet never changes")
         super().__setattr__(name, value)
 
@@ -150,10 +136,7 @@ class ToolSet:
                 raise InputError(ErrorCode.TOOL_UNKNOWN, self._say_unknown(name))
             allowed |= chosen
         copy = object.__new__(type(self))
-        copy._allowed = frozenset(allowed if self._allowed is None else allowed & self._allowed)
-        for slot in ToolSet.__slots__:
-            if slot != "_allowed":
-                setattr(copy, slot, getattr(self, slot))
+        vars(copy).update(vars(self), _allowed=frozenset(allowed if self._allowed is None else allowed & self._allowed))
         return copy
 
     @property

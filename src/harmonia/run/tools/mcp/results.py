@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
+    from mcp.types import CallToolResult, ContentBlock
 
 
 # Joiners, and the two selectors that choose between an emoji and its outline: ordinary writing needs them.
@@ -65,6 +65,8 @@ def text_of(result: CallToolResult) -> str:
 
 
 def _text_of_block(block: ContentBlock) -> str:
+    from mcp.types import TextResourceContents
+
     if block.type == "text":
         return block.text
     if block.type == "image" or block.type == "audio":
@@ -72,14 +74,6 @@ def _text_of_block(block: ContentBlock) -> str:
     if block.type == "resource_link":
         told = readable_line(f"{block.name}: {block.description}" if block.description else block.name)
         return f"[link: {_kind(block.mime_type)}{readable_line(block.uri)} ({told})]"
-    if block.type == "resource":
-        return _text_of_resource(block)
-    assert_never(block)
-
-
-def _text_of_resource(block: EmbeddedResource) -> str:
-    from mcp.types import TextResourceContents
-
     resource = block.resource
     place = f"{_kind(resource.mime_type)}{readable_line(resource.uri)}"
     # A file that a tool was asked for often comes this way, so its text is what the model wants.
@@ -98,16 +92,14 @@ def _size(base64: str) -> str:
 
 def _says(blocks: list[str], structured: Any) -> bool:
     """Whether the text blocks are the structured content again: whole, or what a wrapper `{"result": …}` holds."""
-    said = [_value_of(block) for block in blocks]
+    said: list[Any] = []
+    for block in blocks:
+        try:
+            said.append(json.loads(block))
+        except (ValueError, RecursionError):
+            said.append(block)
     candidates = [structured]
     if isinstance(structured, dict) and cast("dict[str, Any]", structured).keys() == {"result"}:
         candidates.append(cast("dict[str, Any]", structured)["result"])
     # A list is often sent as one block for each item; a text stands for itself.
     return any([value] in (said, blocks) or value in (said, blocks) for value in candidates)
-
-
-def _value_of(block: str) -> Any:
-    try:
-        return json.loads(block)
-    except (ValueError, RecursionError):
-        return block
