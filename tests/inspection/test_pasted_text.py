@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import harmonia
 from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError
-from harmonia.inspection.inputs import Kind
-from harmonia.inspection.pasted_text import MOST_TITLES, Pasted, recognise_pasted
+from harmonia.inspection.inputs import MOST_TITLES, Kind, Pasted, recognise_pasted
 from harmonia.interchange import write_harmony_json, write_markdown
 from tests.support.engines.provider_streams import STREAMS, Stream
 from tests.support.strategies.conversations import conversations

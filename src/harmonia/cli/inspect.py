@@ -13,7 +13,7 @@ from harmonia.cli.options import color_option, echo_json, is_coloured
 from harmonia.cli.streams import Reading, pasting_options, read_input, run_parser
 from harmonia.cli.trace_view import View
 from harmonia.inspection import describe_trace, hint_for, is_malformed, trace
-from harmonia.inspection.pasted_text import describe_pasted
+from harmonia.inspection.inputs import describe_pasted
 
 _MALFORMED = 3
 

@@ -18,7 +18,7 @@ import msgspec
 from harmonia.cli.options import file_argument, profiles_option, vocabulary_option
 from harmonia.errors import InputError
 from harmonia.inspection import As, Input, is_completion, parse_input, read_declared, recognise
-from harmonia.inspection.pasted_text import AsPasted, Pasted, recognise_pasted
+from harmonia.inspection.inputs import AsPasted, Pasted, recognise_pasted
 from harmonia.inspection.saved_streams import looks_like_a_dump
 from harmonia.messages import Role, ToolDescription
 from harmonia.parser import Mode, Parsed, Tools

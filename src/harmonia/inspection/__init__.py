@@ -1,6 +1,5 @@
 """Inspects what a model sampled: what the input is, what it cost, what is wrong with it, as JSON values."""
 
-from harmonia.inspection.findings import SchemaCost, TypedSpelling, find_schema_costs, find_typed_spellings
 from harmonia.inspection.inputs import (
     As,
     Input,
@@ -10,8 +9,8 @@ from harmonia.inspection.inputs import (
     read_declared,
     recognise,
 )
-from harmonia.inspection.replays import Replayed, replay
 from harmonia.inspection.report import (
+    Replayed,
     describe_diagnostic,
     describe_event,
     describe_message,
@@ -19,8 +18,21 @@ from harmonia.inspection.report import (
     describe_raised,
     describe_token,
     describe_trace,
+    replay,
 )
-from harmonia.inspection.trace import OptionWords, Trace, TracedMessage, TracedText, TracedTurn, hint_for, trace
+from harmonia.inspection.trace import (
+    OptionWords,
+    SchemaCost,
+    Trace,
+    TracedMessage,
+    TracedText,
+    TracedTurn,
+    TypedSpelling,
+    find_schema_costs,
+    find_typed_spellings,
+    hint_for,
+    trace,
+)
 
 __all__ = [
     "As",

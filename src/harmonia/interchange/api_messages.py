@@ -10,9 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Literal, cast
 
 from harmonia.interchange import message_defaults
-from harmonia.interchange.conversion import CallIds, Exported, Imported, Lossy, Report, sampled_losses, sort_losses
-from harmonia.interchange.documents import Object, json_text, texts_at
-from harmonia.interchange.message_defaults import ImportedMessages, Texts, differences, left_out
+from harmonia.interchange.conversion import (
+    CallIds,
+    Exported,
+    Imported,
+    Lossy,
+    Object,
+    Report,
+    Texts,
+    json_text,
+    sampled_losses,
+    sort_losses,
+    texts_at,
+)
+from harmonia.interchange.message_defaults import ImportedMessages, differences, left_out
 from harmonia.interchange.settings import NO_SETTINGS, Settings, gather, instructions_of, read_tools
 from harmonia.messages import (
     Conversation,

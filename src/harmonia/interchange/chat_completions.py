@@ -18,9 +18,13 @@ from typing import Any, Final, cast
 
 from harmonia.interchange import message_defaults
 from harmonia.interchange.api_messages import NO_PART, ApiReader, ApiWriter, SystemAs
-from harmonia.interchange.conversion import CallIds, ConversationFormat, Exported, Imported
-from harmonia.interchange.documents import (
+from harmonia.interchange.conversion import (
+    CallIds,
+    ConversationFormat,
+    Exported,
+    Imported,
     Object,
+    Texts,
     arguments_at,
     list_at,
     object_at,
@@ -30,7 +34,6 @@ from harmonia.interchange.documents import (
     text_at,
     value_of,
 )
-from harmonia.interchange.message_defaults import Texts
 from harmonia.interchange.settings import Settings, chat_tools, read_effort, read_format, read_tools, write_format
 from harmonia.messages import Conversation, Json, Message, Role, ToolNamespace, is_call, is_forged
 

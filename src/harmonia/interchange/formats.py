@@ -9,8 +9,7 @@ from typing import Any, Final, cast
 from harmonia.errors import ErrorCode, InputError
 from harmonia.interchange.api_messages import SystemAs
 from harmonia.interchange.chat_completions import CHAT
-from harmonia.interchange.conversion import ConversationFormat
-from harmonia.interchange.documents import Object
+from harmonia.interchange.conversion import ConversationFormat, Object
 from harmonia.interchange.harmony import HARMONY, HARMONY_JSON, TOKENS, looks_like_ids
 from harmonia.interchange.markdown import MARKDOWN, looks_like_markdown
 from harmonia.interchange.responses import RESPONSES

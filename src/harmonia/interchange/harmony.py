@@ -22,10 +22,13 @@ from harmonia.interchange.conversion import (
     Exported,
     Imported,
     Lossy,
+    Object,
+    list_at,
+    refuse,
     sort_losses,
     unexpressed_losses,
+    value_of,
 )
-from harmonia.interchange.documents import Object, list_at, refuse, value_of
 from harmonia.interchange.message_defaults import differences, left_out
 from harmonia.messages import (
     ChannelConfig,

@@ -33,9 +33,9 @@ from harmonia.interchange.conversion import (
     Imported,
     Report,
     sort_losses,
+    text_of,
     unexpressed_losses,
 )
-from harmonia.interchange.documents import text_of
 from harmonia.json_codec import encode_json, read_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.interchange.conversion import Lossy, Report
+from harmonia.interchange.conversion import Lossy, Report, Texts
 from harmonia.messages import (
     Author,
     Content,
@@ -30,8 +30,6 @@ from harmonia.messages import (
     is_tool_address,
 )
 from harmonia.parts import is_visible
-
-Texts = str | tuple[str, ...]
 
 FUNCTIONS: Final = "functions."
 _JSON_CONSTRAINED: Final = "<|constrain|>json"

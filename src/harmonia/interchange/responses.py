@@ -18,9 +18,14 @@ from typing import Any, Final, cast
 
 from harmonia.interchange import message_defaults
 from harmonia.interchange.api_messages import NO_PART, ApiReader, ApiWriter, SystemAs
-from harmonia.interchange.conversion import CallIds, ConversationFormat, Exported, Imported, Report
-from harmonia.interchange.documents import (
+from harmonia.interchange.conversion import (
+    CallIds,
+    ConversationFormat,
+    Exported,
+    Imported,
     Object,
+    Report,
+    Texts,
     arguments_at,
     json_text,
     list_at,
@@ -32,7 +37,6 @@ from harmonia.interchange.documents import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.message_defaults import Texts
 from harmonia.interchange.settings import Settings, read_effort, read_format, read_tools, responses_tools, write_format
 from harmonia.messages import Conversation, Json, ToolNamespace
 

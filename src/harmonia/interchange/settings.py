@@ -20,8 +20,7 @@ from typing import Final, cast
 
 from harmonia.errors import ErrorCode
 from harmonia.interchange import message_defaults
-from harmonia.interchange.conversion import Report
-from harmonia.interchange.documents import Object, list_at, object_at, refuse
+from harmonia.interchange.conversion import Object, Report, list_at, object_at, refuse
 from harmonia.interchange.message_defaults import bare_name, full_name
 from harmonia.messages import (
     Conversation,

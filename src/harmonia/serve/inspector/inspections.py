@@ -20,7 +20,7 @@ import msgspec
 import harmonia.inspection as inspection
 from harmonia.errors import InputError, Position
 from harmonia.history import align, compare
-from harmonia.inspection.pasted_text import Pasted, describe_pasted, recognise_pasted
+from harmonia.inspection.inputs import Pasted, describe_pasted, recognise_pasted
 from harmonia.inspection.report import describe_rendered, with_settings
 from harmonia.interchange import Imported, format_named, recognise_value
 from harmonia.messages import Conversation, Json

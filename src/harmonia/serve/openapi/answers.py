@@ -12,8 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harmonia.errors import Position
 from harmonia.history.prompt_changes import Aligned
-from harmonia.inspection.findings import SchemaCost, TypedSpelling
-from harmonia.inspection.trace import ChannelCount, TracedTurn
+from harmonia.inspection.trace import ChannelCount, SchemaCost, TracedTurn, TypedSpelling
 from harmonia.interchange import Lossy
 from harmonia.messages import Json
 from harmonia.renderer import MessageSpan

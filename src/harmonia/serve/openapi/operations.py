@@ -6,7 +6,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from harmonia.inspection.replays import Replayed
+from harmonia.inspection.report import Replayed
 from harmonia.messages import Json
 from harmonia.serve.openapi import answers
 from harmonia.serve.openapi.bodies import STRING, listed, one_of

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.inspection.pasted_text import json_fault
+from harmonia.inspection.inputs import json_fault
 from harmonia.interchange import Imported, Lossy, format_named, recognise, recognise_value, to_responses_body
 from harmonia.interchange.settings import leading_system
 from harmonia.json_codec import encode_bytes
