@@ -92,16 +92,14 @@ def offered_tools(tools: Iterable[CallableTool]) -> list[Offered]:
 
 
 def choose_calls(user: str, words: str, called: Mapping[str, int], request: Request) -> list[Wanted]:
-    """The calls to make now, where `called` counts those made since the user spoke; EngineError where a demanded call
-    cannot be made. `words` are those of the user and the tools."""
+    """The calls to make now. `called` counts those since the user spoke; `words` are the user's and the tools'."""
     choice, allowed = request.tool_choice, request.allowed
     if choice == "none":
         return []
     tools = [tool for tool in offered_tools(request.tools) if allowed is None or tool.recipient in allowed]
     if choice not in ("auto", "required"):
         tools = [tool for tool in tools if choice in (tool.recipient, tool.name)][:1]
-        mentioned = [wanted for stage in _stages(user, tools) for wanted in stage]
-        wanted = mentioned[:1]
+        wanted = [wanted for stage in _stages(user, tools) for wanted in stage][:1]
     else:
         wanted = _pending(_stages(user, tools), called)
     if wanted or choice == "auto":
@@ -178,8 +176,7 @@ def _split(name: str) -> tuple[str, ...]:
 
 
 def _is_about(tool: Offered, text: str) -> bool:
-    """Whether the text has all nouns of a name with a verb: "weather" for get_weather. What stands before the verb is
-    where the tool comes from."""
+    """Whether the text has all nouns of a name after its verb: "weather" for get_weather."""
     parts = [part.lower() for part in _PART.findall(tool.name)]
     verb = next((at for at, part in enumerate(parts) if part in _VERBS), len(parts))
     nouns = [part for part in parts[verb:] if part not in _VERBS and not part.isdigit()]

@@ -53,10 +53,7 @@ _RENDERER: Final = Renderer(cache_bytes=1_000_000)
 
 
 class DemoEngine:
-    """An engine without a model, to try everything with. Any model name will do.
-
-    It gives `tokens_per_chunk` tokens at a time and waits `delay_s` seconds before each chunk.
-    """
+    """Gives `tokens_per_chunk` tokens at a time and waits `delay_s` seconds before each. Any model name will do."""
 
     name = "demo"
     traits = Traits(gives_logprobs=True, context_tokens=_CONTEXT_TOKENS)
@@ -101,8 +98,7 @@ class DemoEngine:
         is_cut = next(script.tokens, None) is not None
         if script.error and not is_cut:
             raise EngineError(ErrorCode.ENGINE_DIED, script.error)
-        usage = Usage(len(tokens), sampled, cached)
-        yield Finish("length" if is_cut else script.reason, usage, script.notes)
+        yield Finish("length" if is_cut else script.reason, Usage(len(tokens), sampled, cached), script.notes)
 
     async def close(self) -> None:
         self._previous = []
@@ -110,13 +106,8 @@ class DemoEngine:
 
 def _logprobs(chunk: list[int], wanted: int | None) -> tuple[TokenLogprob, ...]:
     """Nothing else might have been said, so the probability of every token is 1."""
-    if wanted is None:
-        return ()
-    spelled = [(token, decode([token])) for token in chunk]
-    return tuple(
-        TokenLogprob(token, text, 0.0, (Alternative(token, text, 0.0),) if wanted > 0 else ())
-        for token, text in spelled
-    )
+    certain = [Alternative(token, decode([token]), 0.0) for token in chunk] if wanted is not None else []
+    return tuple(TokenLogprob(each.token, each.text, 0.0, (each,) if wanted else ()) for each in certain)
 
 
 class _Script(msgspec.Struct, frozen=True):
@@ -134,19 +125,16 @@ def _script(tokens: list[int], request: Request) -> _Script:
     if command[:1] == ["/demo"] and len(command) <= 2 and not prompt.results and prompt.open.where == "role":
         asked = MISBEHAVIOURS.get(command[-1])
         if asked is None:
+            listed = "\n".join(f"- `/demo {name}`: {each.description}" for name, each in MISBEHAVIOURS.items())
+            text = f"{_OPENINGS[0]} To see me misbehave, say one of these:\n\n{listed}"
             thought = Message.assistant("The user asks for the list.", channel="analysis")
-            return _Script(iter(_tokens_of([thought, Message.assistant(_listing())])[2:]))
+            return _Script(iter(_tokens_of([thought, Message.assistant(text)])[2:]))
         tools = offered_tools(request.tools)
         text = asked.text.replace("TOOL", tools[0].recipient if tools else "functions.demo")
         again = chain.from_iterable(repeat(encode(asked.again))) if asked.again else ()
         return _Script(chain(encode(text, special="all"), again), asked.reason, error=asked.error)
     messages, notes = _speak(prompt, request)
     return _Script(iter(_continue(prompt, messages, request)), notes=tuple(notes))
-
-
-def _listing() -> str:
-    listed = "\n".join(f"- `/demo {name}`: {each.description}" for name, each in MISBEHAVIOURS.items())
-    return f"I am Harmonia's demo engine, not a language model. To see me misbehave, say one of these:\n\n{listed}"
 
 
 # ── the prompt ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,8 +156,7 @@ class _Open(msgspec.Struct, frozen=True):
 
 
 class _Prompt(msgspec.Struct, frozen=True):
-    """What a prompt says to a speaker. `calls` counts the assistant's calls since the user's last message, by
-    recipient; `results` answered them."""
+    """`calls` counts the assistant's calls since the user's last message, by recipient; `results` answered them."""
 
     user: str
     instructions: str
@@ -180,13 +167,12 @@ class _Prompt(msgspec.Struct, frozen=True):
     open: _Open
 
     @property
-    def words(self) -> str:
-        """What the user and the tools said."""
+    def words(self) -> str:  # of the user and the tools
         return "\n".join([self.user, *(result.text for result in self.results)])
 
 
 def _read_prompt(tokens: list[int]) -> _Prompt:
-    start = len(tokens) - 1 - tokens[::-1].index(START) if START in tokens else 0
+    start = len(tokens) - 1 - tokens[::-1].index(START) if START in tokens else len(tokens)
     end = start if tokens[start:] and not {END, CALL, RETURN} & set(tokens[start:]) else len(tokens)
     messages = parse(tokens[:end]).messages
     said = len(messages)
@@ -226,13 +212,8 @@ def _read_open(tail: list[int]) -> _Open:
     header = decode(tail[1:body])
     channel, recipient = _OPEN_CHANNEL.search(header), _RECIPIENT.search(header)
     where = "body" if body < len(tail) else "header" if CHANNEL in tail or recipient else "role"
-    return _Open(
-        where,
-        header,
-        channel[1] if channel else "",
-        recipient[1] if recipient else None,
-        decode(tail[body + 1 :]),
-    )
+    text = decode(tail[body + 1 :])
+    return _Open(where, header, channel[1] if channel else "", recipient[1] if recipient else None, text)
 
 
 # ── what to say: reasoning, then calls or an answer ─────────────────────────────────────────────────────────────────
@@ -259,8 +240,8 @@ def _speak(prompt: _Prompt, request: Request) -> tuple[list[Message], list[str]]
         text, notes = _answer(prompt, request)
         return [*messages, Message.assistant(text)], notes
     if len(calls) > 1:
-        names = _listed([call.tool.name for call in calls])
-        messages.append(Message.assistant(f"I will call {names}.", channel="commentary"))
+        preamble = f"I will call {_listed([call.tool.name for call in calls])}."
+        messages.append(Message.assistant(preamble, channel="commentary"))
     made = [_call(call, request) for call in calls]
     return [*messages, *(message for message, _ in made)], [note for _, notes in made for note in notes]
 
@@ -317,10 +298,10 @@ def _answer(prompt: _Prompt, request: Request) -> tuple[str, list[str]]:
 def _form_in(text: str) -> tuple[dict[str, Any], str]:
     """The form of a JSON object as a text shows it, by a JSON Schema or else by an example, and how it is written."""
     shown: tuple[dict[str, Any], str] = _ANY_OBJECT, ""
-    at = -1
-    for _ in range(_MOST_BRACES):
-        if (at := text.find("{", at + 1)) < 0:
-            break
+    end = 0
+    for brace in islice(re.finditer("{", text), _MOST_BRACES):
+        if (at := brace.start()) < end:
+            continue
         try:
             found, end = json.JSONDecoder().raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -329,7 +310,6 @@ def _form_in(text: str) -> tuple[dict[str, Any], str]:
             return found, text[at:end]
         if found and not shown[1]:
             shown = {"const": found}, text[at:end]
-        at = end - 1
     return shown
 
 
@@ -371,8 +351,7 @@ _JSON_MARK: Final = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*("?)', re.DOTALL)
 
 
 def _tokens_of(messages: list[Message]) -> list[int]:
-    """The messages as the assistant's own: `<|end|>` between them, and the last hands over. The text of others goes
-    through the renderer as ordinary text, so what they typed stays typed text."""
+    """The messages as the assistant's own: `<|end|>` between them, and the last hands over."""
     tokens: list[int] = []
     for message in messages:
         tokens += _RENDERER.render([message], None, recipient_section="channel", call_stop="end").tokens
@@ -399,15 +378,15 @@ def _continue(prompt: _Prompt, messages: list[Message], request: Request) -> lis
         schema = None if opened.recipient == "python" else {"type": "object"}
         tool = next(known, Offered(opened.recipient, "", schema))
         arguments = _call(Wanted(tool, prompt.user), request)[0].text
-        return [*header, *encode(_rest_of(arguments, opened.text)), CALL]
+        return [*header, *encode(_rest_of(arguments, opened.text, is_json=True)), CALL]
     if channel == "final":
-        go_on = _go_on if request.response_format is None else _rest_of
-        return [*header, *encode(go_on(_answer(prompt, request)[0], opened.text)), RETURN]
+        is_json = request.response_format is not None
+        return [*header, *encode(_rest_of(_answer(prompt, request)[0], opened.text, is_json=is_json)), RETURN]
     said, rest = messages[0].text, [each for each in messages if each.channel != "analysis" or each.recipient]
     if channel == "commentary":
         preambles = [each for each in rest if each.channel == "commentary" and not each.recipient]
         said, rest = preambles[0].text if preambles else "Let me see.", [each for each in rest if each not in preambles]
-    return [*header, *encode(_go_on(said, opened.text)), END, *_tokens_of(rest)]
+    return [*header, *encode(_rest_of(said, opened.text, is_json=False)), END, *_tokens_of(rest)]
 
 
 def _rest_of_header(opened: _Open, channel: str) -> str:
@@ -420,17 +399,12 @@ def _rest_of_header(opened: _Open, channel: str) -> str:
     return f"{rest}<|message|>"
 
 
-def _go_on(said: str, begun: str) -> str:
-    """Further text after what was begun."""
+def _rest_of(said: str, begun: str, *, is_json: bool) -> str:
+    """The rest of a text after its beginning: ours, or other text, or whatever makes the beginning JSON."""
     if said.startswith(begun):
         return said.removeprefix(begun)
-    return said if begun[-1:].isspace() else f" {said}"
-
-
-def _rest_of(said: str, begun: str) -> str:
-    """The rest of a JSON text after its beginning: ours, or whatever makes the beginning JSON."""
-    if said.startswith(begun):
-        return said.removeprefix(begun)
+    if not is_json:
+        return said if begun[-1:].isspace() else f" {said}"
     closing, stack = "", list[str]()  # the quotation mark and the brackets that are missing at the end
     for found in _JSON_MARK.finditer(begun):
         if found[0] in "{[":
