@@ -33,7 +33,7 @@ import uvicorn
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.app import HEAD_BYTES, Application, AppService
 from harmonia.serve.config.settings import Settings
-from harmonia.serve.http.connections import Budgets, Connection, Connections
+from harmonia.serve.http.connections import Budgets, Connections
 from harmonia.serve.http.ports import address_for_clients, bind
 from harmonia.serve.http.request_state import ABORT, CONNECTION, body_of
 from harmonia.serve.http.running_requests import GRACE_S
@@ -201,8 +201,15 @@ class _GuardedProtocol(_Base):
         self._bare_bytes = 0  # since the beginning or the last piece of a body
         self._pieces = 0
         self._earlier: deque[Any] = deque()
-        self._connection = self.registry.open(transport, lambda: self._is_waiting)
-        self.app = _ConnectionApp(self.app, transport, self._connection)
+        connection = self._connection = self.registry.open(transport, lambda: self._is_waiting)
+        inner = self.app
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scope[ABORT], scope[CONNECTION] = transport.abort, connection
+            connection.begin_request()
+            await inner(scope, receive, send)
+
+        self.app = app
         connected: socket.socket | None = transport.get_extra_info("socket")
         if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
             # To notice clients that vanish while they wait for an answer that is not streamed.
@@ -312,21 +319,6 @@ class _GuardedProtocol(_Base):
         self._is_refused = True
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
-
-
-class _ConnectionApp:
-    """The app with its connection in the scope."""
-
-    def __init__(self, app: Any, transport: asyncio.Transport, connection: Connection) -> None:
-        self._app = app
-        self._transport = transport
-        self._connection = connection
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        scope[ABORT] = self._transport.abort
-        scope[CONNECTION] = self._connection
-        self._connection.begin_request()
-        await self._app(scope, receive, send)
 
 
 def _protocol(settings: Settings, registry: Connections) -> Any:

@@ -1,6 +1,6 @@
 """The two kinds of endpoint that the APIs share: one generates, as server-sent events or whole; one answers at once.
 
-Each is an ASGI app, so that nothing stands between a stream and the server.
+Each is an ASGI app, so that there is no wrapper between a stream and the server.
 """
 
 from __future__ import annotations

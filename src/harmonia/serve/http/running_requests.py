@@ -212,7 +212,7 @@ class StreamGuard:
                     # Neither the generator nor the write need have waited since the last time.
                     await asyncio.sleep(0)
                 if self.cut is not None:
-                    break  # the generator swallowed the cancellation, and nobody reads any more
+                    break  # the generator swallowed the cancellation, and the client no longer reads
         finally:
             exchange.events = count
 

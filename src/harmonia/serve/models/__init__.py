@@ -1,1 +1,1 @@
-"""The model behind a server: which engine, whether it is ready, and the tools that run here."""
+"""The model of a server: which engine, its names, and the tools that run here."""

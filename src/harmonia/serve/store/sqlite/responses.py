@@ -24,6 +24,7 @@ Side = Literal["input", "output"]
 # Decisions are kept longer than requests can be decided, because the clocks of servers may differ.
 _KEPT_LONGER_S: Final = 86_400
 
+_MOST_ITEMS: Final = 2**63 - 1
 IN_PROGRESS: Final = "in_progress"
 FAILED: Final = "failed"
 STOPPED: Final = {"code": "server_error", "message": "the server stopped before the response ended"}
@@ -172,8 +173,7 @@ def input_items(
     if found is None:
         return None
     cipher = found.cipher()
-    direction, behind, last = ("ASC", ">", "max") if order == "asc" else ("DESC", "<", "min")
-    condition, parameters = "", [found.key]
+    direction, past, last, position = ("ASC", ">", "max", -1) if order == "asc" else ("DESC", "<", "min", _MOST_ITEMS)
     if after is not None:
         # If several items have one id, the last one counts, so that paging comes to an end.
         (position,) = connection.execute(
@@ -182,11 +182,10 @@ def input_items(
         ).fetchone()
         if position is None:
             return None
-        condition, parameters = f"AND position {behind} ?", [found.key, position]
     rows = connection.execute(
-        f"SELECT response, side, position, content FROM items WHERE response = ? AND side = 'input' {condition}"
-        f" ORDER BY position {direction} LIMIT ?",
-        (*parameters, limit + 1),
+        "SELECT response, side, position, content FROM items WHERE response = ? AND side = 'input'"
+        f" AND position {past} ? ORDER BY position {direction} LIMIT ?",
+        (found.key, position, limit + 1),
     ).fetchall()
     items = tuple(_read_item(cipher, _ItemRow(*row)) for row in rows[:limit])
     return Page(items, len(rows) > limit)
