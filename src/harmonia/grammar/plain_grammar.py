@@ -139,8 +139,8 @@ class _Crossing:
 
     def node(self, node: Node, begin: int, ends: States) -> Node:
         """Of what the node admits, that which leads from one state to one of these."""
-        if begin and not self._minds(node, begin):
-            begin = 0
+        if begin and not any(self._meets(node, begin)):
+            begin = 0  # it makes no difference to the node that a spelling was begun before it
         if begin == 0 and 0 in ends and self._is_calm(node):
             for name in names_in(node):
                 self._rule(name, 0, _ONLY[0])
@@ -261,11 +261,6 @@ class _Crossing:
             self.rules[name] = Choice(tuple(nodes))
         return Name(self._named[key])
 
-    def _minds(self, node: Node, begin: int) -> bool:
-        """Whether it makes a difference to the node that a spelling was begun before it."""
-        is_empty, goes_on = self._meets(node, begin)
-        return is_empty or goes_on
-
     def _meets(self, node: Node, begin: int) -> tuple[bool, bool]:
         """Whether the node may be empty, and whether it may begin with what continues a spelling."""
         match node:
@@ -358,7 +353,13 @@ class _Ends:
             case Chars():
                 return frozenset(_character_ends(ranges_of(node), begin))
             case Name(name):
-                return self._look_up((name, begin))
+                rule = (name, begin)
+                if self._reader is not None:
+                    self._users.setdefault(rule, set()).add(self._reader)
+                if rule not in self._known:
+                    self._known[rule] = _NOWHERE
+                    self._met.append(rule)
+                return self._known[rule]
             case Choice(nodes):
                 return _NOWHERE.union(*(self._look(each, begin) for each in nodes))
             case Sequence(nodes):
@@ -367,33 +368,17 @@ class _Ends:
                     states = self._follow(states, each)
                 return states
             case Repeat():
-                return self._look_at_repeated(node, begin)
+                found = fresh = _ONLY[begin] if node.least == 0 else self._look(node.node, begin)
+                while fresh:
+                    fresh = self._follow(fresh, node.node) - found
+                    found |= fresh
+                return found
             case _:
                 return _ONLY[0]
 
-    def _look_up(self, rule: Begun) -> States:
-        if self._reader is not None:
-            self._users.setdefault(rule, set()).add(self._reader)
-        if rule not in self._known:
-            self._known[rule] = _NOWHERE
-            self._met.append(rule)
-        return self._known[rule]
-
     def _follow(self, states: States, node: Node) -> States:
         """Where the node may end, begun in any of the states."""
-        if len(states) == 1:
-            (state,) = states
-            return self._look(node, state)
         return _NOWHERE.union(*(self._look(node, state) for state in states))
-
-    def _look_at_repeated(self, node: Repeat, begin: int) -> States:
-        """However often it is repeated."""
-        found = _ONLY[begin] if node.least == 0 else self._look(node.node, begin)
-        fresh = found
-        while fresh:
-            fresh = self._follow(fresh, node.node) - found
-            found |= fresh
-        return found
 
 
 @lru_cache(maxsize=4096)  # the same few are met very often

@@ -16,14 +16,11 @@ from harmonia.grammar.rules import (
     Chars,
     Choice,
     Grammar,
-    JsonValue,
     Literal,
     Name,
     Node,
     Repeat,
     Sequence,
-    Special,
-    Text,
     choice,
     ranges_of,
     rebuilt,
@@ -53,10 +50,10 @@ def pruned(grammar: Grammar) -> Grammar | None:
 
 def can_be_met(grammar: Grammar, sound: Set[str]) -> bool:
     """Whether a text fits the grammar. The rules whose names are given are known to be met, and need not be there."""
-    return _yields(grammar.start, _met(grammar.rules, _yields, sound))
+    return _holds(grammar.start, _met(grammar.rules, _yields, sound), _yields)
 
 
-def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], known: Set[str] = frozenset()) -> Set[str]:
+def _met(rules: Mapping[str, Node], leaf: Callable[[Node], bool], known: Set[str] = frozenset()) -> Set[str]:
     """The names of the rules of which something holds, where that may depend on which others it holds of.
 
     One look at each mostly finds all, since rules are mostly written before those that they need. Where a second one
@@ -67,7 +64,7 @@ def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], kno
     for _ in range(2):
         names, left = left, []
         for name in names:
-            if holds(rules[name], found):
+            if _holds(rules[name], found, leaf):
                 found.add(name)
             else:
                 left.append(name)
@@ -80,26 +77,33 @@ def _met(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool], kno
     waiting = dict.fromkeys(left)
     while waiting:
         name, _ = waiting.popitem()
-        if holds(rules[name], found):
+        if _holds(rules[name], found, leaf):
             found.add(name)
             waiting.update((user, None) for user in users[name] if user not in found)
     return found
 
 
-def _yields(node: Node, fertile: Set[str]) -> bool:
+def _holds(node: Node, found: Set[str], leaf: Callable[[Node], bool]) -> bool:
+    """Whether something holds of a node, where it holds of the rules that were found and of some leaves."""
     match node:
         case Name(name):
-            return name in fertile
+            return name in found
         case Choice(nodes):
-            return any(_yields(each, fertile) for each in nodes)
+            return any(_holds(each, found, leaf) for each in nodes)
         case Sequence(nodes):
-            return all(_yields(each, fertile) for each in nodes)
+            return all(_holds(each, found, leaf) for each in nodes)
         case Repeat(inner, least, most):
-            return (most is None or most >= least) and (least == 0 or _yields(inner, fertile))
-        case Chars():
-            return bool(ranges_of(node))
-        case Literal() | Special() | JsonValue() | Text():
-            return True
+            return (most is None or most >= least) and (least == 0 or _holds(inner, found, leaf))
+        case _:
+            return leaf(node)
+
+
+def _yields(node: Node) -> bool:
+    return bool(ranges_of(node)) if isinstance(node, Chars) else True
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, Literal) and not node.text
 
 
 def _alive(node: Node, fertile: Set[str]) -> Node | None:
@@ -124,7 +128,7 @@ def _alive(node: Node, fertile: Set[str]) -> Node | None:
                 return NOTHING if least == 0 else None
             return kept if (least, most) == (1, 1) else Repeat(kept, least, most)
         case _:
-            return node if _yields(node, fertile) else None
+            return node if _holds(node, fertile, _yields) else None
 
 
 def names_in(node: Node) -> list[str]:
@@ -143,23 +147,7 @@ def names_in(node: Node) -> list[str]:
 def may_be_empty(rules: Mapping[str, Node]) -> Callable[[Node], bool]:
     """Returns whether a node admits the empty text."""
     found = _met(rules, _is_empty)
-    return lambda node: _is_empty(node, found)
-
-
-def _is_empty(node: Node, empty: Set[str]) -> bool:
-    match node:
-        case Name(name):
-            return name in empty
-        case Literal(text):
-            return not text
-        case Sequence(nodes):
-            return all(_is_empty(each, empty) for each in nodes)
-        case Choice(nodes):
-            return any(_is_empty(each, empty) for each in nodes)
-        case Repeat(inner, least):
-            return least == 0 or _is_empty(inner, empty)
-        case _:
-            return False
+    return lambda node: _holds(node, found, _is_empty)
 
 
 # ── repetitions of what may be empty ──

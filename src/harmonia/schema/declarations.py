@@ -48,39 +48,29 @@ def to_typescript(
     exact_reference: bool = False,
     name: str = "",
     limits: SchemaLimits = DEFAULT_LIMITS,
+    names: Names | None = None,
+    path: str = "$",
 ) -> TypeScript:
     """Print a schema as the TypeScript in which Harmony declares tools.
 
-    `name` is the tool's; helper types begin with it. `exact_reference` prints what openai-harmony 0.0.8 prints,
-    broken TypeScript included, and reports no losses. Raises InputError for an invalid schema, for a remote or
-    unresolvable reference, and beyond `limits`.
+    `name` is the tool's; helper types begin with it, and avoid the `names` of its namespace. `exact_reference` prints
+    what openai-harmony 0.0.8 prints, broken TypeScript included, and reports no losses. Raises InputError for an
+    invalid schema, for a remote or unresolvable reference, and beyond `limits`.
     """
-    return convert(schema, name, Names((name,)), exact_reference, limits, "$")
-
-
-def convert(
-    schema: dict[str, Any] | bool,
-    owner: str,
-    names: Names,
-    exact_reference: bool,
-    limits: SchemaLimits,
-    root_path: str,
-) -> TypeScript:
-    """`to_typescript` for several schemas of one namespace or one larger document."""
     # Schemas this simple are printed the same in both modes.
     text = plain_type(schema)
     if text is not None and len(text) <= limits.characters:
         return TypeScript(text)
-    document = as_json(schema, root_path)
+    document = as_json(schema, path)
     if exact_reference:
-        return TypeScript(exact_type(document, limits, root_path))
+        return TypeScript(exact_type(document, limits, path))
     if not isinstance(document, dict | bool):
         raise InputError(
             ErrorCode.SCHEMA_INVALID,
             f"A schema must be an object or a boolean, not {type(document).__name__}.",
-            Position(path=root_path),
+            Position(path=path),
         )
-    return Printer(document, owner, names, limits, root_path).print_document()
+    return Printer(document, name, names or Names((name,)), limits, path).print_document()
 
 
 # APIs name tools with letters, digits, `_` and `-`; MCP servers add `.`, `/`, `:` and `@`.
@@ -94,9 +84,26 @@ def declare_tool(
     *,
     exact_reference: bool = False,
     limits: SchemaLimits = DEFAULT_LIMITS,
+    names: Names | None = None,
+    path: str = "$",
 ) -> Declared:
-    """Print one tool. Paths in losses and errors begin at the tool: `$.parameters.properties.a`."""
-    return _declare_tool(name, description, parameters, Names((name,)), exact_reference, limits, "$")
+    """Print one tool. Paths in losses and errors begin with `path`: `$.parameters.properties.a`."""
+    lines: list[str] = []
+    losses: tuple[Loss, ...] = () if exact_reference else _check_name(name, path)
+    text = "()"
+    if parameters is not None:
+        schema_path = f"{path}.parameters"
+        printed = to_typescript(
+            parameters, exact_reference=exact_reference, name=name, limits=limits, names=names, path=schema_path
+        )
+        lines = [f"type {helper.name} = {helper.text};\n" for helper in printed.declarations]
+        losses += printed.losses
+        text = f"(_: {printed.text})"
+    if description:
+        split = reference_lines_of if exact_reference else lines_of
+        lines.extend([f"// {line}" for line in split(description)])
+    lines.append(f"type {name} = {text} => any;")
+    return Declared("\n".join(lines), losses)
 
 
 def declare_namespace(
@@ -123,8 +130,12 @@ def declare_namespace(
         names = Names(tool.name for tool in tools)
         for index, tool in enumerate(tools):
             tool_path = f"{path}.tools[{index}]"
-            declared = _declare_tool(
-                tool.name, tool.description, tool.parameters, names, exact_reference, limits, tool_path
+            declared = declare_tool(
+                *(tool.name, tool.description, tool.parameters),
+                exact_reference=exact_reference,
+                limits=limits,
+                names=names,
+                path=tool_path,
             )
             parts.append(f"{declared.text}\n")
             losses.extend(declared.losses)
@@ -133,32 +144,6 @@ def declare_namespace(
         # Without tools there is no TypeScript: the description is prose, printed unchanged.
         parts.extend(described)
     return Declared("\n".join(parts), tuple(losses))
-
-
-def _declare_tool(
-    name: str,
-    description: str | None,
-    parameters: dict[str, Any] | bool | None,
-    names: Names,
-    exact_reference: bool,
-    limits: SchemaLimits,
-    path: str,
-) -> Declared:
-    lines: list[str] = []
-    losses: tuple[Loss, ...] = ()
-    text = "()"
-    if not exact_reference:
-        losses = _check_name(name, path)
-    if parameters is not None:
-        printed = convert(parameters, name, names, exact_reference, limits, f"{path}.parameters")
-        lines = [f"type {helper.name} = {helper.text};\n" for helper in printed.declarations]
-        losses += printed.losses
-        text = f"(_: {printed.text})"
-    if description:
-        split = reference_lines_of if exact_reference else lines_of
-        lines.extend([f"// {line}" for line in split(description)])
-    lines.append(f"type {name} = {text} => any;")
-    return Declared("\n".join(lines), losses)
 
 
 def _check_name(name: str, path: str) -> tuple[Loss, ...]:
