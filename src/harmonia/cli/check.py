@@ -16,8 +16,6 @@ from harmonia.cli.options import api_key_option, echo_json
 from harmonia.inspection.saved_streams import count
 from harmonia.run.provider_check import KINDS, NAMES, Outcome, Report, check, check_each
 
-_FAILED = 1
-_UNREACHABLE = 4
 _WIDTHS = len("unknown"), max(map(len, NAMES))
 
 
@@ -58,10 +56,7 @@ def command(url: str, why: bool, as_json: bool, **options: Any) -> None:
         counted = Counter(outcome.verdict for outcome in report.outcomes)
         summary = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counted.items()))
         click.echo(f"{count(len(report.outcomes), 'check')}: {summary}", err=True)
-    if not report.is_reachable:
-        sys.exit(_UNREACHABLE)
-    if not report.is_good:
-        sys.exit(_FAILED)
+    sys.exit(4 if not report.is_reachable else 0 if report.is_good else 1)
 
 
 async def _echo_each(url: str, why: bool, *, kind: str, model: str | None, **options: Any) -> Report:

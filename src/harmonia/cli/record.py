@@ -36,7 +36,6 @@ from harmonia.run.engines import Chunk, Request, Sampling
 from harmonia.run.sampling import declared_namespaces
 from harmonia.vocabulary import IncrementalDecoder
 
-_APIS: Final = ("chat", "responses")
 # Of Harmony text, of its token ids, and of the Markdown that `harmonia convert` writes.
 _BEGINNINGS: Final = ("<|start|>", "200006", "## ")
 _LONG_CHARS: Final = 80  # a prompt that is longer is not repeated in a hint
@@ -151,7 +150,7 @@ def _read_conversation(given: str, effort: str | None) -> tuple[Conversation, st
         if effort is not None and has_system:
             raise click.UsageError("the conversation has a system message; set its reasoning effort there")
         # Of the APIs' conversations, the system message is the provider's part.
-        if effort is not None or (name in _APIS and not has_system):
+        if effort is not None or (name in ("chat", "responses") and not has_system):
             conversation = Conversation([Message.system(system), *conversation])
         return conversation, None
     if not text.strip():

@@ -14,9 +14,8 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
@@ -32,8 +31,7 @@ _CHOICES = "[y] run  [a] always run  [n] refuse  [e] edit the arguments  [w] wri
 _LOOK_UP_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Console:
+class Console(NamedTuple):
     """A terminal: where a person types, and where that person reads."""
 
     keys: TextIO

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from harmonia.cli.options import decode
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Message, Role
@@ -192,12 +193,6 @@ def without_files(question: str) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig").rstrip("\n")
+        return decode(path.read_bytes(), str(path)).removeprefix("\ufeff").replace("\r\n", "\n").rstrip("\n")
     except OSError as error:
         raise InputError(ErrorCode.RUN_INVALID_OPTION, f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            ErrorCode.VOCABULARY_INVALID_UTF8,
-            f"{path} is not UTF-8 text: invalid at byte {error.start}",
-            Position(path=str(path)),
-        ) from error

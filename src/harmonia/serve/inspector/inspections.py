@@ -58,7 +58,7 @@ from harmonia.serve.wire.work_limits import (
     placed,
     too_large,
 )
-from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, Vocabulary, default_vocabulary
+from harmonia.vocabulary import FIRST_SPECIAL, VOCABULARY_SIZE, default_vocabulary
 
 FIELD_WORDS: Final = inspection.OptionWords("role", '"role": "assistant"', "tools", '"stop_swallowed": true')
 # The most spellings that are listed; a text may have one at every fifth character.
@@ -168,7 +168,12 @@ def _describe(taken: _ParseInput, traced: inspection.Trace, include: Collection[
                     used.update(() if item.is_space else item.ids)  # white space alone is not reported
                 case inspection.TracedTurn():
                     pass
-        answer["token_table"] = {str(token): _describe_any_token(token, vocabulary) for token in sorted(used)}
+        # An id that is not in the vocabulary has no bytes.
+        table: dict[str, Json] = {str(token): {"bytes": None, "text": None, "special": False} for token in sorted(used)}
+        for token in (token for token in used if 0 <= token < VOCABULARY_SIZE):
+            described = inspection.describe_token(token, vocabulary)
+            table[str(token)] = {name: said for name, said in described.items() if name != "id"}
+        answer["token_table"] = table
     if "text" in include:
         answer["text"] = traced.text
     if "spellings" in include:
@@ -181,14 +186,6 @@ def _describe(taken: _ParseInput, traced: inspection.Trace, include: Collection[
         answer["schemas"] = [msgspec.structs.asdict(each) for each in inspection.find_schema_costs(traced, vocabulary)]
     answer["notes"] = notes
     return answer
-
-
-def _describe_any_token(token: int, vocabulary: Vocabulary) -> Json:
-    """A token, or an id that is not in the vocabulary, which has no bytes."""
-    if 0 <= token < VOCABULARY_SIZE:
-        described = inspection.describe_token(token, vocabulary)
-        return {name: said for name, said in described.items() if name != "id"}
-    return {"bytes": None, "text": None, "special": False}
 
 
 # ── diff and replay ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -284,32 +281,25 @@ def _read_input(request: InspectInput, limits: Limits, path: str = "$") -> _Pars
 
 
 def _read_text(request: InspectInput, limits: Limits, path: str, document_path: str) -> Pasted:
+    def check(conversation: Conversation) -> None:
+        check_conversation(conversation, limits, path, path)
+        characters = sum(len(said) for message in conversation for said in message.contents if isinstance(said, str))
+        if characters > MOST_CHARACTERS:
+            too_large(f"the messages have {characters} characters; at most {MOST_CHARACTERS} are allowed", path)
+
     text = request.text or ""
     if request.as_ in ("text", "stripped"):
         pasted = Pasted(_read_sampled_text(text, request.as_))
     else:
         try:
-            pasted = recognise_pasted(
-                encoded(text),
-                request.as_,
-                request.document,
-                check=lambda conversation: _check_conversation(conversation, limits, path),
-            )
+            pasted = recognise_pasted(encoded(text), request.as_, request.document, check=check)
         except InputError as error:
             raise placed(error, document_path if error.at.path == "$.document" else path) from error
-    if request.document >= max(pasted.count, 1):
-        invalid(
-            f"document must be less than {max(pasted.count, 1)}, the number of documents in the text", document_path
-        )
+    count = max(pasted.count, 1)
+    if request.document >= count:
+        invalid(f"document must be less than {count}, the number of documents in the text", document_path)
     _check_input(pasted.input, path)
     return pasted
-
-
-def _check_conversation(conversation: Conversation, limits: Limits, path: str) -> None:
-    check_conversation(conversation, limits, path, path)
-    characters = sum(len(said) for message in conversation for said in message.contents if isinstance(said, str))
-    if characters > MOST_CHARACTERS:
-        too_large(f"the messages have {characters} characters; at most {MOST_CHARACTERS} are allowed", path)
 
 
 def _read_tools(tools: list[str | Json] | None, limits: Limits, path: str) -> Tools | None:
@@ -492,14 +482,11 @@ def tokenize(value: object) -> Json:
     except InputError as error:
         raise placed(error, "$.text") from error
     answer: Json = {"count": len(tokens)}
-    match request.output:
-        case "tokens":
-            answer["tokens"] = tokens
-        case "pieces":
-            check_number(len(tokens), "$.text")
-            answer["pieces"] = [inspection.describe_token(token, vocabulary) for token in tokens]
-        case "count":
-            pass
+    if request.output == "tokens":
+        answer["tokens"] = tokens
+    elif request.output == "pieces":
+        check_number(len(tokens), "$.text")
+        answer["pieces"] = [inspection.describe_token(token, vocabulary) for token in tokens]
     return answer
 
 

@@ -34,12 +34,9 @@ _FIELDS: Final = {
     "tools": "The tools that the model may call.",
     "tool_choice": "Whether the model may, must or must not call a tool, and which.",
     "parallel_tool_calls": "Whether one answer may contain several calls.",
-    "reasoning": "How much the model reasons.",
-    "reasoning_effort": "How much the model reasons.",
-    "text": "The format of the answer.",
-    "response_format": "The format of the answer.",
-    "max_output_tokens": "The most tokens to sample, reasoning included.",
-    "max_completion_tokens": "The most tokens to sample, reasoning included.",
+    **dict.fromkeys(("reasoning", "reasoning_effort"), "How much the model reasons."),
+    **dict.fromkeys(("text", "response_format"), "The format of the answer."),
+    **dict.fromkeys(("max_output_tokens", "max_completion_tokens"), "The most tokens to sample, reasoning included."),
     "max_tokens": "The older name of max_completion_tokens.",
     "functions": "The older form of tools.",
     "function_call": "The older form of tool_choice.",
@@ -60,9 +57,7 @@ _FIELDS: Final = {
     "top_p": "Sample from the likeliest tokens whose probabilities add up to this.",
     "harmonia_continue": "Continue the last input item, a text or the reasoning of the assistant.",
     "harmonia_identity": "The model identity in the system message, instead of the default.",
-    "user": "A label of the client's. It has no effect.",
-    "safety_identifier": "A label of the client's. It has no effect.",
-    "prompt_cache_key": "A label of the client's. It has no effect.",
+    **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), "A label of the client's. It has no effect."),
 }
 
 

@@ -28,10 +28,13 @@ class _Asked(NamedTuple):
     query: Query
 
 
+_Ask = Callable[[_Asked], Awaitable[bytes | ChatExport]]
+
+
 def saved_chat_routes(chats: SavedChats, limits: Limits, running: RunningRequests) -> list[Route]:
     """The routes. `import` comes before the ids, because it is not one."""
 
-    def route(method: str, path: str, ask: Callable[[_Asked], Awaitable[bytes | ChatExport]]) -> Route:
+    def route(method: str, path: str, ask: _Ask) -> Route:
         return Route(f"/v1/chats{path}", _Endpoint(ask, limits, running), methods=[method])
 
     return [
@@ -50,9 +53,7 @@ def saved_chat_routes(chats: SavedChats, limits: Limits, running: RunningRequest
 class _Endpoint:
     """Answers with JSON, or with a file. It counts as work: a chat may be large, and a search is slow."""
 
-    def __init__(
-        self, ask: Callable[[_Asked], Awaitable[bytes | ChatExport]], limits: Limits, running: RunningRequests
-    ) -> None:
+    def __init__(self, ask: _Ask, limits: Limits, running: RunningRequests) -> None:
         self._ask = ask
         self._limits = limits
         self._running = running
