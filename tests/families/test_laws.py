@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError
 from harmonia.events import MessageEnded, Repaired, Skipped
-from harmonia.families.call_bodies import JsonScan
+from harmonia.families.call_bodies import Scan
 from harmonia.families.passages import Finder, Found
 from harmonia.families.registry import FAMILY_FORMATS, Family, ReadingLimits, ReadingOptions, ToolFormat, family_of
 from harmonia.messages import ToolDescription
@@ -201,7 +201,7 @@ def test_as_many_characters_are_looked_at_as_there_are(
     family: Family, one_by_one: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = 0
-    search, advance = Finder.search, JsonScan.advance
+    search, advance = Finder.search, Scan.advance
 
     def counted_search(self: Finder, text: str, at: int, **options: Any) -> Found | None:
         nonlocal looked_at
@@ -209,14 +209,14 @@ def test_as_many_characters_are_looked_at_as_there_are(
         looked_at += (len(text) if found is None else found.end) - at
         return found
 
-    def counted_advance(self: JsonScan, text: str, at: int, until_depth: int) -> int | None:
+    def counted_advance(self: Scan, text: str, at: int, until_depth: int) -> int | None:
         nonlocal looked_at
         end = advance(self, text, at, until_depth)
         looked_at += (len(text) if end is None else end) - at
         return end
 
     monkeypatch.setattr(Finder, "search", counted_search)
-    monkeypatch.setattr(JsonScan, "advance", counted_advance)
+    monkeypatch.setattr(Scan, "advance", counted_advance)
     for hard in HARD:
         counts: list[float] = []
         for length in (200, 1_200):

@@ -8,7 +8,7 @@ import pytest
 
 from harmonia.families import python_calls
 from harmonia.families.call_bodies import HeldBody, Named, Plain, ReadCall, Unread
-from harmonia.families.python_calls import PythonScan, parameter_names, read_python_calls
+from harmonia.families.python_calls import parameter_names, read_python_calls
 from harmonia.messages import ToolDescription
 
 PARAMETERS = {"convert": ["amount", "currency", "new_currency"]}
@@ -97,14 +97,14 @@ def body(text: str, *, may_be_text: bool = False) -> HeldBody:
     def read_calls(code: str) -> list[ReadCall] | None:
         return read_python_calls(code, {}) or (None if may_be_text else [])
 
-    held = HeldBody(read_calls, PythonScan())
+    held = HeldBody(read_calls, is_python=True)
     held.feed(text)
     return held
 
 
 def test_a_list_ends_with_its_bracket_also_where_texts_have_some() -> None:
     text = "[f(a=']', b=\"[\", c='it\\'s]')] and more"
-    held = HeldBody(lambda code: read_python_calls(code, {}), PythonScan(), ends_itself=True)
+    held = HeldBody(lambda code: read_python_calls(code, {}), is_python=True, ends_itself=True)
     taken, _ = held.feed(text)
     assert text[:taken] == text.removesuffix(" and more")
     assert held.feed("]") == (0, ())

@@ -122,17 +122,6 @@ def pieces_of(text: str, calls: Sequence[ReadCall]) -> list[Piece]:
     return pieces
 
 
-class Scan(Protocol):
-    """Tracks the brackets and strings of a text incrementally, even if the text is broken."""
-
-    @property
-    def is_quoting(self) -> bool: ...
-
-    def advance(self, text: str, at: int, until_depth: int) -> int | None:
-        """Continue from `at`. Returns the position after the bracket that closes to this depth, or None."""
-        ...
-
-
 class HeldBody:
     """A body that is read when it is complete; with `ends_itself`, where its first bracket is closed.
 
@@ -143,8 +132,8 @@ class HeldBody:
     def __init__(
         self,
         read: ReadCalls,
-        scan: Scan | None = None,
         *,
+        is_python: bool = False,
         ends_itself: bool = False,
         has_strings: bool | re.Pattern[str] = True,
         read_cut: ReadCalls | None = None,
@@ -154,7 +143,7 @@ class HeldBody:
         self._has_strings = has_strings
         self._ends_itself = ends_itself
         self._is_over = False
-        self._scan = scan or JsonScan()
+        self._scan = Scan(is_python=is_python)
         self._held: list[str] = []
         self._beginning = ""
 
@@ -219,48 +208,56 @@ def faults_of(name: str, tools: Tools) -> tuple[ErrorCode, ...]:
 
 _STRUCTURE: Final = re.compile(r'["{}\[\]]')
 _IN_STRING: Final = re.compile(r'["\\\n]')
+_PYTHON_STRUCTURE: Final = re.compile(r"""["'()\[\]{}]""")
+_IN_PYTHON_STRING: Final = re.compile(r"""["'\\\n]""")
 
 
-class JsonScan:
-    """Scans JSON."""
+class Scan:
+    """Tracks the brackets and strings of JSON or Python incrementally, even if the text is broken."""
 
-    __slots__ = ("_has_line_break", "_is_escaped", "_is_in_string", "depth")
+    __slots__ = ("_has_line_break", "_in_string", "_is_escaped", "_is_python", "_quote", "_structure", "depth")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_python: bool = False) -> None:
         self.depth = 0
-        self._is_in_string = False
+        self._quote = ""
         self._is_escaped = False
         self._has_line_break = False
+        self._is_python = is_python
+        self._structure = _PYTHON_STRUCTURE if is_python else _STRUCTURE
+        self._in_string = _IN_PYTHON_STRING if is_python else _IN_STRING
 
     @property
     def is_quoting(self) -> bool:
-        """Whether this is inside a string. JSON strings have no line breaks: after one, a quote is missing."""
-        return self._is_in_string and not self._has_line_break
+        """Whether this is inside a string. Strings have no line breaks: after one, a quotation mark is missing."""
+        return self._quote != "" and not self._has_line_break
 
     def advance(self, text: str, at: int, until_depth: int) -> int | None:
+        """Continue from `at`. Returns the position after the bracket that closes to this depth, or None."""
         while at < len(text):
             if self._is_escaped:
                 self._is_escaped = False
                 at += 1
                 continue
-            found = (_IN_STRING if self._is_in_string else _STRUCTURE).search(text, at)
+            found = (self._in_string if self._quote else self._structure).search(text, at)
             if found is None:
                 return None
-            at = found.end()
-            match found.group():
-                case '"':
-                    self._is_in_string = not self._is_in_string
-                    self._has_line_break = False
-                case "\\":
-                    self._is_escaped = True
-                case "\n":
-                    self._has_line_break = True
-                case "{" | "[":
-                    self.depth += 1
-                case _:
-                    self.depth = max(self.depth - 1, 0)
-                    if self.depth <= until_depth:
-                        return at
+            at, character = found.end(), found.group()
+            if character == "\\":
+                self._is_escaped = True
+            elif character == self._quote or (character == "\n" and self._is_python):
+                self._quote, self._has_line_break = "", False
+            elif character == "\n":
+                self._has_line_break = True
+            elif self._quote:
+                pass  # the other quotation mark
+            elif character in "\"'":
+                self._quote = character
+            elif character in "([{":
+                self.depth += 1
+            else:
+                self.depth = max(self.depth - 1, 0)
+                if self.depth <= until_depth:
+                    return at
         return None
 
 
@@ -285,7 +282,7 @@ class JsonCalls:
         self._read = read or read_json_calls
         self._head = named_head or _HEAD
         self._outer_depth = 0 if named_head else 1
-        self._scan = JsonScan()
+        self._scan = Scan()
         self._state = self._read_head
         self._held: list[str] = []
         self._held_chars = 0

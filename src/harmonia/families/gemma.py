@@ -28,7 +28,6 @@ from harmonia.families.json_calls import bare_passages, calls_in
 from harmonia.families.passages import ANYWHERE, Layout, Passage, all_marks, ends, forged, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
-    PythonScan,
     parameter_names,
     python_name,
     read_cut_list,
@@ -70,14 +69,14 @@ def _code_body(options: ReadingOptions, _mark: str) -> Body:
             for index, (name, arguments) in enumerate(as_json)
         ]
 
-    return HeldBody(read, PythonScan())
+    return HeldBody(read, is_python=True)
 
 
 def _list_body(options: ReadingOptions, _mark: str) -> Body:
     parameters = parameter_names(options.descriptions)
     return HeldBody(
         lambda text: read_python_calls(text, parameters) or None,
-        PythonScan(),
+        is_python=True,
         ends_itself=True,
         read_cut=lambda text: read_cut_list(text, options.tools),
     )

@@ -23,9 +23,10 @@ from functools import cache
 from typing import Final
 
 from harmonia.families.call_bodies import Body, JsonCalls
+from harmonia.families.hermes import Hermes
 from harmonia.families.passages import ANYWHERE, TEXT_AND_CALLS, Layout, Mark, Passage, ends, forged, literal, thoughts
 from harmonia.families.reader import TextReader
-from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingOptions, ToolFormat
+from harmonia.families.registry import DEFAULT_READING, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_descriptions import described_as_openai, json_call, result_text
 from harmonia.messages import ToolDescription
 
@@ -69,7 +70,7 @@ def _layout(thinking: tuple[str, str] | tuple[()]) -> Layout:
     )
 
 
-class Granite(Family):
+class Granite(Hermes):
     """Granite 4: calls in tags, as Hermes has them, with words of its own around the tools."""
 
     format = ToolFormat.GRANITE
@@ -92,12 +93,6 @@ class Granite(Family):
 
     def reader(self, options: ReadingOptions = DEFAULT_READING) -> Reader:
         return TextReader(_layout(_THINKING if options.thinking is None else options.thinking), options)
-
-    def write_calls(self, calls: Sequence[tuple[str, str]]) -> str:
-        return "\n".join(f"<tool_call>\n{json_call(*call)}\n</tool_call>" for call in calls)
-
-    def write_result(self, name: str, text: str, *, is_error: bool) -> str:
-        return f"<tool_response>\n{result_text(text, is_error=is_error)}\n</tool_response>"
 
 
 class Granite3(Granite):

@@ -30,10 +30,10 @@ from harmonia.families.call_bodies import (
     CALL_WRAPPERS,
     Arguments,
     Ended,
-    JsonScan,
     Named,
     Piece,
     Plain,
+    Scan,
     Unread,
     call_in,
     faults_of,
@@ -91,7 +91,7 @@ class BareCalls:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._scan = JsonScan()
+        self._scan = Scan()
         self._held: list[str] = []
         self._has_begun = False  # the bracket of the value that is being read was found
         self._has_called = False

@@ -35,7 +35,6 @@ from harmonia.families.call_bodies import (
 from harmonia.families.passages import ANYWHERE, Mark, Passage, literal
 from harmonia.families.python_calls import (
     LIST_OF_CALLS,
-    PythonScan,
     parameter_names,
     read_cut_list,
     read_python_calls,
@@ -89,7 +88,7 @@ def _list_body(options: ReadingOptions, _mark: str) -> Body:
                 return None
         return [msgspec.structs.replace(call, faults=faults_of(call.name, tools)) for call in calls] or None
 
-    return HeldBody(read, PythonScan(), ends_itself=True, read_cut=lambda text: read_cut_list(text, tools))
+    return HeldBody(read, is_python=True, ends_itself=True, read_cut=lambda text: read_cut_list(text, tools))
 
 
 def _tags_in_line_body(options: ReadingOptions, _mark: str) -> Body:

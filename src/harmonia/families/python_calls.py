@@ -39,7 +39,6 @@ _WRAPPERS: Final = frozenset(["print", "str", "repr"])
 _HOLDERS: Final = ("default_api.", "tools.", "functions.")
 # Llama writes its own tools as objects with one method.
 _METHOD: Final = ".call"
-_STRUCTURE: Final = re.compile(r"""["'()\[\]{}\\\n]""")
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.]")
 _QUOTED: Final = r"""\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"""
 
@@ -215,41 +214,3 @@ class _Places:
 
 def _utf8_bytes(character: str) -> int:
     return len(character.encode("utf-8", "replace"))
-
-
-class PythonScan:
-    """Scans Python. A text in quotation marks ends with its line: if not before, a quotation mark was forgotten."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._quote = ""
-        self._is_escaped = False
-
-    @property
-    def is_quoting(self) -> bool:
-        return self._quote != ""
-
-    def advance(self, text: str, at: int, until_depth: int) -> int | None:
-        while at < len(text):
-            if self._is_escaped:
-                self._is_escaped = False
-                at += 1
-                continue
-            found = _STRUCTURE.search(text, at)
-            if found is None:
-                return None
-            at, character = found.end(), found.group()
-            if self._quote:
-                if character == "\\":
-                    self._is_escaped = True
-                elif character in (self._quote, "\n"):
-                    self._quote = ""
-            elif character in "\"'":
-                self._quote = character
-            elif character in "([{":
-                self._depth += 1
-            elif character in ")]}":
-                self._depth = max(self._depth - 1, 0)
-                if self._depth <= until_depth:
-                    return at
-        return None

@@ -47,7 +47,7 @@ _DELTAS: Final = {
 }
 _CALL_DELTA: Final = "response.output_tool_call.delta"
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
-_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
+_REASONING: Final = _PARSED_FIELDS[:3]
 
 
 class Piece(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from harmonia.errors import ErrorCode
 from harmonia.interchange import message_defaults
@@ -63,17 +63,14 @@ def responses_tools(namespaces: Iterable[ToolNamespace]) -> list[Json]:
 def _definitions(namespaces: Iterable[ToolNamespace]) -> Iterable[tuple[str, Json]]:
     for namespace in namespaces:
         for tool in namespace.tools:
-            definition: Json = {"name": bare_name(f"{namespace.name}.{tool.name}")}
-            if tool.description is not None:
-                definition["description"] = tool.description
-            if tool.parameters is not None:
-                definition["parameters"] = tool.parameters
-            yield "function", definition
+            name = bare_name(f"{namespace.name}.{tool.name}")
+            yield "function", _given(name=name, description=tool.description, parameters=tool.parameters)
         if not namespace.tools:
-            definition = {"name": namespace.name}
-            if namespace.description is not None:
-                definition["description"] = namespace.description
-            yield "custom", definition
+            yield "custom", _given(name=namespace.name, description=namespace.description)
+
+
+def _given(**fields: Any) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def read_tools(value: object, path: str, report: Report) -> Namespaces:
@@ -177,15 +174,9 @@ def leading_system(conversation: Conversation) -> SystemContent | None:
 
 def instructions_of(message: Message) -> message_defaults.Texts | None:
     """What a developer message says beside its settings; None where it says nothing."""
-    texts: list[str] = []
-    for content in message.contents:
-        if isinstance(content, str):
-            texts.append(content)
-        elif isinstance(content, DeveloperContent) and content.instructions is not None:
-            texts.append(content.instructions)
-    if len(texts) == 1:
-        return texts[0]
-    return tuple(texts) or None
+    contents = [each.instructions if isinstance(each, DeveloperContent) else each for each in message.contents]
+    texts = tuple(each for each in contents if isinstance(each, str))
+    return texts[0] if len(texts) == 1 else texts or None
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +210,5 @@ def read_format(value: object, path: str, report: Report) -> ResponseFormat | No
 
 def write_format(response_format: ResponseFormat) -> Json:
     """The flat form, without its type."""
-    written: Json = {"name": response_format.name, "schema": response_format.schema}
-    if response_format.description is not None:
-        written["description"] = response_format.description
-    return written
+    format_ = response_format
+    return _given(name=format_.name, schema=format_.schema, description=format_.description)
