@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harmonia import parse
+from harmonia import decode, parse
 from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines import Chunk, Finish
 from harmonia.serve.inspector.request import SampledEntry
@@ -148,8 +148,8 @@ def test_where_reasoning_is_hidden_only_the_codes_are_told(tmp_path: Path) -> No
             assert "ecret" not in json.dumps(response)
             assert "stray" not in json.dumps(response)
             turn = await traced(service, body, response)
-            assert "ecret" not in turn.text
-            assert "stray" not in turn.text
+            assert "ecret" not in decode(turn.tokens)
+            assert "stray" not in decode(turn.tokens)
             assert (turn.faults, turn.left_out) == (("stream.text_outside",), 2)
             assert len(turn.notes) == 1
             # It is not even opened, so that whatever a client sends says nothing.
@@ -207,7 +207,7 @@ def test_an_answer_that_was_gone_on_with_is_one_list(tmp_path: Path) -> None:
             assert turn.tokens == engine.prompts[0] + engine.sampled[0] + say(" is four.<|return|>So")
             turn = await service.render_turn(Caller(), body, whole, [moved])
             assert turn.tokens[-len(say(" is four.<|return|>So")) :] == say(" is four.<|return|>So")
-            assert turn.text.count("The sum") == 1
+            assert decode(turn.tokens).count("The sum") == 1
 
     asyncio.run(run())
 

@@ -360,6 +360,6 @@ def test_what_is_hidden_for_its_header_does_not_become_visible(tmp_path: Path, i
                 return
             more: Json = {"type": "message", "role": "assistant", "content": "x", "harmonia_continues": True}
             turn = await service.render_turn(Caller(), {"input": [HI, hidden, more, HI]}, [])
-            assert "HIDDEN" not in turn.text
+            assert "HIDDEN" not in decode(turn.tokens)
 
     asyncio.run(run())
