@@ -74,7 +74,9 @@ def command(file: BinaryIO, from_: str, to: str, output: str | None, **given: An
     options = _Options(format_named(to), **given)
     first = file.readline()
     if _is_json_line(first) and (lines := _lines_after(file)) is not None:
-        _refuse_same_file(file, output)
+        name = str(getattr(file, "name", ""))
+        if output and os.path.exists(output) and os.path.exists(name) and os.path.samefile(name, output):
+            raise click.UsageError("--output cannot be the input file: lines are written while the input is read")
         with click.open_file(output or "-", "w", encoding="utf-8") as out:
             _convert_lines(itertools.chain([first], lines), from_, options, out)
         return
@@ -172,9 +174,3 @@ def _decode(data: bytes) -> str:
     """The text of the input. An input that is one JSON string stands for its value."""
     text = decode(data).removeprefix("\ufeff")
     return read_json(text) if text.lstrip().startswith('"') and _is_json_line(data) else text
-
-
-def _refuse_same_file(file: BinaryIO, output: str | None) -> None:
-    name = str(getattr(file, "name", ""))
-    if output and os.path.exists(output) and os.path.exists(name) and os.path.samefile(name, output):
-        raise click.UsageError("--output cannot be the input file: lines are written while the input is read")

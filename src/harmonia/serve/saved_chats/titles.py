@@ -24,7 +24,6 @@ _NOT_IN_NAMES: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|%;]+")
 _NOT_IN_ASCII_NAMES: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 # Names of devices on Windows, with any ending.
 _DEVICES: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
-_FALLBACK: Final = "chat"
 # A file in a text, as `attachments.py` writes it: its name and type, then its text if it has one, and its end.
 _FILE: Final = re.compile(r"\s*+\[file: ([^\]\n,]*+)[^\]\n]*+\][ \t]*+(?:\n|$)")
 _MOST_FILES: Final = 20
@@ -98,7 +97,7 @@ def split_title(text: str) -> tuple[str, str]:
 
 def _name(text: str, ending: str) -> str:
     name = re.sub(r"-(?:[\s-]*-)?", "-", " ".join(text.split()))[:_NAME_CHARACTERS].strip(" .-_")
-    return f"{_FALLBACK if not name or _DEVICES.fullmatch(name) else name}{ending}"
+    return f"{'chat' if not name or _DEVICES.fullmatch(name) else name}{ending}"
 
 
 def _shortened(title: str) -> str:
