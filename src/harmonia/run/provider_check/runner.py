@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -46,7 +46,7 @@ async def find_apis(session: Session, wanted: Sequence[Asked] = ALL) -> tuple[Fo
             else:
                 faults.append(fault)
         if there:
-            return Found("ok", f"it has {_join([_path(session, each) for each in there])}"), False
+            return Found("ok", f"it has {', '.join(_path(session, each) for each in there)}"), False
     if denied := [fault for fault in faults if is_denied(fault)]:
         return Found("fail", session.explain(denied[0])), True
     # A 404 that names the model is about the model, and its API is there.
@@ -72,10 +72,6 @@ async def _ask(session: Session, asked: Asked) -> EngineError | None:
 
 def _path(session: Session, asked: Asked) -> str:
     return tokens.path_of(session) if asked == "tokens" else session.base + PATHS[asked]
-
-
-def _join(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 # A check must not take ten minutes, and a busy server's answer is part of the result.
@@ -120,30 +116,10 @@ _MESSAGE_CHECKS: Final = (
 )  # fmt: skip
 
 
-def _of_api(api: Api, run: Callable[[Session, Api], Awaitable[Found]]) -> Callable[[Session], Awaitable[Found]]:
-    async def run_if_there(session: Session) -> Found:
-        heard = await messages.plain(session, api)
-        if run is not messages.check_answers and (heard.is_absent or heard.error is not None):
-            return Found("skip", f"see {api}.answers")
-        return await run(session, api)
-
-    return run_if_there
-
-
-def _of_tokens(run: Callable[[Session], Awaitable[Found]]) -> Callable[[Session], Awaitable[Found]]:
-    """Do not ask an endpoint that is not there again: a proxy may count that as faults and close for a while."""
-
-    async def run_if_there(session: Session) -> Found:
-        if run is not tokens.check_in and not (await tokens.with_ids(session)).is_there:
-            return Found("skip", "see tokens.in")
-        return await run(session)
-
-    return run_if_there
-
-
+_APIS: Final[tuple[Api, ...]] = ("chat", "responses")
 CHECKS: Final = (
-    *(Check(f"tokens.{name}", why, _of_tokens(run)) for name, why, run in _TOKEN_CHECKS),
-    *(Check(f"{api}.{name}", why, _of_api(api, run)) for api in get_args(Api) for name, why, run in _MESSAGE_CHECKS),
+    *(Check(f"tokens.{name}", why, run) for name, why, run in _TOKEN_CHECKS),
+    *(Check(f"{api}.{name}", why, partial(run, api=api)) for api in _APIS for name, why, run in _MESSAGE_CHECKS),
 )
 # The kinds that a caller may name; all others are asked as OpenAI's.
 KINDS: Final = ("auto", *(kind.name for kind in kinds() if kind.recognise is not None), "openai")
@@ -169,15 +145,14 @@ async def check(
     """Check a provider. `only` has names of checks, or their first words: `chat`, `chat.call`."""
     outcomes: list[Outcome] = []
     engine, asked = "unknown" if kind == "auto" else kind, model
-    async with aclosing(
-        check_each(url, model=model, kind=kind, only=only, api_key=api_key, patience=patience)
-    ) as found:
+    each = check_each(url, model=model, kind=kind, only=only, api_key=api_key, patience=patience)
+    async with aclosing(each) as found:
         async for outcome in found:
             outcomes.append(outcome)
             if outcome.name == "engine":
                 engine = outcome.seen
-            if outcome.name == "models" and asked is None:
-                asked = outcome.seen.partition(" ")[0] if outcome.verdict == "ok" else None
+            if outcome.name == "models" and asked is None and outcome.verdict == "ok":
+                asked = outcome.seen.partition(" ")[0]
     return Report(url, engine, asked, tuple(outcomes))
 
 
@@ -235,7 +210,15 @@ def _is_wanted(name: str, only: Sequence[str]) -> bool:
 
 
 async def _run(check: Check, session: Session) -> Found:
+    api, _, name = check.name.partition(".")
     try:
+        if api == "tokens":
+            is_there, first = (await tokens.with_ids(session)).is_there, "in"
+        else:
+            is_there, first = (await messages.plain(session, cast(Api, api))).error is None, "answers"
+        if not is_there and name != first:
+            # Not asked again: a proxy may count that as faults and close for a while.
+            return Found("skip", f"see {api}.{first}")
         return await check.run(session)
     except Judged as judged:
         return judged.found
@@ -256,7 +239,7 @@ def _judge_models(session: Session, chosen: str | None, wanted: str | None) -> F
 
 
 def _outcome(name: str, found: Found) -> Outcome:
-    return Outcome(name, found.verdict, found.seen, _FIRST[name])
+    return Outcome(name, *found, _FIRST[name])
 
 
 def _with_scheme(url: str) -> str:

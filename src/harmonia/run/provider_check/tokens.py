@@ -191,32 +191,18 @@ async def _sample(session: Session, prompt: list[int] | str, max_tokens: int, *,
 
 
 def _body(session: Session, prompt: list[int] | str, max_tokens: int, *, stream: bool) -> tuple[str, Json]:
+    body: Json = {"prompt": prompt, "stream": stream}
     greedy: Json = {"temperature": 0, "seed": 1}
-    match session.identity.kind:
-        case "llama.cpp":
-            known: Json = {"return_tokens": True, "preserved_tokens": _SPELLED, "cache_prompt": False}
-            return "/completion", {"prompt": prompt, "stream": stream, "n_predict": max_tokens, **known, **greedy}
-        case "ollama":
-            options = {"num_predict": max_tokens, **greedy}
-            return "/api/generate", {
-                "model": session.model,
-                "prompt": prompt,
-                "raw": True,
-                "stream": stream,
-                "options": options,
-            }
-        case _:
-            known = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
-            if session.identity.kind in ("vllm", "sglang"):
-                known |= {"return_token_ids": True, "stop_token_ids": STOP_TOKENS, "include_stop_str_in_output": True}
-            return f"{session.base}/completions", {
-                "model": session.model,
-                "prompt": prompt,
-                "stream": stream,
-                "max_tokens": max_tokens,
-                **known,
-                **greedy,
-            }
+    if session.identity.kind == "llama.cpp":
+        known: Json = {"return_tokens": True, "preserved_tokens": _SPELLED, "cache_prompt": False}
+        return "/completion", {**body, "n_predict": max_tokens, **known, **greedy}
+    body["model"] = session.model
+    if session.identity.kind == "ollama":
+        return "/api/generate", {**body, "raw": True, "options": {"num_predict": max_tokens, **greedy}}
+    known = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
+    if session.identity.kind in ("vllm", "sglang"):
+        known |= {"return_token_ids": True, "stop_token_ids": STOP_TOKENS, "include_stop_str_in_output": True}
+    return f"{session.base}/completions", {**body, "max_tokens": max_tokens, **known, **greedy}
 
 
 def _read(value: Fields) -> Sampled | None:
