@@ -15,7 +15,7 @@ from harmonia import HarmonyError, encode, parse, visible_text
 from harmonia.messages import Json, Role
 from harmonia.run.engines import Chunk, Finish, Usage
 from harmonia.run.engines.demo import DemoEngine
-from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
+from harmonia.run.engines.demo.engine import MISBEHAVIOURS
 from harmonia.serve.chat_completions.service import ChatCompletions
 from harmonia.serve.config.settings import Settings
 from harmonia.serve.wire.error_responses import api_error_of

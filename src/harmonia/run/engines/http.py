@@ -125,9 +125,9 @@ class Server:
         if client is not None:
             await client.aclose()
 
-    async def fetch(self, path: str, type_: type[T], *, body: object = None) -> T:
+    async def fetch(self, path: str, type_: type[T]) -> T:
         """One JSON answer, tried once. Used to ask what a server is."""
-        async with self._request(path, body) as response:
+        async with self._request(path, None) as response:
             content = await self._read_body(response, self._max_line_bytes)
         try:
             return msgspec.json.decode(content, type=type_)

@@ -1,6 +1,5 @@
 """An engine without a model: a deterministic speaker of genuine Harmony tokens, so that everything can be tried."""
 
-from harmonia.run.engines.demo.engine import DemoEngine
-from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
+from harmonia.run.engines.demo.engine import MISBEHAVIOURS, DemoEngine
 
 __all__ = ["MISBEHAVIOURS", "DemoEngine"]

@@ -43,7 +43,6 @@ from harmonia.run.engines.base import (
     invalid_option,
 )
 from harmonia.run.engines.demo.calls import Offered, Wanted, choose_calls, make_instance, offered_tools
-from harmonia.run.engines.demo.misbehaviour import MISBEHAVIOURS
 from harmonia.run.engines.registry import Kind
 from harmonia.vocabulary import CALL, CHANNEL, END, MESSAGE, RETURN, START, decode, encode
 
@@ -421,6 +420,71 @@ def _rest_of(said: str, begun: str, *, is_json: bool) -> str:
             continue
         return filler + closing
     return ""
+
+
+# ── misbehaviour, where the user's whole message is `/demo` and one of these names ──────────────────────────────────
+
+_THOUGHT: Final = "<|channel|>analysis<|message|>The user wants to see a fault."
+_START: Final = "<|start|>assistant"
+_BEFORE: Final = f"{_THOUGHT}<|end|>{_START}"
+_FINAL: Final = "<|channel|>final<|message|>"
+_JSON: Final = " <|constrain|>json<|message|>"
+
+
+class Misbehaviour(msgspec.Struct, frozen=True):
+    """`text` follows `<|start|>assistant`, with TOOL for the first tool; `again` then comes without end, and `error`
+    is with what the engine dies."""
+
+    description: str
+    text: str
+    reason: FinishReason = "stop"
+    again: str = ""
+    error: str = ""
+
+
+MISBEHAVIOURS: Final = {
+    "missing-start": Misbehaviour(
+        "the second message lacks its start token",
+        f"{_THOUGHT}<|end|>assistant{_FINAL}The start token before this is missing.<|return|>",
+    ),
+    "doubled-start": Misbehaviour(
+        "the second message begins twice",
+        f"{_THOUGHT}<|end|><|start|>{_START}{_FINAL}There are two start tokens before this.<|return|>",
+    ),
+    "missing-end": Misbehaviour(
+        "the reasoning lacks its end token",
+        f"{_THOUGHT}{_START}{_FINAL}The reasoning before this was never ended.<|return|>",
+    ),
+    "missing-channel": Misbehaviour("a message without a channel", "<|message|>This is on no channel.<|return|>"),
+    "text-after-stop": Misbehaviour(
+        "text after the end of the turn", f"{_BEFORE}{_FINAL}This is the end.<|return|>But I went on."
+    ),
+    "cut-off": Misbehaviour(
+        "the answer ends without a stop token", f"{_BEFORE}{_FINAL}This ends in the middle of a", "unknown"
+    ),
+    "broken-json": Misbehaviour(
+        "a call whose arguments are broken JSON",
+        f'{_BEFORE}<|channel|>commentary to=TOOL{_JSON}{{"city": "Paris<|call|>',
+    ),
+    "unknown-tool": Misbehaviour(
+        "a call to a tool that was not declared",
+        f"{_BEFORE}<|channel|>commentary to=functions.nobody_declared_this{_JSON}{{}}<|call|>",
+    ),
+    "only-reasoning": Misbehaviour(
+        "reasoning and no answer", "<|channel|>analysis<|message|>I keep the answer to myself.<|return|>"
+    ),
+    "endless": Misbehaviour(
+        "an answer that ends only with max_tokens or the context",
+        f"{_BEFORE}{_FINAL}This never ends",
+        "length",
+        again=" and so on",
+    ),
+    "engine-error": Misbehaviour(
+        "the engine dies in the middle of the answer",
+        f"{_BEFORE}{_FINAL}The engine dies in the",
+        error="the demo engine was asked to die in the middle of an answer",
+    ),
+}
 
 
 KINDS: Final = (
