@@ -12,8 +12,8 @@ from harmonia.grammar import TextForm
 from harmonia.grammar.llguidance_writer import write_llguidance
 from harmonia.grammar.rules import Grammar, Text
 from harmonia.grammar.text_forms import form_fault
-from harmonia.run.constraints import text_validation
-from harmonia.run.constraints.text_validation import find_fault
+from harmonia.run.constraints import attempts
+from harmonia.run.constraints.attempts import find_fault
 from harmonia.run.engines import grammar_mask as masking
 from harmonia.tool_definitions import Syntax
 
@@ -53,7 +53,7 @@ def somehow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param != "with llguidance":
         monkeypatch.setitem(sys.modules, "llguidance", None)
     if request.param == "with a broken one":
-        monkeypatch.setattr(text_validation, "is_installed", lambda: True)
+        monkeypatch.setattr(attempts, "is_installed", lambda: True)
         monkeypatch.setattr(masking, "is_installed", lambda: True)
     find_fault.cache_clear()
     yield request.param

@@ -99,7 +99,9 @@ class _Writer:
             case Special(token):
                 return f"<[{token}]>"
             case Chars():
-                return _class(node)
+                ranges = common(ranges_of(node), _CHARACTERS)
+                ends = (_escaped(chr(low)) + (f"-{_escaped(chr(high))}" if high > low else "") for low, high in ranges)
+                return f"[{''.join(ends)}]"
             case Name(name):
                 return self._names[name]
             case Repeat(inner, least, most):
@@ -180,12 +182,6 @@ def _legal_names(rules: Mapping[str, Node]) -> dict[str, str]:
         taken.add(legal)
         made[name] = legal
     return made
-
-
-def _class(node: Chars) -> str:
-    ranges = common(ranges_of(node), _CHARACTERS)
-    written = [_escaped(chr(low)) + (f"-{_escaped(chr(high))}" if high > low else "") for low, high in ranges]
-    return f"[{''.join(written)}]"
 
 
 def _escaped(text: str) -> str:

@@ -17,8 +17,7 @@ from harmonia.history import DOCUMENTED, Policy
 from harmonia.messages import Json, Message, ReasoningEffort, ResponseFormat
 from harmonia.parts import Guessed
 from harmonia.renderer import Renderer
-from harmonia.run.constraints.attempts import GrammarUse
-from harmonia.run.constraints.text_validation import find_fault
+from harmonia.run.constraints.attempts import GrammarUse, find_fault
 from harmonia.run.engines.base import Sampling, ToolChoice, Traits
 from harmonia.run.sampling import Prompt, invalid_option, known_effort
 from harmonia.run.tool_calls import Approver

@@ -17,8 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from harmonia.errors import ErrorCode
-from harmonia.schema.document import Declaration, Json, Place, References, Report, SchemaLimits, Steps, TypeScript
-from harmonia.schema.keywords import (
+from harmonia.schema.document import (
     CLOSING,
     INEXPRESSIBLE,
     KNOWN,
@@ -26,6 +25,14 @@ from harmonia.schema.keywords import (
     PRIMITIVES,
     TYPE_ALONE,
     TYPE_AND_SAID,
+    Declaration,
+    Json,
+    Place,
+    References,
+    Report,
+    SchemaLimits,
+    Steps,
+    TypeScript,
     is_about_arrays,
     is_about_objects,
     is_of_kind,
@@ -41,15 +48,13 @@ from harmonia.schema.structures import (
     Level,
     Printed,
     Shown,
+    annotation_lines,
     array_text,
-    constraint_lines,
     default_text,
     description_of,
-    example_lines,
     intersection,
     object_text,
     share_kind,
-    title_lines,
     union_type,
     value_text,
 )
@@ -280,15 +285,9 @@ class Printer:
         """The lines before a type. An object repeats its description there, as in the reference."""
         described = shown is Shown.NOTHING or (schema.get("type") == "object" and "oneOf" not in schema)
         description = description_of(schema, place, self.report) if described else None
-        description_lines = comment(description, indent) if description is not None else ""
         if shown is Shown.ALL:
-            return description_lines
-        lines = (
-            title_lines(schema, indent, place, self.report)
-            + description_lines
-            + example_lines(schema, indent, place, self.report)
-            + constraint_lines(schema, indent, place, self.report)
-        )
+            return comment(description, indent) if description is not None else ""
+        lines = annotation_lines(schema, description, indent, place, self.report)
         if shown is Shown.NOTHING and "default" in schema:
             lines += f"{indent}// {default_text(schema, place, self.report)}\n"
         return lines

@@ -12,8 +12,7 @@ exceeded limits and numbers that are not JSON raise.
 from __future__ import annotations
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.schema.document import Json, SchemaLimits
-from harmonia.schema.keywords import PRIMITIVES
+from harmonia.schema.document import PRIMITIVES, Json, SchemaLimits
 from harmonia.schema.literals import NotJsonError, reference_json_text
 
 

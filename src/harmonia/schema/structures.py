@@ -20,8 +20,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from harmonia.errors import ErrorCode
-from harmonia.schema.document import Json, Place, Report
-from harmonia.schema.keywords import CONSTRAINTS, PLAIN, PRIMITIVES, SAID, TYPE_ALONE
+from harmonia.schema.document import CONSTRAINTS, PLAIN, PRIMITIVES, SAID, TYPE_ALONE, Json, Place, Report
 from harmonia.schema.literals import (
     NotJsonError,
     bare_string,
@@ -72,6 +71,18 @@ def example_lines(schema: dict[str, Json], indent: str, place: Place, report: Re
     if "example" in schema:
         lines.append(f"{indent}// - {value_text(schema['example'], 'example', place, report)}\n")
     return f"{indent}// Examples:\n{''.join(lines)}" if lines else ""
+
+
+def annotation_lines(
+    schema: dict[str, Json], description: str | None, indent: str, place: Place, report: Report
+) -> str:
+    """Title, description, examples and constraints, above a type."""
+    return (
+        f"{title_lines(schema, indent, place, report)}"
+        f"{comment(description, indent) if description is not None else ''}"
+        f"{example_lines(schema, indent, place, report)}"
+        f"{constraint_lines(schema, indent, place, report)}"
+    )
 
 
 def constraint_lines(schema: dict[str, Json], indent: str, place: Place, report: Report) -> str:
@@ -359,14 +370,7 @@ def _entry(printer: Printer, key: str, face: dict[str, Json], text: str, indent:
         line = f"{line} // {default_text(face, place, report)}"
     if face.keys() <= _LITTLE and isinstance(description := face.get("description", ""), str):
         return f"{comment(description, indent) if 'description' in face else ''}{line}\n"
-    description = description_of(face, place, report)
-    lines = (
-        f"{title_lines(face, indent, place, report)}"
-        f"{comment(description, indent) if description is not None else ''}"
-        f"{example_lines(face, indent, place, report)}"
-        f"{constraint_lines(face, indent, place, report)}"
-        f"{line}\n"
-    )
+    lines = f"{annotation_lines(face, description_of(face, place, report), indent, place, report)}{line}\n"
     # The annotations of a reference are repeated for every property that uses it.
     if "$ref" in face or "allOf" in face:
         printer.grow(len(lines) - len(text), place)
@@ -389,7 +393,10 @@ def _property_union(
     description = description_of(schema, place, report)
     # An object prints its description itself, before its brace; where it comes first, it does so instead of the
     # property, if both are equal, and instead of the comment after it.
-    said = _description_of_object(printer, schemas[0], place)
+    first = schemas[0]
+    said = None
+    if isinstance(first, dict) and first.get("type") == "object" and "oneOf" not in first:
+        said = description_of(first, place, report)
     above = description if description != said else None
     printer.enter(place)
     variants: list[Variant] = []
@@ -416,12 +423,6 @@ def _property_union(
         f"{indent},\n",
     ]
     return "".join(out), "\n"
-
-
-def _description_of_object(printer: Printer, schema: Json, place: Place) -> str | None:
-    if not isinstance(schema, dict) or schema.get("type") != "object" or "oneOf" in schema:
-        return None
-    return description_of(schema, place, printer.report)
 
 
 def _index_signature(printer: Printer, schema: dict[str, Json], types: list[str], indent: str, place: Place) -> str:

@@ -16,7 +16,7 @@ from harmonia.events import ArgumentsDelta, Event, HeaderCompleted, MessageEnded
 from harmonia.grammar import Demand, TextForm, WrittenGrammar, grammar_for
 from harmonia.messages import ResponseFormat, Role
 from harmonia.run.agent import Agent
-from harmonia.run.constraints import attempts, text_validation
+from harmonia.run.constraints import attempts
 from harmonia.run.constraints.attempts import check_completion
 from harmonia.run.engines import PROVIDER_TRAITS, Finish, Request, Sampling, Traits
 from harmonia.run.engines.http import ServerError
@@ -366,7 +366,7 @@ def test_a_form_that_takes_too_much_work_is_not_read_to_the_end(monkeypatch: pyt
     form = TextForm("lark", 'start: s\ns: s s | s s s | "a"')
     count = Tool("count", None, {"type": "string"}, takes="text", text_form=form)
     script = f"<|channel|>commentary to=functions.count<|message|>{'a' * 64}<|call|>"
-    monkeypatch.setattr(text_validation, "_MOST_WORK_S", 0.0)
+    monkeypatch.setattr(attempts, "_MOST_WORK_S", 0.0)
     events = collect(run(ScriptedEngine(script), "Hi", tools=[count]))
     assert last(events).reason == "calls"
     (ended,) = of_kind(events, SamplingEnded)

@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar.json_schema.json_syntax import Bounds
 from harmonia.grammar.regex_rules import is_found
-from harmonia.schema.document import References, path_text, place_of
-from harmonia.schema.keywords import spelled
+from harmonia.schema.document import References, path_text, place_of, spelled
 from harmonia.schema.work_budget import spend
 
 Schema: TypeAlias = "dict[str, Any] | bool"

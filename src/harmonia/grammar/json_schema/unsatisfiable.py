@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from harmonia.messages import Json
-from harmonia.schema.keywords import is_of_kind
+from harmonia.schema.document import is_of_kind
 
 _MAX_DEPTH: Final = 40
 _COUNTS: Final = {

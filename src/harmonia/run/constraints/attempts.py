@@ -24,37 +24,42 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Literal, cast
 
 import msgspec
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, ToolError
+from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError, ToolError
 from harmonia.events import Header, HeaderCompleted, MessageEnded, MessageStarted, Repaired, TurnEnded
 from harmonia.grammar import (
     Begun,
     CallableTool,
     Demand,
     GrammarKind,
+    TextForm,
     WrittenGrammar,
     callable_tools,
     declared_tools,
     grammar_for,
 )
+from harmonia.grammar.llguidance_writer import write_llguidance
+from harmonia.grammar.rules import Grammar, Special, Text, sequence
 from harmonia.json_codec import encode_any, json_fault, read_json
 from harmonia.messages import Json, Message, ResponseFormat, is_tool_address
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
 from harmonia.parts import Call, call_of, is_visible
 from harmonia.provenance import Trust
 from harmonia.run.cancellation import in_worker
-from harmonia.run.constraints.text_validation import find_fault, text_fits
 from harmonia.run.engines.base import Finish, ToolChoice
+from harmonia.run.engines.grammar_mask import Matcher, is_installed
 from harmonia.run.engines.http import ServerError
 from harmonia.run.events import LogprobsGiven, TurnEvent, Unmet
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import MisfitError, compile_schema, texts_of
+from harmonia.vocabulary import CALL, encode
 
 Holds = Callable[[Header], bool]
 
@@ -80,6 +85,8 @@ _BUILT_IN: Final = (BROWSER.name, PYTHON.name)
 # Checking so much text against a schema takes some milliseconds.
 _LONG_CHARS: Final = 16_000
 _MADE: Final = ("certain", "unverified")
+# Of this thread's own time, so that it does not matter what else the machine does.
+_MOST_WORK_S: Final = 2.0
 _STEP: Final = re.compile(r"\.([A-Za-z_$][\w$]*)|\[\d+\]")
 
 
@@ -459,3 +466,48 @@ def _declared_names(schema: object) -> Iterator[str]:
             parts += fields.values()
         elif isinstance(part, list):
             parts += cast("list[object]", part)
+
+
+# ── the texts of custom tools ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=256)  # a client sends the same tools with every request
+def find_fault(form: TextForm, name: str) -> InputError | None:
+    """What is wrong with the form of this tool's text; None where nothing is, or llguidance would have to tell."""
+    try:
+        grammar = _grammar(form, name)
+        if is_installed():
+            Matcher(grammar)
+    except InputError as error:
+        if error.code is ErrorCode.GRAMMAR_MISSING_EXTRA:
+            return None  # llguidance cannot be imported, which is not the form's fault
+        if error.code is ErrorCode.GRAMMAR_TOO_LARGE:
+            return error
+        return InputError(ErrorCode.GRAMMAR_INVALID_TEXT_FORM, error.message, error.at)
+    return None
+
+
+def text_fits(form: TextForm, name: str, text: str) -> bool:
+    """Whether the text has the form. Raises an InputError where that cannot be checked. It may take seconds."""
+    if not is_installed():
+        message = "checking the input of a custom tool needs llguidance: pip install 'harmonia[grammar]'"
+        raise InputError(ErrorCode.GRAMMAR_MISSING_EXTRA, message)
+    tokens = [*encode(text), CALL]
+    matcher = Matcher(_grammar(form, name))
+    until_s = time.thread_time() + _MOST_WORK_S
+    for token in tokens:
+        try:
+            matcher.commit(token)
+        except EngineError as error:
+            if error.code is ErrorCode.GRAMMAR_TOO_LARGE:
+                raise InputError(error.code, error.message, error.at) from error
+            return False
+        if time.thread_time() > until_s:
+            message = f"checking a text against the form of {name} takes too much work"
+            raise InputError(ErrorCode.GRAMMAR_TOO_LARGE, message)
+    return True
+
+
+def _grammar(form: TextForm, name: str) -> WrittenGrammar:
+    # As a call has it: the text, and the token that ends it.
+    return write_llguidance(Grammar(sequence(Text(form, name), Special(CALL)), {}))

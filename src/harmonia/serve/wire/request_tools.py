@@ -25,7 +25,7 @@ from harmonia.grammar.json_schema.unsatisfiable import fits_nothing
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Json, ResponseFormat
 from harmonia.run.cancellation import in_worker
-from harmonia.run.constraints.text_validation import find_fault
+from harmonia.run.constraints.attempts import find_fault
 from harmonia.run.engines.base import ToolChoice
 from harmonia.run.tools import Tool, ToolSet
 from harmonia.run.tools.arguments import schema_fault
