@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from math import isfinite
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -63,15 +64,7 @@ def encode_any(value: object) -> str:
 
 
 def _encode_tolerantly(value: object, *, allow_nan: bool) -> str:
-    def dump(*, ensure_ascii: bool) -> str:
-        return json.dumps(
-            value,
-            ensure_ascii=ensure_ascii,
-            separators=(",", ":"),
-            allow_nan=allow_nan,
-            default=msgspec.to_builtins,
-        )
-
+    dump = partial(json.dumps, value, separators=(",", ":"), allow_nan=allow_nan, default=msgspec.to_builtins)
     text = dump(ensure_ascii=False)
     try:
         text.encode()

@@ -17,11 +17,11 @@ from harmonia.history import (
     KEEP_EVERYTHING,
     REFERENCE,
     VLLM,
-    Drop,
     LastTurns,
     Policy,
     prepare,
 )
+from harmonia.history.preparation import Drop
 from harmonia.messages import is_reasoning, is_tool_address
 from tests.support.oracle_cases import compared
 from tests.support.repeated import repeated

@@ -15,13 +15,12 @@ from harmonia.history import (
     KEEP_EVERYTHING,
     REFERENCE,
     VLLM,
-    Drop,
     LastTurns,
     Policy,
     prepare,
     receive,
 )
-from harmonia.history.preparation import turns_of
+from harmonia.history.preparation import Drop, turns_of
 from harmonia.messages import join_results, pending_calls
 from tests.support.strategies.chats import call, final, odd_chats, result, think, user
 

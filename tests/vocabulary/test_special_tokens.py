@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harmonia import vocabulary
 from harmonia.vocabulary.codec import (
+    END_OF_PROMPT,
     FIRST_SPECIAL,
     ID_BY_SPELLING,
     SPELLING_BY_ID,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         (vocabulary.END, 200007, "<|end|>"),
         (vocabulary.MESSAGE, 200008, "<|message|>"),
         (vocabulary.CALL, 200012, "<|call|>"),
-        (vocabulary.END_OF_PROMPT, 200018, "<|endofprompt|>"),
+        (END_OF_PROMPT, 200018, "<|endofprompt|>"),
     ],
 )
 def test_the_named_tokens_have_the_published_ids(token: int, expected_id: int, spelling: str) -> None:

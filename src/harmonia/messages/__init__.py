@@ -12,9 +12,6 @@ change the prompt in silence.
 
 from harmonia.messages.conversation import (
     Conversation,
-    Exchange,
-    Joined,
-    Orphan,
     call_id,
     is_admitted,
     is_builtin,
@@ -50,12 +47,9 @@ __all__ = [
     "Content",
     "Conversation",
     "DeveloperContent",
-    "Exchange",
-    "Joined",
     "Json",
     "Message",
     "Namespaces",
-    "Orphan",
     "ReasoningEffort",
     "ResponseFormat",
     "Role",

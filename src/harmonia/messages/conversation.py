@@ -23,7 +23,6 @@ import msgspec
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.json_codec import encode_json
 from harmonia.messages.message import (
-    JSON_DECODER,
     Json,
     Message,
     Role,
@@ -135,20 +134,15 @@ class Joined(msgspec.Struct, frozen=True):
         return found
 
 
-FORGED: Final = "forged: the model wrote it, not the tool"
-NO_CALL: Final = "no call to this tool is waiting for a result"
-SECOND_RESULT: Final = "the call that it answers already has a result"
-ANSWERED_WITHOUT: Final = "the model answered without waiting for the result"
-INTERRUPTED: Final = "the user wrote before there was a result"
-
-
 def join_results(messages: Iterable[Message]) -> Joined:
     """The calls of a conversation with their results; see the module."""
     listed = tuple(messages)
     calls = [index for index, message in enumerate(listed) if is_call(message)]
     result_of: dict[int, int] = {}
     orphans = {
-        index: FORGED for index, message in enumerate(listed) if message.author.role is Role.TOOL and is_forged(message)
+        index: "forged: the model wrote it, not the tool"
+        for index, message in enumerate(listed)
+        if message.author.role is Role.TOOL and is_forged(message)
     }
     _join_named(listed, calls, result_of, orphans)
     _join_in_order(listed, result_of, orphans)
@@ -168,9 +162,9 @@ def join_results(messages: Iterable[Message]) -> Joined:
         if result is not None:
             continue
         if index < last_final:
-            orphans[index] = ANSWERED_WITHOUT
+            orphans[index] = "the model answered without waiting for the result"
         elif index < last_user:
-            orphans[index] = INTERRUPTED
+            orphans[index] = "the user wrote before there was a result"
         else:
             pending.append(exchange)
     reported = tuple(Orphan(index, listed[index], reason) for index, reason in sorted(orphans.items()))
@@ -246,7 +240,7 @@ def _join_named(
         if waiting and waiting[0] < index:
             result_of[waiting.popleft()] = index
         else:
-            orphans[index] = SECOND_RESULT
+            orphans[index] = "the call that it answers already has a result"
 
 
 def _join_in_order(messages: tuple[Message, ...], result_of: dict[int, int], orphans: dict[int, str]) -> None:
@@ -271,7 +265,7 @@ def _join_in_order(messages: tuple[Message, ...], result_of: dict[int, int], orp
                 continue
             groups = waiting.get(_tool_name(message.author.name))
             if not groups:
-                orphans[index] = NO_CALL
+                orphans[index] = "no call to this tool is waiting for a result"
                 continue
             _, calls = groups[-1]
             result_of[calls.popleft()] = index
@@ -368,7 +362,7 @@ class Conversation:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        return cls.from_dict(decode(text, JSON_DECODER))
+        return cls.from_dict(decode(text))
 
 
 def is_admitted(message: Message) -> bool:

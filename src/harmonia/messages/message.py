@@ -205,9 +205,6 @@ class WireConversation(msgspec.Struct, forbid_unknown_fields=True):
     messages: list[WireMessage]
 
 
-JSON_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-MESSAGE_DECODER = msgspec.json.Decoder(WireMessage)
-
 T = TypeVar("T")
 
 
@@ -227,24 +224,18 @@ def convert(value: object, type_: type[T]) -> T:
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
-        raise _invalid_value(error) from error
+        message, path = split_validation_error(error)
+        raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, message, Position(path=path)) from error
     except RecursionError as error:
         raise InputError(ErrorCode.MESSAGES_INVALID_VALUE, "the values are nested too deeply") from error
 
 
-def decode(text: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode(text: str | bytes) -> Any:
     try:
-        return decoder.decode(text)
-    except msgspec.ValidationError as error:
-        raise _invalid_value(error) from error
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         problem = f"not valid JSON: {error}"
         raise InputError(ErrorCode.MESSAGES_INVALID_JSON, problem, _position_of(error, text)) from error
-
-
-def _invalid_value(error: msgspec.ValidationError) -> InputError:
-    message, path = split_validation_error(error)
-    return InputError(ErrorCode.MESSAGES_INVALID_VALUE, message, Position(path=path))
 
 
 def _position_of(error: Exception, text: str | bytes) -> Position:
@@ -451,7 +442,7 @@ class Message:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Message:
-        return from_wire(decode(text, MESSAGE_DECODER))
+        return cls.from_dict(decode(text))
 
 
 # Setters of the slots of a frozen message, for messages that are still under construction.

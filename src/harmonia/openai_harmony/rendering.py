@@ -206,13 +206,9 @@ def _as_plain(message: Message, subject: Subject) -> Message:
 
 
 def _declare_functions(messages: Sequence[Message]) -> bool:
-    for message in messages:
-        for content in message.content:
-            if isinstance(content, DeveloperContent) and isinstance(content.tools, dict):
-                functions = content.tools.get("functions")
-                if functions is not None and functions.tools:
-                    return True
-    return False
+    developers = (each for message in messages for each in message.content if isinstance(each, DeveloperContent))
+    functions = (each.tools.get("functions") for each in developers if isinstance(each.tools, dict))
+    return any(namespace is not None and namespace.tools for namespace in functions)
 
 
 def _message_tokens(message: Message, *, has_functions: bool, subject: Subject) -> list[int]:
@@ -282,13 +278,10 @@ def _as_reference(error: InputError, message: Message, subject: Subject) -> Exce
     if error.code is ErrorCode.RENDER_MISPLACED_CONTENT:
         spoken = message.author.role
         own = {SystemContent: Role.SYSTEM, DeveloperContent: Role.DEVELOPER}
-        kind, role = next((kind, role) for kind, role in own.items() if role != spoken and _has(message, kind))
-        found = Role(spoken).name.capitalize()
-        return refused(error, f"{kind.__name__} may only appear in {role.value} messages, found in {found}")
+        found = {type(content) for content in message.content}
+        kind, role = next((kind, role) for kind, role in own.items() if role != spoken and kind in found)
+        name = Role(spoken).name.capitalize()
+        return refused(error, f"{kind.__name__} may only appear in {role.value} messages, found in {name}")
     if error.code in (ErrorCode.VOCABULARY_LONE_SURROGATE, ErrorCode.SCHEMA_TOO_DEEP, ErrorCode.SCHEMA_INVALID):
         return ValueError(f"invalid {subject} JSON: {error.message}")
     return refused(error)
-
-
-def _has(message: Message, kind: type[Content]) -> bool:
-    return any(isinstance(content, kind) for content in message.content)

@@ -291,22 +291,19 @@ class StreamableParser:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that are complete."""
         return as_messages(self._messages, self._role)
 
     @property
     def parsed_messages(self) -> tuple[native.Message, ...]:
-        """The messages as Harmonia's own values, with their origin."""
+        """As Harmonia's own values, with their origin."""
         return tuple(self._parsed)
 
     @property
     def tokens(self) -> list[int]:
-        """All tokens so far."""
         return self._tokens.copy()
 
     @property
     def current_header(self) -> Header | None:
-        """The header of the message being read."""
         return self._header
 
     @property

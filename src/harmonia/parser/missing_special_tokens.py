@@ -41,7 +41,7 @@ _OPEN_AUTHOR: Final = re.compile(
 )
 _OPEN_CHANNEL: Final = re.compile(rf"\s*(?:{_CHANNEL})", re.IGNORECASE)
 _OTHER_CHANNEL: Final = re.compile(r"\s*[\w-]+(?=\s+to=)")
-_OPEN_RECIPIENT: Final = re.compile(r"\s*to=(?P<name>[^\s<{\[]+)")
+_OPEN_RECIPIENT: Final = re.compile(r"\s*to=[^\s<{\[]+")
 _OPEN_EMPTY_RECIPIENT: Final = re.compile(r"\s*to=(?=\s|$)")
 _OPEN_CONTENT_TYPE: Final = re.compile(
     rf"\s*(?P<type>(?P<constrain><\|constrain\|>\s*)?(?:{_CONTENT_TYPE}))(?=[\s{{\[\"<]|$)", re.IGNORECASE

@@ -54,7 +54,7 @@ from harmonia.events import (
     TurnEnded,
 )
 from harmonia.json_codec import read_json
-from harmonia.messages import Author, Message, Role, call_id, is_tool_address
+from harmonia.messages import Author, Message, Role, call_id, is_forged, is_tool_address
 from harmonia.parser import headers
 from harmonia.parser.headers import DeclaredTool, ToolKind, Tools, as_tools, is_json_type
 from harmonia.provenance import Trust
@@ -317,9 +317,12 @@ def parts_of(
     known = as_tools(tools)
     parts: list[Part] = []
     for index, message in enumerate(messages):
-        kind = kind_of_message(message, show_guessed=show_guessed)
-        if kind is not None and (kind == "tool_call" or message.text.strip()):
-            parts.append(part_of(message, index, kind, known))
+        if message.role is not Role.ASSISTANT or is_forged(message):
+            continue  # it is not part of the assistant's answer
+        is_call = is_tool_address(message.recipient)
+        is_shown = is_visible(message, show_guessed=show_guessed)
+        if is_call or message.text.strip():
+            parts.append(part_of(message, index, "tool_call" if is_call else "text" if is_shown else "think", known))
     return parts
 
 
@@ -345,23 +348,11 @@ def part_of(message: Message, index: int, kind: PartKind, tools: Tools) -> Part:
     )
 
 
-def kind_of_message(message: Message, *, show_guessed: bool = False) -> PartKind | None:
-    """The kind of part that a message is; None if it is not part of the assistant's answer."""
-    is_forged = message.origin is not None and message.origin.forged
-    if message.role is not Role.ASSISTANT or is_forged:
-        return None
-    if is_tool_address(message.recipient):
-        return "tool_call"
-    return "text" if is_visible(message, show_guessed=show_guessed) else "think"
-
-
 def kind_of_header(header: Header) -> PartKind | None:
-    """The kind of part, known from the header alone."""
+    """The kind of part, known from the header alone; None if it is not part of the assistant's answer."""
     if header.role is not Role.ASSISTANT or header.is_forged:
         return None
-    if header.is_call:
-        return "tool_call"
-    return "text" if is_visible_header(header) else "think"
+    return "tool_call" if header.is_call else "text" if is_visible_header(header) else "think"
 
 
 class PartStarted(msgspec.Struct, frozen=True, tag_field="type", tag="part_started"):
@@ -427,11 +418,8 @@ class PartStream:
         self._kind = kind_of_header(header)
         if self._kind == "tool_call":
             server, name = split_name(header.recipient or "")
-            self._start_part(PartStarted(self._index, "tool_call", server, name, call_id(index)))
-
-    def _start_part(self, started: PartStarted) -> None:
-        self._updates.append(started)
-        self._is_started = True
+            self._updates.append(PartStarted(self._index, "tool_call", server, name, call_id(index)))
+            self._is_started = True
 
     def _add_text(self, text: str) -> None:
         if self._kind is None or not text:
@@ -443,7 +431,8 @@ class PartStream:
             text = text.lstrip()
             if not text:
                 return
-            self._start_part(PartStarted(self._index, self._kind))
+            self._updates.append(PartStarted(self._index, self._kind))
+            self._is_started = True
         shown = text.rstrip()
         if shown:
             self._updates.append(PartDelta(self._index, "".join([*self._held, shown])))

@@ -168,12 +168,8 @@ def _ambiguous(tokens: Sequence[int], vocabulary: Vocabulary, spelling: str, sta
 
 def _ordinary_stretches(tokens: Sequence[int]) -> Iterable[tuple[int, int]]:
     """The ranges between special tokens, as (start, end); the token at `end` is special, or `end` is the end."""
-    start = 0
-    for index, token in enumerate(tokens):
-        if token >= FIRST_SPECIAL:
-            yield start, index
-            start = index + 1
-    yield start, len(tokens)
+    specials = [index for index, token in enumerate(tokens) if token >= FIRST_SPECIAL]
+    return zip([0, *(index + 1 for index in specials)], [*specials, len(tokens)], strict=True)
 
 
 # Lists are compared in blocks, which is much faster than a loop.

@@ -66,7 +66,10 @@ def loss_mask(messages: Sequence[Message], stretches: Sequence[Stretch], length:
     selected = _selected(messages, train_on)
     went_on = False  # whether the model wrote the previous message and did not stop after it
     for index, (message, stretch) in enumerate(zip(messages, stretches, strict=True)):
-        ends_with_end = stretch.stop == END and not _stops_sampling(message)
+        # Whether the model ends this message with `<|return|>` (an answer) or `<|call|>`.
+        is_call = message.recipient not in (None, EVERYBODY)
+        stops_sampling = message.role is Role.ASSISTANT and (message.channel == "final" or is_call)
+        ends_with_end = stretch.stop == END and not stops_sampling
         if selected[index]:
             follows = went_on and messages[index - 1].role is message.role
             first = stretch.start_token if follows else stretch.role_end_token
@@ -75,12 +78,6 @@ def loss_mask(messages: Sequence[Message], stretches: Sequence[Stretch], length:
             mask[first:last] = [True] * (last - first)
         went_on = ends_with_end and stretch.stop_was_sampled
     return mask
-
-
-def _stops_sampling(message: Message) -> bool:
-    """Whether the model ends this message with `<|return|>` (an answer) or `<|call|>`."""
-    is_call = message.recipient not in (None, EVERYBODY)
-    return message.role is Role.ASSISTANT and (message.channel == "final" or is_call)
 
 
 def _selected(messages: Sequence[Message], train_on: TrainOn) -> list[bool]:

@@ -292,10 +292,8 @@ class AutomaticEngine:
 
 def load_engine(name: str, tokens: list[bytes]) -> Engine:
     """The engine called `exact` or `fast`; `auto` is `fast` where it is installed, with a quick start."""
-    if name == "auto":
-        return AutomaticEngine(tokens)
-    if name == "exact":
-        return ExactEngine(tokens)
+    if name in ("auto", "exact"):
+        return AutomaticEngine(tokens) if name == "auto" else ExactEngine(tokens)
     if name == "fast":
         try:
             if not _fast_is_installed():
