@@ -343,28 +343,20 @@ class Run:
         grammar = await attempts.begin(self._request.tool_choice, self._prefix)
         if not attempts.is_second:
             self._asked_at = len(self.conversation)
-        prompt = await self._build()
+        # A long prompt is rendered in a thread, so that others in this process need not wait.
+        make = partial(self._source.build, self.conversation, self._prefix, asked_at=self._asked_at)
+        is_long = self._source.is_long(self.conversation, self._prefix)
+        prompt = await self._cancellation.wait_for(asyncio.to_thread(make)) if is_long else make()
         if prompt is None:
             return None
-        started = SamplingStarted(
-            self._samplings,
-            len(prompt.tokens),
-            shared_prefix(self._prompt_before, prompt.tokens),
-            prompt.dropped,
-            len(prompt.given) if attempts.has_prefix else 0,
-        )
+        shared = shared_prefix(self._prompt_before, prompt.tokens)
+        given = len(prompt.given) if attempts.has_prefix else 0
+        started = SamplingStarted(self._samplings, len(prompt.tokens), shared, prompt.dropped, given)
         self._samplings += 1
         self._prompt_before = prompt.tokens
         sampling = _Sampling(started, prompt, grammar, attempts.held)
         sampling.completion, sampling.stream = self._open(prompt, grammar)
         return sampling
-
-    async def _build(self) -> Prompt | None:
-        """The next prompt; None where the run was cancelled first. A long one is rendered in a thread, so that others
-        in this process need not wait."""
-        make = partial(self._source.build, self.conversation, self._prefix, asked_at=self._asked_at)
-        is_long = self._source.is_long(self.conversation, self._prefix)
-        return await self._cancellation.wait_for(asyncio.to_thread(make)) if is_long else make()
 
     def _open(self, prompt: Prompt, grammar: WrittenGrammar | None) -> tuple[Completion, Pieces]:
         sampling = self._options.sampling

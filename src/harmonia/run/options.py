@@ -158,9 +158,7 @@ def with_changes(options: RunOptions | None, changes: RunChanges) -> RunOptions:
 def check_model(model: object) -> None:
     """Callers without types get an error here, not in the middle of a run."""
     if not isinstance(getattr(model, "traits", None), Traits):
-        raise invalid_option(
-            f"{model!r} is not a model; open one with `await open_model(name)`, or give Agent its name"
-        )
+        raise invalid_option(f"{model!r} is not a model; use `await open_model(name)`, or give Agent its name")
 
 
 # ── demands: the tool choice and the response format ────────────────────────────────────────────────────────────────

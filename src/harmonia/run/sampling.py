@@ -104,9 +104,7 @@ def compose(
     elif not any(message.role is Role.SYSTEM for message in messages):
         messages.insert(0, Message.system(wanted))
     elif wanted != system:
-        raise invalid_option(
-            "an effort or built-in tools cannot be added to a plain system text; give it a SystemContent"
-        )
+        raise invalid_option("a system message of plain text has no place for effort or tools; use a SystemContent")
     namespaces = tools.developer_namespaces if tools is not None else ()
     if namespaces or response_format is not None:
         at, developer = _content_of(messages, Role.DEVELOPER, DeveloperContent) or (None, DeveloperContent())

@@ -55,11 +55,12 @@ def compile_schema(
     """
 
     def refused(error: _InvalidSchema) -> InputError:
+        reason, path = error.args
         if is_answers:
-            said = f"the schema of the format {name} is not a valid JSON Schema: {error.reason}"
-            return InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path=error.path))
-        said = f"the parameters of {name} are not a valid JSON Schema: {error.reason}"
-        at = Position(path=f"$.parameters{error.path.removeprefix('$')}")
+            said = f"the schema of the format {name} is not a valid JSON Schema: {reason}"
+            return InputError(ErrorCode.RUN_INVALID_OPTION, said, Position(path=path))
+        said = f"the parameters of {name} are not a valid JSON Schema: {reason}"
+        at = Position(path=f"$.parameters{path.removeprefix('$')}")
         return InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, at)
 
     try:
@@ -91,17 +92,14 @@ def schema_fault(schema: Json | bool) -> tuple[str, str] | None:
     try:
         _fault_finder(schema, untrusted=True, is_demanded=True)
     except _InvalidSchema as error:
-        return error.reason, error.path
+        return cast("tuple[str, str]", error.args)
     except InputError:
         return None  # without jsonschema
     return None
 
 
 class _InvalidSchema(Exception):
-    def __init__(self, reason: str, path: str) -> None:
-        super().__init__(reason, path)
-        self.reason = reason
-        self.path = path
+    """Its arguments are the reason, and the JSON path of what is wrong."""
 
 
 def _fault_finder(schema: Json | bool, *, untrusted: bool, is_demanded: bool) -> _FindFaults:
@@ -127,9 +125,8 @@ def _compile(document: str, *, untrusted: bool) -> _FindFaults:
         from referencing import Registry
         from referencing.exceptions import Unresolvable
     except ImportError as error:
-        raise InputError(
-            ErrorCode.TOOL_MISSING_EXTRA, "checking arguments needs jsonschema: pip install 'harmonia[run]'"
-        ) from error
+        said = "checking arguments needs jsonschema: pip install 'harmonia[run]'"
+        raise InputError(ErrorCode.TOOL_MISSING_EXTRA, said) from error
 
     schema: Any = json.loads(document)
     drafts: list[Any] = [Draft202012Validator, Draft7Validator, Draft4Validator]

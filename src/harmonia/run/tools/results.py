@@ -80,15 +80,11 @@ def _limit(text: str, limit_chars: int | None, *, is_error: bool = False, cut_be
     if limit_chars is None or total <= limit_chars:
         return ToolResult(text, is_error, cut_before)
     # The note counts towards the limit; it is as long as it would be if everything were cut.
-    kept = max(limit_chars - len(_note(total, total)), 0)
-    head = (kept + 1) // 2
-    cut = total - kept
-    shortened = f"{text[:head]}{_note(cut, total)}{text[total - (kept - head) :]}"
+    note = "\n[… {:,} of {:,} characters cut …]\n"
+    kept = max(limit_chars - len(note.format(total, total)), 0)
+    head, cut = (kept + 1) // 2, total - kept
+    shortened = f"{text[:head]}{note.format(cut, total)}{text[total - (kept - head) :]}"
     return ToolResult(shortened, is_error, cut_before + cut)
-
-
-def _note(cut: int, total: int) -> str:
-    return f"\n[… {cut:,} of {total:,} characters cut …]\n"
 
 
 def _without_lone_surrogates(text: str) -> str:
@@ -180,6 +176,5 @@ def _path_of_no_number(value: object) -> str | None:
 
 def _no_json(reason: str, path: str | None = None) -> ToolError:
     at = "" if path is None else f" at {path}"
-    return ToolError(
-        ErrorCode.TOOL_FAILED, f"the tool's result{at} cannot be written as JSON: {reason}", Position(path=path)
-    )
+    said = f"the tool's result{at} cannot be written as JSON: {reason}"
+    return ToolError(ErrorCode.TOOL_FAILED, said, Position(path=path))

@@ -38,7 +38,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from harmonia.errors import ErrorCode, HarmonyError, InputError, Position, ToolError
+from harmonia.errors import ErrorCode, InputError, Position, ToolError
 from harmonia.json_codec import json_fault
 from harmonia.messages import Json, Role, ToolDescription, ToolNamespace
 from harmonia.messages.builtin_tools import BROWSER, PYTHON
@@ -193,9 +193,8 @@ class ToolSet:
         if not self.is_allowed(tool):
             allowed = nearest(call.recipient, self._allowed or ())
             instead = f"the tools that may be called now are {list_names(allowed)}" if allowed else "no tool may be"
-            raise ToolError(
-                ErrorCode.TOOL_NOT_ALLOWED, f"{self.recipient_of(tool)} may not be called in this turn; {instead}"
-            )
+            said = f"{self.recipient_of(tool)} may not be called in this turn; {instead}"
+            raise ToolError(ErrorCode.TOOL_NOT_ALLOWED, said)
         if tool.takes == "text":
             return tool, text_for(tool, call)
         return tool, self._arguments(tool, call) if tool.checks_arguments else call.value
@@ -207,12 +206,9 @@ class ToolSet:
             # A model that has nothing to say to a tool may leave the arguments out.
             if call.text.strip():
                 at = json_fault(call.text)
-                raise ToolError(
-                    ErrorCode.TOOL_INVALID_ARGUMENTS,
-                    f"the arguments of {name} are not JSON from character {at} on: "
-                    f"{call.text[at : (at or 0) + 40]!r}; expected one JSON object",
-                    Position(character=at),
-                )
+                found = f"not JSON from character {at} on: {call.text[at : (at or 0) + 40]!r}"
+                said = f"the arguments of {name} are {found}; expected one JSON object"
+                raise ToolError(ErrorCode.TOOL_INVALID_ARGUMENTS, said, Position(character=at))
             value = {}
         try:
             if name not in self._validators:
@@ -260,10 +256,8 @@ def as_tools(given: ToolLike, described: dict[str, str | None], path: str = "$")
         case _ if callable(given):
             return [Tool.from_function(given)]
         case _:
-            raise InputError(
-                ErrorCode.TOOL_INVALID_DEFINITION,
-                f"{given!r} is not a tool; expected a Tool, a function, a definition or a namespace",
-            )
+            said = f"{given!r} is not a tool; expected a Tool, a function, a definition or a namespace"
+            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, said)
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -343,11 +337,8 @@ def _declare_namespace(space: str, named: list[tuple[str, Tool]], described: dic
     first = named[0][1]
     if first.namespace is None:
         if first.takes == "json" and first.parameters is not None:
-            raise InputError(
-                ErrorCode.TOOL_INVALID_DEFINITION,
-                f"{first.name} has parameters, which can only be declared in a namespace, but it has no namespace",
-                Position(path="$.namespace"),
-            )
+            said = f"{first.name} has parameters, which can only be declared in a namespace; give it one"
+            raise InputError(ErrorCode.TOOL_INVALID_DEFINITION, said, Position(path="$.namespace"))
         return ToolNamespace(space, first.description or (builtin.description if builtin else None))
     known = {tool.name: tool for tool in builtin.tools} if builtin else {}
     is_builtin = builtin is not None and all(name in known for name, _ in named)
@@ -376,7 +367,7 @@ def _is_builtin(namespace: ToolNamespace) -> bool:
 
 
 async def _invoke(name: str, invoke: Callable[[Any], Awaitable[Any] | Any], arguments: Any) -> Any:
-    """What a tool gives. Whatever it raises becomes a ToolError, but for a cancellation that came from outside."""
+    """What a tool returns. Whatever it raises becomes a ToolError, except a cancellation that came from outside."""
     try:
         if inspect.iscoroutinefunction(invoke) or inspect.iscoroutinefunction(type(invoke).__call__):
             return await invoke(arguments)
@@ -384,18 +375,14 @@ async def _invoke(name: str, invoke: Callable[[Any], Awaitable[Any] | Any], argu
         if raised is not None:
             raise raised
         return await value if inspect.isawaitable(value) else value
-    except HarmonyError as error:
-        if isinstance(error, ToolError):
-            raise
-        raise _failed(name, error) from error
-    except asyncio.CancelledError as error:
+    except ToolError:
+        raise
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        # A cancellation that did not come from outside: the tool waited for something that was cancelled.
         task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
             raise
-        # Nobody cancelled this task: the tool waited for something that was cancelled.
-        raise _failed(name, error) from error
-    except (Exception, SystemExit) as error:
-        raise _failed(name, error) from error
+        raise ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {describe_error(error)}") from error
 
 
 _Outcome = tuple[Any, BaseException | None]
@@ -427,10 +414,6 @@ async def _in_thread(invoke: Callable[[Any], Any], arguments: Any) -> _Outcome:
 
     threading.Thread(target=work, name="harmonia tool", daemon=True).start()
     return await outcome
-
-
-def _failed(name: str, error: BaseException) -> ToolError:
-    return ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {describe_error(error)}")
 
 
 MAX_NAME_CHARS: Final = 64

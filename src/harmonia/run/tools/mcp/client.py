@@ -74,9 +74,8 @@ async def connect(
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"two servers are called {twice[0]!r}")
     if policy not in POLICIES:
-        raise InputError(
-            ErrorCode.RUN_INVALID_OPTION, f"unknown policy {policy!r} for new tools; use one of {', '.join(POLICIES)}"
-        )
+        said = f"unknown policy {policy!r} for new tools; use one of {', '.join(POLICIES)}"
+        raise InputError(ErrorCode.RUN_INVALID_OPTION, said)
     review = _Review(pins if isinstance(pins, Pins) else Pins(pins), policy, consent)
     tools = McpTools({server.name: _Server(server, review, verify_calls) for server in known})
     try:
@@ -130,9 +129,8 @@ class McpTools:
         """Calls a tool by its name, `server___tool`. A tool that is not offered raises, and the error says why."""
         server, parted, tool = name.partition(SERVER_SEPARATOR)
         if not parted or server not in self._servers:
-            raise ToolError(
-                ErrorCode.TOOL_UNKNOWN, f"{readable_line(name)!r} is not the name of a tool of an MCP server"
-            )
+            said = f"{readable_line(name)!r} is not the name of a tool of an MCP server"
+            raise ToolError(ErrorCode.TOOL_UNKNOWN, said)
         return await self._servers[server].call(tool, arguments)
 
     async def close(self) -> None:
@@ -227,11 +225,10 @@ class _Server:
             code, message = (ErrorCode.TOOL_UNKNOWN, f"there is no tool {shown}")
             raise ToolError(code, message) if reason is None else ToolError(reason.code, reason.message)
         if sha256 not in (None, current):
-            raise ToolError(
-                ErrorCode.TOOL_CHANGED,
-                f"the definition of {shown} has changed since it was offered; the operator accepted the new one, but "
-                "the model was shown the old one",
+            said = (
+                f"the definition of {shown} has changed since the model was shown it, with the consent of the operator"
             )
+            raise ToolError(ErrorCode.TOOL_CHANGED, said)
         result = await self.connection.call(tool, dict(arguments or {}))
         text = text_of(result)
         if result.is_error:
@@ -305,10 +302,4 @@ class _Server:
 
 def _definition_of(server: str, tool: ListedTool) -> Definition:
     annotations = None if tool.annotations is None else tool.annotations.model_dump(by_alias=True, exclude_none=True)
-    return Definition(
-        server=server,
-        tool=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        annotations=annotations or None,
-    )
+    return Definition(server, tool.name, tool.description, tool.input_schema, annotations or None)

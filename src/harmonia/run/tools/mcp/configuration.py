@@ -194,9 +194,7 @@ def _kind_of(entry: dict[str, Any], path: str) -> type[McpServer]:
         many = "both" if found else "neither"
         raise _invalid(f'a server must have either "command" or "url"; this one has {many}', path)
     if given is not None and _KEY_OF_TYPE[given] != found[0]:
-        raise _invalid(
-            f'type {given!r} needs "{_KEY_OF_TYPE[given]}", but this server has "{found[0]}"', f"{path}.type"
-        )
+        raise _invalid(f'type {given!r} does not go with "{found[0]}"', f"{path}.type")
     return StdioServer if found == ["command"] else HttpServer
 
 

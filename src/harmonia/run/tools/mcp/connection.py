@@ -111,9 +111,8 @@ def require_mcp() -> None:
     try:
         import mcp  # noqa: F401 # pyright: ignore[reportUnusedImport] - only whether it is there
     except ImportError as error:
-        raise InputError(
-            ErrorCode.TOOL_MISSING_EXTRA, "MCP servers need the package mcp: pip install 'harmonia[mcp]'"
-        ) from error
+        said = "MCP servers need the package mcp: pip install 'harmonia[mcp]'"
+        raise InputError(ErrorCode.TOOL_MISSING_EXTRA, said) from error
     # The SDK logs a traceback for each bad line of a server. Without a handler, Python would print those.
     logging.getLogger("mcp").addHandler(_SILENCE)
 
@@ -222,9 +221,10 @@ class Connection:
                     raise life.gone()
                 return await send(client)
         except TimeoutError as error:
-            late = (ErrorCode.TOOL_TIMED_OUT, f"{name} did not answer within {timeout_s:g} s: {what}")
-            failed = (ErrorCode.TOOL_FAILED, f"{name} failed: {_message_of(error)}")
-            raise ToolError(*(late if limit.expired() else failed)) from error
+            if not limit.expired():
+                raise ToolError(ErrorCode.TOOL_FAILED, f"{name} failed: {_message_of(error)}") from error
+            said = f"{name} did not answer within {timeout_s:g} s: {what}"
+            raise ToolError(ErrorCode.TOOL_TIMED_OUT, said) from error
         except MCPError as error:
             if error.message == _SESSION_GONE:
                 await life.end()
@@ -293,8 +293,7 @@ class _Life:
         if client is None or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         tools = client.server_capabilities.tools
-        is_subscribed = self._subscription is not None and not self._subscription.done()
-        if tools is None or not tools.list_changed or is_subscribed:
+        if tools is None or not tools.list_changed or (self._subscription and not self._subscription.done()):
             return
         confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._subscription = asyncio.create_task(self._listen(client, confirmed))
@@ -397,9 +396,8 @@ class _Life:
         from mcp import StdioServerParameters
         from mcp.client.stdio import stdio_client
 
-        parameters = StdioServerParameters(
-            command=server.command, args=list(server.args), env=environment_for(server), cwd=server.cwd
-        )
+        args, variables = list(server.args), environment_for(server)
+        parameters = StdioServerParameters(command=server.command, args=args, env=variables, cwd=server.cwd)
         assert self._complaints is not None
         return stdio_client(parameters, errlog=self._complaints.file)
 

@@ -36,7 +36,7 @@ POLICIES: Final = ("ask", "trust_first", "refuse")
 _VERSION: Final = 1
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a server says of a tool, as it says it."""
 
     server: str
