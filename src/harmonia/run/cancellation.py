@@ -121,9 +121,6 @@ class Cancellation:
         return task.uncancel() <= (self._cancels_before if task is self._started_by else 0)
 
 
-PLACES: Final = 2
-PLACES_PER_SHARE: Final = 1
-
 # Whose work it is. The server sets it to the owner of the API key.
 SHARE: Final[ContextVar[str]] = ContextVar("share", default="")
 
@@ -131,7 +128,7 @@ SHARE: Final[ContextVar[str]] = ContextVar("share", default="")
 class WorkerPool:
     """A few threads, and the work that waits for them, by share."""
 
-    def __init__(self, places: int = PLACES, places_per_share: int = PLACES_PER_SHARE) -> None:
+    def __init__(self, places: int = 2, places_per_share: int = 1) -> None:
         self._places = places
         self._places_per_share = places_per_share
         self._threads = ThreadPoolExecutor(places, thread_name_prefix="harmonia-schemas")

@@ -543,9 +543,8 @@ class Run:
 
     def _end_cancelled(self, pending: tuple[PendingCall, ...] = ()) -> RunEnded:
         self._answer_open_calls()
-        if self._cancellation.reason == "time":
-            return self._end("limit", pending, limit="time")
-        return self._end("stopped", pending)
+        is_late = self._cancellation.reason == "time"
+        return self._end("limit", pending, "time") if is_late else self._end("stopped", pending)
 
     def _end(
         self,

@@ -444,9 +444,8 @@ class Completion:
             event = TurnEnded(_stop_of(self.messages), why_hidden(self.messages))
             self.note(event)
             return [event]
-        parser = self._parser
+        parser, header = self._parser, self._parser.header
         events: list[Event] = []
-        header = parser.header
         if reason == "stop" and header is not None:
             stop = CALL if header.is_call else RETURN
             events += self.feed(stop if parser.reads_tokens else SPELLING_BY_ID[stop])

@@ -277,9 +277,8 @@ def _recipients_of(tools: tuple[Tool, ...]) -> _Recipients:
     # A tool without a namespace stands beside the namespaces.
     alone = by_namespace.get(None, {})
     spaces = [space for space in by_namespace if space is not None]
-    for name in alone:
-        if name in spaces:
-            raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"{name!r} is the name of a tool and of a namespace")
+    if both := [name for name in alone if name in spaces]:
+        raise InputError(ErrorCode.TOOL_REPEATED_NAME, f"{both[0]!r} is the name of a tool and of a namespace")
     # `functions` belongs to the functions, even where there are none: names without a namespace are read as theirs.
     reserved = _RESERVED if FUNCTIONS in spaces else _RESERVED | {FUNCTIONS}
     outer = legal_names([*spaces, *alone], reserved)
