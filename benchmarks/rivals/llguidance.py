@@ -29,7 +29,13 @@ class Llguidance:
         llguidance: Any = __import__("llguidance")
         # The tokenizer and the limits that Harmonia gives it, so that both do the same work.
         tokenizer: Any = getattr(masking, "_tokenizer")()  # noqa: B009 -- it is nobody's API
-        limits: Any = getattr(masking, "_limits")()  # noqa: B009
+        limits: Any = llguidance.LLParserLimits(
+            max_items_in_row=masking.MAX_ITEMS_IN_ROW,
+            step_max_items=masking.MAX_ITEMS_FOR_MASK,
+            max_lexer_states=masking.MAX_LEXER_STATES,
+            max_grammar_size=masking.MAX_GRAMMAR_SYMBOLS,
+            verbose_errors=False,
+        )
         results: list[tuple[float, Any]] = []
         with without_garbage_collection():
             for messages in case.inputs(round_, quick=quick):
