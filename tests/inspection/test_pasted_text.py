@@ -14,7 +14,8 @@ import harmonia
 from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError
 from harmonia.inspection.inputs import MOST_TITLES, Kind, Pasted, recognise_pasted
-from harmonia.interchange import write_harmony_json, write_markdown
+from harmonia.interchange import write_markdown
+from harmonia.interchange.harmony import write_harmony_json
 from tests.support.engines.provider_streams import STREAMS, Stream
 from tests.support.strategies.conversations import conversations
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harmonia
-from harmonia.inspection import Input, Replayed, describe_event, replay
+from harmonia.inspection import Input, describe_event, replay
+from harmonia.inspection.report import Replayed
 from tests.support.strategies.streams import mutated_texts, mutated_tokens
 
 TEXT = "<|channel|>analysis<|message|>Hm 👋<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>"

@@ -16,7 +16,8 @@ from harmonia import (
     ToolDescription,
     ToolNamespace,
 )
-from harmonia.inspection import Input, SchemaCost, find_schema_costs, parse_input, trace
+from harmonia.inspection import Input, find_schema_costs, parse_input, trace
+from harmonia.inspection.trace import SchemaCost
 from harmonia.vocabulary import default_vocabulary
 
 SCHEMA: dict[str, Any] = {

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import harmonia
 from harmonia import Conversation, InputError, Message
-from harmonia.inspection import Input, Trace, TypedSpelling, find_typed_spellings, parse_input, trace
+from harmonia.inspection import Input, Trace, find_typed_spellings, parse_input, trace
+from harmonia.inspection.trace import TypedSpelling
 from harmonia.vocabulary import FIRST_SPECIAL, default_vocabulary, find_spellings
 from tests.support.strategies.conversations import conversations
 

@@ -23,21 +23,10 @@ from harmonia import (
     parse,
     render,
 )
-from harmonia.interchange import (
-    FORMATS,
-    chat_tools,
-    format_named,
-    read_harmony,
-    read_markdown,
-    read_tokens,
-    recognise,
-    responses_tools,
-    write_harmony,
-    write_harmony_json,
-    write_markdown,
-    write_tokens,
-)
+from harmonia.interchange import FORMATS, chat_tools, format_named, recognise, responses_tools, write_markdown
 from harmonia.interchange.conversion import Report
+from harmonia.interchange.harmony import read_harmony, read_tokens, write_harmony, write_harmony_json, write_tokens
+from harmonia.interchange.markdown import read_markdown
 from harmonia.interchange.settings import read_tools
 
 

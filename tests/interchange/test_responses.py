@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from harmonia import Conversation, ErrorCode, InputError, Message, ReasoningEffort, SystemContent, ToolDescription
-from harmonia.interchange import (
-    Imported,
-    message_defaults,
-    read_responses,
-    to_responses_body,
-    to_responses_items,
-)
+from harmonia.interchange import Imported, message_defaults, read_responses, to_responses_body
+from harmonia.interchange.responses import to_responses_items
 
 CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 

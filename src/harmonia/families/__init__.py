@@ -6,26 +6,17 @@ from harmonia.families.profiles import (
     Thinking,
     answer_reader,
     parse_answer,
-    profile_named,
     profile_of,
     prompt_for,
     read_profiles,
     resolve_profile,
 )
-from harmonia.families.prompt_builder import ModelInput, PromptOptions, build_prompt, tool_system_prompt
-from harmonia.families.reader import read_answer
-from harmonia.families.registry import Family, Reader, ReadingLimits, ReadingOptions, ToolFormat, family_of
-from harmonia.families.templates import PromptText
+from harmonia.families.prompt_builder import PromptOptions, build_prompt, tool_system_prompt
+from harmonia.families.registry import ToolFormat, family_of
 
 __all__ = [
-    "Family",
-    "ModelInput",
     "ModelProfile",
     "PromptOptions",
-    "PromptText",
-    "Reader",
-    "ReadingLimits",
-    "ReadingOptions",
     "Thinking",
     "ToolFormat",
     "answer_reader",
@@ -34,10 +25,8 @@ __all__ = [
     "code_mode_tool",
     "family_of",
     "parse_answer",
-    "profile_named",
     "profile_of",
     "prompt_for",
-    "read_answer",
     "read_profiles",
     "resolve_profile",
     "tool_system_prompt",

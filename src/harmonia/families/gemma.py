@@ -26,13 +26,7 @@ from typing import Any, Final, cast
 from harmonia.families.call_bodies import Body, HeldBody, ReadCall
 from harmonia.families.json_calls import bare_passages, calls_in
 from harmonia.families.passages import ANYWHERE, Layout, Passage, all_marks, ends, forged, literal
-from harmonia.families.python_calls import (
-    LIST_OF_CALLS,
-    parameter_names,
-    python_name,
-    read_cut_list,
-    read_python_calls,
-)
+from harmonia.families.python_calls import LIST_OF_CALLS, parameter_names, python_name, read_cut_list, read_python_calls
 from harmonia.families.reader import TextReader
 from harmonia.families.registry import DEFAULT_READING, Family, Reader, ReadingOptions, ToolFormat
 from harmonia.families.tool_descriptions import described_as_openai, result_text
@@ -221,12 +215,9 @@ def _python_call(name: str, arguments: str) -> str:
     members = cast("dict[str, Any]", value)
     if not all(key.isidentifier() for key in members):
         return f"{name}(**{members!r})"
-    return f"{name}({', '.join(f'{key}={_literal(item)}' for key, item in members.items())})"
-
-
-def _literal(value: Any) -> str:
-    # Texts in double quotes, as models write them; everything else as Python has it.
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    # Texts have double quotes, as models write them; everything else is as in Python.
+    texts = {key: json.dumps(item, ensure_ascii=False) for key, item in members.items() if isinstance(item, str)}
+    return f"{name}({', '.join(f'{key}={texts.get(key, repr(item))}' for key, item in members.items())})"
 
 
 # ── the braces of FunctionGemma and Gemma 4: like JSON, with their own marks around texts ──

@@ -33,12 +33,7 @@ from harmonia.families.call_bodies import (
     tagged_body,
 )
 from harmonia.families.passages import ANYWHERE, Mark, Passage, literal
-from harmonia.families.python_calls import (
-    LIST_OF_CALLS,
-    parameter_names,
-    read_cut_list,
-    read_python_calls,
-)
+from harmonia.families.python_calls import LIST_OF_CALLS, parameter_names, read_cut_list, read_python_calls
 from harmonia.families.registry import CallWriter, ReadingOptions, ToolFormat
 from harmonia.families.tool_descriptions import described_as_openai, json_call
 from harmonia.json_codec import json_fault

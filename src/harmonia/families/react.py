@@ -200,9 +200,8 @@ class ReAct(Family):
 
 def _described(tool: ToolDescription) -> str:
     said = f"{tool.name}: {tool.description or 'no description'}"
-    if not isinstance(tool.parameters, dict) or not tool.parameters.get("properties"):
-        return said
-    return f"{said}\n  arguments: {json.dumps(tool.parameters['properties'], ensure_ascii=False)}"
+    properties = properties_of(tool)
+    return f"{said}\n  arguments: {json.dumps(properties, ensure_ascii=False)}" if properties else said
 
 
 REACT: Final = ReAct()

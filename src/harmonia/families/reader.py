@@ -185,7 +185,9 @@ class TextReader:
             if found is None or found.which is None:
                 return
             if found.which == HALF:
-                self._consume_half()
+                self._fault(ErrorCode.STREAM_INVALID_UTF8, self._char)
+                while self._consume(_REPLACEMENT) == 0:
+                    pass  # a body that is over does not take it: then it is text
                 continue
             meaning, mark = sought.meanings[found.which], self._buffer[found.start : found.end]
             if self._may_be_quoted(meaning):
@@ -258,12 +260,6 @@ class TextReader:
             self._consume(self._buffer[self._at : start])
         self._consume_mark(sought.meanings[found.which], self._buffer[start : found.end])
         return True
-
-    def _consume_half(self) -> None:
-        """Half of a surrogate pair. A body that is over does not take it: then it is text."""
-        self._fault(ErrorCode.STREAM_INVALID_UTF8, self._char)
-        while self._consume(_REPLACEMENT) == 0:
-            pass
 
     def _consume_mark(self, meaning: Meaning, mark: str) -> None:
         if self._body is not None and self._body.is_quoting:

@@ -1,16 +1,7 @@
 """Inspects what a model sampled: what the input is, what it cost, what is wrong with it, as JSON values."""
 
-from harmonia.inspection.inputs import (
-    As,
-    Input,
-    is_completion,
-    is_malformed,
-    parse_input,
-    read_declared,
-    recognise,
-)
+from harmonia.inspection.inputs import As, Input, is_completion, is_malformed, parse_input, read_declared, recognise
 from harmonia.inspection.report import (
-    Replayed,
     describe_diagnostic,
     describe_event,
     describe_message,
@@ -22,12 +13,10 @@ from harmonia.inspection.report import (
 )
 from harmonia.inspection.trace import (
     OptionWords,
-    SchemaCost,
     Trace,
     TracedMessage,
     TracedText,
     TracedTurn,
-    TypedSpelling,
     find_schema_costs,
     find_typed_spellings,
     hint_for,
@@ -38,13 +27,10 @@ __all__ = [
     "As",
     "Input",
     "OptionWords",
-    "Replayed",
-    "SchemaCost",
     "Trace",
     "TracedMessage",
     "TracedText",
     "TracedTurn",
-    "TypedSpelling",
     "describe_diagnostic",
     "describe_event",
     "describe_message",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final, NamedTuple
+from unicodedata import category, east_asian_width
 
 ELLIPSIS: Final = "…"
 
@@ -33,13 +33,9 @@ def _spell(match: re.Match[str]) -> str:
 
 def cells(text: str) -> int:
     """The width of a visible text in terminal cells."""
-    return len(text) if text.isascii() else sum(map(_cells_of, text))
-
-
-def _cells_of(character: str) -> int:
-    if unicodedata.east_asian_width(character) in "WF":
-        return 2
-    return 0 if unicodedata.category(character) in ("Mn", "Me") else 1
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(each) in "WF" else category(each) not in ("Mn", "Me") for each in text)
 
 
 class Excerpt(NamedTuple):

@@ -99,7 +99,11 @@ def recognise(data: bytes, as_: As = "auto") -> Input:
         case "auto":
             return _recognise(data, text)
         case "tokens":
-            return read_token_ids(text) or _refuse_ids(text)
+            if (tokens := read_token_ids(text)) is not None:
+                return tokens
+            stray = _NOT_IN_A_LIST.search(text)
+            at = Position(character=stray.start() if stray else None)
+            raise InputError(ErrorCode.PARSE_INVALID_INPUT, "the input is not a list of token ids", at)
         case "sse":
             return _dump(text, is_asked_for=True)
         case "stripped":
@@ -215,12 +219,6 @@ def read_json_values(text: str) -> list[Any]:
         return [json.loads(line) for line in text.split("\n") if line.strip()]
     except (ValueError, RecursionError):
         return []
-
-
-def _refuse_ids(text: str) -> Input:
-    stray = _NOT_IN_A_LIST.search(text)
-    at = Position(character=stray.start() if stray else None)
-    raise InputError(ErrorCode.PARSE_INVALID_INPUT, "the input is not a list of token ids", at)
 
 
 # ── parsing an input ──

@@ -228,10 +228,8 @@ def with_settings(
                 contents[part] = content.replace(**changes)
                 messages[at] = message.replace(content=contents)
                 return Conversation(messages)
-    raise InputError(
-        ErrorCode.RENDER_INVALID_OPTION,
-        'the system message is plain text, so the effort or date cannot be set; use a content of type "system_content"',
-    )
+    what = 'the system message is plain text: to set the effort or date, use a content of type "system_content"'
+    raise InputError(ErrorCode.RENDER_INVALID_OPTION, what)
 
 
 _REPLACEMENT: Final = "\ufffd"

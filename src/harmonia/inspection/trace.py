@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -194,6 +194,8 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
                     end_outside()
                 outside.append(event)
             case MessageEnded() if started is not None and completed is not None:
+                # The diagnostics about the message itself, and not about what precedes it.
+                codes = event.message.origin.faults if event.message.origin else ()
                 begins = _after_white_space(started, text, tokens)
                 if begins != _start(started):
                     space = text[started.start_char : begins[1]]
@@ -208,7 +210,7 @@ def trace(taken: Input, parsed: Parsed, tools: Tools | None, vocabulary: Vocabul
                         *begins,
                         _flags(event.message, completed.header, tools),
                         skipped,
-                        _faults_of(event.message, numbers.get(event.index, []), parsed.diagnostics),
+                        [each for each in numbers.get(event.index, []) if parsed.diagnostics[each - 1].code in codes],
                         completed.end_char,
                         event.start_char,
                     )
@@ -321,12 +323,6 @@ def _flags(message: Message, header: Header, tools: Tools | None) -> list[str]:
     return flags
 
 
-def _faults_of(message: Message, numbers: list[int], diagnostics: Sequence[Diagnostic]) -> list[int]:
-    """The diagnostics about the message itself, and not about what precedes it."""
-    codes = message.origin.faults if message.origin else ()
-    return [number for number in numbers if diagnostics[number - 1].code in codes]
-
-
 def _count(items: Sequence[TracedMessage | TracedText | TracedTurn], total: int) -> list[ChannelCount]:
     """The costs by channel. A message without a channel counts for its role; input outside messages comes last."""
     messages: dict[str, list[TracedMessage]] = {}
@@ -371,14 +367,6 @@ class SchemaCost(msgspec.Struct, frozen=True):
     share: float
 
 
-class _Declared(NamedTuple):
-    """A declaration, with its span in characters."""
-
-    tool: str
-    start: int
-    end: int
-
-
 def find_schema_costs(traced: Trace, vocabulary: Vocabulary) -> list[SchemaCost]:
     """The costs in the order of the declarations; a tool declared twice is listed twice."""
     costs: list[SchemaCost] = []
@@ -389,13 +377,14 @@ def find_schema_costs(traced: Trace, vocabulary: Vocabulary) -> list[SchemaCost]
         if _SECTION not in text:
             continue
         starts = vocabulary.char_offsets(item.body_ids)
-        for declared in _declarations(text):
-            tokens = bisect_left(starts, declared.end) - bisect_left(starts, declared.start)
-            costs.append(SchemaCost(declared.tool, tokens, tokens / (traced.tokens or 1)))
+        for tool, start, end in _declarations(text):
+            tokens = bisect_left(starts, end) - bisect_left(starts, start)
+            costs.append(SchemaCost(tool, tokens, tokens / (traced.tokens or 1)))
     return costs
 
 
-def _declarations(text: str) -> Iterator[_Declared]:
+def _declarations(text: str) -> Iterator[tuple[str, int, int]]:
+    """The tools that are declared, each with its span in characters."""
     is_inside = False  # the section of tools
     heading: str | None = None  # the name of a namespace whose functions have not begun
     heading_at = 0
@@ -410,14 +399,14 @@ def _declarations(text: str) -> Iterator[_Declared]:
             if found := _FUNCTION.match(said):
                 function = found[1]
             if function is not None and said.endswith(_END_OF_FUNCTION) and not said.lstrip().startswith("//"):
-                yield _Declared(f"{namespace}.{function}", start, at)
+                yield f"{namespace}.{function}", start, at
                 function, start = None, at
             elif function is None and said == f"}} // namespace {namespace}":
                 namespace = None
             continue
         is_heading = line.startswith(("# ", "## "))
         if is_heading and heading is not None:
-            yield _Declared(heading, heading_at, here)
+            yield heading, heading_at, here
             heading = None
         if line.startswith("# "):
             is_inside = said == _SECTION
@@ -426,7 +415,7 @@ def _declarations(text: str) -> Iterator[_Declared]:
         elif is_inside and (found := _NAMESPACE.fullmatch(line)):
             namespace, heading, start = found[1], None, at
     if heading is not None:
-        yield _Declared(heading, heading_at, len(text))
+        yield heading, heading_at, len(text)
 
 
 # Every quantifier is bounded, so matching is linear. The characters are those that look like `<`, `|` and `>`; one

@@ -20,7 +20,6 @@ from harmonia.interchange import message_defaults
 from harmonia.interchange.api_messages import NO_PART, ApiReader, ApiWriter, SystemAs
 from harmonia.interchange.conversion import (
     CallIds,
-    ConversationFormat,
     Exported,
     Imported,
     Object,
@@ -99,19 +98,15 @@ class _Writer(ApiWriter):
         self.compare(index, message_defaults.assistant(text, "analysis", name))
 
     def write_said(self, index: int, texts: Texts, name: str | None) -> None:
-        is_preamble = self.conversation[index].channel == "commentary" and self._is_call_of(index + 1, name)
+        following = self.conversation[index + 1 : index + 2]
+        is_before_call = any(is_call(each) and each.name == name and not is_forged(each) for each in following)
+        is_preamble = self.conversation[index].channel == "commentary" and is_before_call
         if self._open is not None and (self._open["content"] is not None or "tool_calls" in self._open):
             self._open = None
         self._join(index, name)["content"] = _write_texts(texts)
         if not is_preamble:
             self._open = None
         self.compare(index, message_defaults.assistant(texts, "commentary" if is_preamble else "final", name))
-
-    def _is_call_of(self, index: int, name: str | None) -> bool:
-        if index >= len(self.conversation):
-            return False
-        following = self.conversation[index]
-        return is_call(following) and following.name == name and not is_forged(following)
 
     def _join(self, index: int, name: str | None) -> Json:
         """The open assistant message, or a new one."""
@@ -261,12 +256,3 @@ def _read_function(given: object, path: str, kind: str) -> tuple[str, str]:
     if kind == "custom":
         return message_defaults.free_form_name(name), text_at(function.get("input", ""), f"{path}.input")
     return message_defaults.full_name(name), arguments_at(function.get("arguments"), f"{path}.arguments")
-
-
-CHAT: Final = ConversationFormat(
-    "chat",
-    "Chat Completions: a list of messages, a request body, or an answer; writes a request body",
-    read_chat,
-    to_chat_body,
-    keeps_call_ids=True,
-)

@@ -18,7 +18,6 @@ from typing import Any, Final, cast
 from harmonia.errors import InputError
 from harmonia.interchange.conversion import (
     CallIds,
-    ConversationFormat,
     Exported,
     Imported,
     Lossy,
@@ -173,14 +172,6 @@ def losses_of(
     return sort_losses(losses)
 
 
-HARMONY: Final = ConversationFormat(
-    "harmony",
-    "Harmony text with special tokens spelled out: what a model reads and writes",
-    read_harmony,
-    write_harmony,
-)
-
-
 # ── token ids ──
 
 
@@ -232,14 +223,6 @@ def _read_ids(given: Any) -> list[int]:
     return ids
 
 
-TOKENS: Final = ConversationFormat(
-    "tokens",
-    "Token ids: a JSON list, or numbers with white space between them",
-    read_tokens,
-    write_tokens,
-)
-
-
 # ── JSON ──
 
 
@@ -250,11 +233,3 @@ def read_harmony_json(given: Any) -> Imported:
 
 def write_harmony_json(conversation: Conversation, *, call_ids: CallIds | None = None) -> Exported:
     return Exported(conversation.to_dict(), sort_losses(unexpressed_losses(conversation, call_ids)))
-
-
-HARMONY_JSON: Final = ConversationFormat(
-    "harmony-json",
-    "The JSON of a conversation in Harmonia and openai-harmony; complete but for sampled tokens",
-    read_harmony_json,
-    write_harmony_json,
-)

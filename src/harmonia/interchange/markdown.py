@@ -28,7 +28,6 @@ from typing import Any, Final, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.conversion import (
     CallIds,
-    ConversationFormat,
     Exported,
     Imported,
     Report,
@@ -76,14 +75,9 @@ def _write_heading(message: Message) -> str:
     for word, field in _FIELDS:
         value = getattr(message, field)
         if value is not None:
-            heading += f", {word} `{_write_value(value)}`"
+            plain = value if _PLAIN_VALUE.fullmatch(value) else json.dumps(value).replace("`", "\\u0060")
+            heading += f", {word} `{plain}`"
     return heading if message.contents else f"{heading}, without content"
-
-
-def _write_value(value: str) -> str:
-    if _PLAIN_VALUE.fullmatch(value):
-        return value
-    return json.dumps(value).replace("`", "\\u0060")
 
 
 def _write_contents(message: Message) -> str:
@@ -259,11 +253,3 @@ def _read_struct(kind: str, fields: dict[str, Any], character: int) -> Content:
 
 def _invalid(message: str, character: int) -> InputError:
     return InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, message, Position(character=character))
-
-
-MARKDOWN: Final = ConversationFormat(
-    "markdown",
-    "Markdown: a heading and a text for each message; reads what it writes",
-    read_markdown,
-    write_markdown,
-)

@@ -20,15 +20,7 @@ from typing import Final
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.conversion import Lossy, Report, Texts
-from harmonia.messages import (
-    Author,
-    Content,
-    DeveloperContent,
-    Message,
-    Role,
-    is_builtin,
-    is_tool_address,
-)
+from harmonia.messages import Author, Content, DeveloperContent, Message, Role, is_builtin, is_tool_address
 from harmonia.parts import is_visible
 
 FUNCTIONS: Final = "functions."

@@ -20,7 +20,6 @@ from harmonia.interchange import message_defaults
 from harmonia.interchange.api_messages import NO_PART, ApiReader, ApiWriter, SystemAs
 from harmonia.interchange.conversion import (
     CallIds,
-    ConversationFormat,
     Exported,
     Imported,
     Object,
@@ -275,12 +274,3 @@ class _Writer(ApiWriter):
 
 def _parts(kind: str, texts: Texts) -> list[Json]:
     return [{"type": kind, "text": text} for text in ((texts,) if isinstance(texts, str) else texts)]
-
-
-RESPONSES: Final = ConversationFormat(
-    "responses",
-    "Responses: a list of items, a request body, or a response; writes a request body",
-    read_responses,
-    to_responses_body,
-    keeps_call_ids=True,
-)

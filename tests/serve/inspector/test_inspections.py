@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import harmonia
 from harmonia import Conversation, Message
 from harmonia.errors import ErrorCode, InputError, StreamError
-from harmonia.interchange import write_harmony_json
+from harmonia.interchange.harmony import write_harmony_json
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.inspector.inspections import MOST_SPELLINGS, diff, inspect, inspect_tokens, replay
 from harmonia.serve.inspector.request import MOST_STEPS
