@@ -40,7 +40,12 @@ TOOL = ToolDescription("get-weather", "The weather.", SCHEMA)
 EXPECTED = {"to_city": "the to city", "days": 3, "unit": "c", "tags": [True], "place": {"x": 1}}
 FAMILIES = [
     *(family_of(each) for each in FAMILY_FORMATS if each is not ToolFormat.TEXT),
-    *(variant_of(family_of(tool_format), template) for tool_format, row in ROWS.items() for template in row.variants),
+    *(
+        variant_of(family_of(tool_format), template)
+        for tool_format, row in ROWS.items()
+        for template in row
+        if template
+    ),
 ]
 
 

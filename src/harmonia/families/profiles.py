@@ -38,7 +38,6 @@ from harmonia.parser.headers import UNDECLARED, Tools
 
 # Only the end of a longer name is searched: names may come from requests, and patterns are untrusted.
 MAX_NAME_CHARS: Final = 1000
-
 _TABLE: Final = "profile"
 _KNOWN_FORMATS: Final = f"the known ones are: {', '.join(ToolFormat)}"
 

@@ -44,23 +44,14 @@ class ToolFormat(StrEnum):
     TEXT = "text"
 
 
-class FamilyRow(msgspec.Struct, frozen=True):
-    """Where a family is defined, as `module.VALUE` in this package.
-
-    `variants` lists, by chat template, the models that read the same but write calls and results their own way.
-    """
-
-    value: str
-    variants: Mapping[str, str] = {}
-
-
-# Harmony is not listed: it has a renderer and a parser of its own.
-FAMILIES: Final[Mapping[ToolFormat, FamilyRow]] = {
-    ToolFormat.HERMES: FamilyRow("hermes.HERMES"),
-    ToolFormat.OPENAI: FamilyRow("json_calls.OPENAI", {"llama3": "llama.LLAMA", "mistral": "mistral.MISTRAL"}),
-    ToolFormat.GEMINI: FamilyRow("gemma.GEMMA_3", {"functiongemma": "gemma.FUNCTION_GEMMA", "gemma4": "gemma.GEMMA_4"}),
-    ToolFormat.GRANITE: FamilyRow("granite.GRANITE", {"granite3": "granite.GRANITE_3"}),
-    ToolFormat.TEXT: FamilyRow("react.REACT"),
+# Where each family is defined, as `module.VALUE` in this package; then, by chat template, its variants: models that are
+# read the same but write calls and results their own way. Harmony has a renderer and a parser of its own.
+FAMILIES: Final[Mapping[ToolFormat, Mapping[str, str]]] = {
+    ToolFormat.HERMES: {"": "hermes.HERMES"},
+    ToolFormat.OPENAI: {"": "json_calls.OPENAI", "llama3": "llama.LLAMA", "mistral": "mistral.MISTRAL"},
+    ToolFormat.GEMINI: {"": "gemma.GEMMA_3", "functiongemma": "gemma.FUNCTION_GEMMA", "gemma4": "gemma.GEMMA_4"},
+    ToolFormat.GRANITE: {"": "granite.GRANITE", "granite3": "granite.GRANITE_3"},
+    ToolFormat.TEXT: {"": "react.REACT"},
 }
 FAMILY_FORMATS: Final = tuple(FAMILIES)
 
@@ -166,13 +157,13 @@ def family_of(tool_format: ToolFormat | str) -> Family:
     elif tool_format not in FAMILY_FORMATS:
         what = f"unknown tool format {tool_format!r}; the known ones are: {', '.join(FAMILIES)}"
     else:
-        return cast("Family", _load(FAMILIES[ToolFormat(tool_format)].value))
+        return cast("Family", _load(FAMILIES[ToolFormat(tool_format)][""]))
     raise InputError(ErrorCode.FORMATS_INVALID_OPTION, what)
 
 
 def variant_of(family: CallWriter, template: str) -> CallWriter:
     """The variant that the models of this chat template write; the family itself if the template has none."""
-    name = FAMILIES[family.format].variants.get(template)
+    name = FAMILIES[family.format].get(template)
     return family if name is None else cast("CallWriter", _load(name))
 
 

@@ -447,11 +447,12 @@ class _PastedReader:
         if not _is_raw(dump):
             assembled = assemble(read_objects(text)[0])
             if assembled is not None:
-                what = "item" if assembled.format == "responses" else "message"
-                words = f"a stream of {dump.api}, joined to {count(assembled.number, what)}"
+                name, value, number = assembled
+                words = (
+                    f"a stream of {dump.api}, joined to {count(number, 'item' if name == 'responses' else 'message')}"
+                )
                 try:
-                    notes = [_NOT_SAMPLED, *dump.other_notes]
-                    return self.read(assembled.value, assembled.format, words, "sse", notes)
+                    return self.read(value, name, words, "sse", [_NOT_SAMPLED, *dump.other_notes])
                 except InputError:
                     if not is_asked_for and not dump.chunks:
                         raise

@@ -26,12 +26,12 @@ from harmonia.events import (
 )
 from harmonia.inspection.excerpts import excerpt
 from harmonia.inspection.inputs import Input
-from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTurn, marked_length
+from harmonia.inspection.trace import Trace, TracedMessage, TracedText, TracedTurn, marked_length, spell_out
 from harmonia.messages import Conversation, Message, ReasoningEffort, Role, SystemContent
 from harmonia.parser import Parser, Tools
 from harmonia.parser.faults import ALL_FAULTS
 from harmonia.renderer.renderer import Rendered
-from harmonia.vocabulary import VOCABULARY_SIZE, Vocabulary, default_vocabulary, is_special
+from harmonia.vocabulary import Vocabulary, default_vocabulary, is_special
 
 _EXCERPT_CELLS: Final = 76
 
@@ -232,9 +232,6 @@ def with_settings(
     raise InputError(ErrorCode.RENDER_INVALID_OPTION, what)
 
 
-_REPLACEMENT: Final = "\ufffd"
-
-
 class ReplayStep(msgspec.Struct, frozen=True):
     """One token or character, and the state of the parser after it."""
 
@@ -288,7 +285,7 @@ def replay(
             ReplayStep(
                 at,
                 unit if isinstance(unit, int) else None,
-                _text_of(unit, vocabulary) if isinstance(unit, int) else unit,
+                spell_out([unit], vocabulary) if isinstance(unit, int) else unit,
                 parser.state,
                 parser.message_index,
                 None if header is None else header.channel,
@@ -301,20 +298,11 @@ def replay(
     return Replayed(len(units), "characters" if tokens is None else "tokens", start, steps, closing)
 
 
-def _text_of(token: int, vocabulary: Vocabulary) -> str:
-    return vocabulary.decode([token]) if 0 <= token < VOCABULARY_SIZE else _REPLACEMENT
-
-
 def _describe(event: Event) -> dict[str, Any]:
     described = describe_event(event)
-    match event:
-        case TextDelta() | ArgumentsDelta():
-            # The header was reported when it was complete, and each step has its channel and recipient.
-            del described["header"]
-        case MessageEnded():
-            message = described["message"]
-            described["message"] = {name: said for name, said in message.items() if name != "content"}
-            described["characters"] = len(event.message.text)
-        case _:
-            pass
+    if isinstance(event, TextDelta | ArgumentsDelta):
+        # The header was reported when it was complete, and each step has its channel and recipient.
+        del described["header"]
+    elif isinstance(event, MessageEnded):
+        described["characters"] = len(described["message"].pop("content"))
     return described

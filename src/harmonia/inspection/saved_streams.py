@@ -16,7 +16,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -276,22 +276,14 @@ def count(number: int, noun: str) -> str:
 # ── streams that the server had parsed ──
 
 
-class Assembled(NamedTuple):
-    """The answer of a stream: a body of the API, and how many items or messages it has."""
-
-    format: Literal["chat", "responses"]
-    value: Object
-    number: int
-
-
-def assemble(objects: Iterable[Object]) -> Assembled | None:
-    """The answer that these objects carry, or None."""
+def assemble(objects: Iterable[Object]) -> tuple[Literal["chat", "responses"], Object, int] | None:
+    """The answer that these objects carry: its format, its body, and how many items or messages it has."""
     listed = list(objects)
     if any(str(each.get("type", "")).startswith("response.") for each in listed):
         items = _assemble_responses(listed)
-        return Assembled("responses", {"output": items}, len(items)) if items else None
+        return ("responses", {"output": items}, len(items)) if items else None
     message = _assemble_message(listed)
-    return Assembled("chat", {"messages": [message]}, 1) if message else None
+    return ("chat", {"messages": [message]}, 1) if message else None
 
 
 # ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────────
