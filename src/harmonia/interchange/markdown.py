@@ -35,7 +35,7 @@ from harmonia.interchange.conversion import (
     text_of,
     unexpressed_losses,
 )
-from harmonia.json_codec import encode_json, read_json, refuse_surrogates
+from harmonia.json_codec import encode_json, json_fault, read_json, refuse_surrogates
 from harmonia.messages import Author, Content, Conversation, DeveloperContent, Message, Role, SystemContent
 
 _VALUE: Final = r"`(?P<{0}>[^`\n]*)`"
@@ -119,13 +119,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    if not text.startswith(("{", "[")):
-        return False
-    try:
-        read_json(text)
-    except ValueError:
-        return False
-    return True
+    return text.startswith(("{", "[")) and json_fault(text) is None
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
