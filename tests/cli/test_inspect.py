@@ -68,7 +68,7 @@ def test_the_whole_view() -> None:
         "    a stop token where no message is open\n"
         "    <|channel|>final<|message|>Four.<|end|><|return|>\n"
         "                                           ^~~~~~~~~~\n"
-        "    rule: skips it\n"
+        "    repair: it is skipped\n"
         "    hint: typical of models trained with a template that writes both `<|end|>`\n"
         "          and `<|return|>`\n"
         "\n"
@@ -310,7 +310,7 @@ def test_a_hint_is_shown_only_where_there_is_one() -> None:
 def test_what_strict_reports_too_is_said() -> None:
     header, stop = (harmonia.encode(part, special="all") for part in ("<|channel|>final<|message|>", "<|return|>"))
     shown = view(stdin=json.dumps([*header, *harmonia.encode("a <|end|> b"), *stop]))
-    assert "    rule: keeps it as text; strict reports it too\n    hint: " in shown
+    assert "    repair: it stays text; strict reports it too\n    hint: " in shown
 
 
 def test_the_same_piece_and_the_same_fault_many_times_are_shown_once() -> None:
@@ -344,7 +344,7 @@ def test_a_megabyte_of_faults_has_a_short_view() -> None:
 def test_an_empty_completion_is_called_so() -> None:
     for stdin in ("", "\n"):
         shown = view(stdin=stdin)
-        assert "header.unfinished" in shown and "    the completion is empty\n    rule: " in shown
+        assert "header.unfinished" in shown and "    the completion is empty\n    repair: " in shown
         assert "hint" not in shown
 
 
@@ -408,7 +408,7 @@ def test_json_has_the_same() -> None:
     assert [count["channel"] for count in value["channels"]] == ["final", "outside messages"]
     (diagnostic,) = value["diagnostics"]
     assert diagnostic["excerpt"] == {"line": STRAY, "marker": " " * 39 + "^~~~~~~~~~"}
-    assert diagnostic["hint"] and diagnostic["repair"] == "skips it"
+    assert diagnostic["hint"] and diagnostic["repair"] == "it is skipped"
 
 
 def test_json_has_no_hint_where_there_is_none() -> None:

@@ -71,7 +71,7 @@ def test_it_says_where_it_listens_what_it_serves_and_why(tmp_path: Path) -> None
     with server_process("--analysis", "shown", "--alias", "gpt-5", "--store", store, folder=tmp_path) as server:
         said = "".join(server.said)
     assert server.url.startswith("http://127.0.0.1:")
-    for fact in ("demo was named", "gpt-5", store, "shown", f"{server.url}/docs"):
+    for fact in ("chosen by the setting engine", "gpt-5", store, "shown", f"{server.url}/docs"):
         assert fact in said
     assert (tmp_path / "mine.db").exists()
 

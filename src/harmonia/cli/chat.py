@@ -38,7 +38,8 @@ from harmonia.run.options import RunLimits, RunOptions
 
 _INTERRUPTED: Final = 130
 _KINDS_OF_VALUES: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
-_EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, opens in names().items())
+_NAMES: Final = "\n".join(f"  {name:18} {opens}" for name, opens in names().items())
+_EPILOG: Final = f"\b\nEngines:\n{_NAMES}\n\nIn brackets: what the engine returns."
 
 
 @click.command("chat", epilog=_EPILOG)
@@ -109,7 +110,12 @@ _EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, o
 )
 @click.option("-c", "--continue", "continues", is_flag=True, help="Continue the last chat.")
 @click.option("--cid", "chat_id", metavar="ID", help="Continue this chat.")
-@click.option("--fork", "forks", is_flag=True, help="Continue as a new chat, and leave the original unchanged.")
+@click.option(
+    "--fork",
+    "forks",
+    is_flag=True,
+    help="Continue the last chat (or --cid) as a new one; the original stays unchanged.",
+)
 @click.option("--list", "lists", is_flag=True, help="List the saved chats, the newest last; also with --json.")
 @click.option("--save/--no-save", "saves", default=True, help="Save the chat, to continue it later.  [default: save]")
 @click.option("-R", "--reasoning", is_flag=True, help="Show the model's reasoning, on stderr.")
@@ -119,7 +125,7 @@ _EPILOG: Final = "\b\nEngines:\n" + "\n".join(f"  {name:18} {opens}" for name, o
     default="hidden",
     envvar="HARMONIA_GUESSED",
     show_default=True,
-    help="What to do with text of a damaged answer that has no known channel: hide it, or show it as the answer.",
+    help="Text in a damaged answer whose channel is unknown: hide it, or show it as the answer.",
 )
 @click.option("-u", "--usage", is_flag=True, help="Report the cost in tokens, on stderr.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer and errors.")

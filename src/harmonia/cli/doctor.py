@@ -15,14 +15,14 @@ import msgspec
 
 from harmonia.cli.display import echo_verdict, show
 from harmonia.cli.options import GroupedCommand, GroupedOption, echo_json
-from harmonia.cli.server_options import load_from_flags, server_options
+from harmonia.cli.server_options import PRECEDENCE, load_from_flags, server_options
 from harmonia.serve.doctor import Finding, examine, examine_server
 
 _option: Final = partial(click.option, cls=GroupedOption, group="Checks")
 _WIDTHS: Final = 4, 18
 
 
-@click.command("doctor", cls=GroupedCommand)
+@click.command("doctor", cls=GroupedCommand, epilog=PRECEDENCE)
 @_option("--server", "url", metavar="URL", help="Check only the running server at this URL.")
 @_option("--api-key", envvar="HARMONIA_API_KEY", show_envvar=True, help="An API key for that server.")
 @_option(

@@ -33,7 +33,8 @@ def command(
 
     A conversation in JSON, JSON lines or Markdown is shown as the model reads it.
 
-    A line break at the end of the input is part of it.
+    A line break at the end of the input is part of it. Exit codes: 0 shown, 1 an error, 2 wrong usage, 3 a fault with
+    --check.
     """
     profile, tools, vocabulary = reading.profile, reading.declared, reading.vocabulary
     if profile is not None and ids:

@@ -43,8 +43,8 @@ _seal_file_option = click.option(
 def command() -> None:
     """Create, list and remove the keys of a server.
 
-    API keys decide who may use the server: new, list, remove. Sealing keys encrypt the reasoning that clients send
-    back, so that they cannot read it: seals, rotate, retire. A running server notices every change within seconds.
+    API keys decide who may use the server: new, list, remove. Sealing keys encrypt reasoning, so that clients can
+    send it back but not read it: seals, rotate, retire. A running server notices every change within seconds.
     """
 
 
@@ -56,7 +56,7 @@ def command() -> None:
 @_api_file_option
 @_json_option
 def new(name: str, file: Path, as_json: bool) -> None:
-    """Create an API key for NAME and print it, once.
+    """Create an API key for NAME and print it; it cannot be shown again.
 
     The file stores only its digest, and is created if it does not exist. What the server stores and seals belongs to
     NAME, so a new key for the same NAME has access to it.
@@ -115,7 +115,7 @@ def rotate_key(file: Path | None, as_json: bool) -> None:
 @_seal_file_option
 @_json_option
 def retire_key(key_id: str, file: Path | None, as_json: bool) -> None:
-    """Remove the sealing key ID. What it sealed can no longer be opened.
+    """Remove the sealing key with this ID. What it sealed can no longer be opened.
 
     Wait until everything it sealed has expired, unless the key may have leaked. `harmonia keys seals` lists the ids.
     """

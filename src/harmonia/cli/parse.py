@@ -35,14 +35,16 @@ _MALFORMED = 3
     type=click.Choice(["messages", "normalized", "normalised", "parts", "events"]),
     default="messages",
     show_default=True,
-    help="messages: with diagnostics. normalized: normal form. parts: for a user interface. events: one per line.",
+    metavar="[messages|normalized|parts|events]",  # and normalised
+    help="messages: with diagnostics. normalized: messages in normal form, without diagnostics. parts: for a user "
+    "interface. events: one per line.",
 )
 @click.option(
     "--guessed",
     type=click.Choice(get_args(Guessed)),
     default="hidden",
     show_default=True,
-    help="Text without a known channel, such as bare text or JSON: keep it hidden, or show it as the answer, on final.",
+    help="Text in a damaged answer whose channel is unknown: hide it, or show it as the answer.",
 )
 @click.option("--check", is_flag=True, help="Exit with 3 if there is a fault at which --strict would stop.")
 def command(file: BinaryIO, reading: Reading, strict: bool, output: str, guessed: Guessed, check: bool) -> None:
@@ -50,7 +52,8 @@ def command(file: BinaryIO, reading: Reading, strict: bool, output: str, guessed
 
     With --model, parse the output of a model of another family into the same messages, parts and events.
 
-    A line break at the end of the input is part of it.
+    A line break at the end of the input is part of it. Exit codes: 0 parsed, 1 an error, 2 wrong usage, 3 a fault with
+    --strict or --check.
     """
     taken = read_input(file, reading).input
     try:

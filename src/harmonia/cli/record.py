@@ -38,6 +38,7 @@ from harmonia.vocabulary import IncrementalDecoder
 
 # Of Harmony text, of its token ids, and of the Markdown that `harmonia convert` writes.
 _BEGINNINGS: Final = ("<|start|>", "200006", "## ")
+_ENDS: Final = {"stop": "stop token", "length": "token limit"}
 _LONG_CHARS: Final = 80  # a prompt that is longer is not repeated in a hint
 
 
@@ -57,7 +58,14 @@ class Summary(msgspec.Struct, frozen=True):
 @click.command("record")
 @click.argument("prompt", metavar="[PROMPT|FILE|-]", default="-")
 @click.option("-o", "--output", "path", required=True, metavar="FILE", help="The recording; overwritten.")
-@click.option("-m", "--engine", "engine_name", default="auto", show_default=True, help="The engine: a name or a URL.")
+@click.option(
+    "-m",
+    "--engine",
+    "engine_name",
+    default="auto",
+    show_default=True,
+    help="The engine: a name or a URL; `harmonia chat --help` lists them.",
+)
 @click.option("--model", metavar="NAME", help="The model, if the engine has several.")
 @api_key_option
 @effort_option
@@ -86,7 +94,8 @@ def command(
     its tools in any format that `harmonia convert` reads. Tools are offered to the model but not run. The answer goes
     to stdout, a summary to stderr. What was sampled before an error or Ctrl-C is kept; the API key is not recorded.
 
-    `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the recording.
+    `harmonia chat -m replay:FILE` and `harmonia inspect --role assistant FILE` read the recording. Exit codes: 0
+    recorded, 1 an error, 2 wrong usage, 4 no engine found, 130 interrupted.
     """
     if path == "-":
         raise click.UsageError("--output must be a file: stdout has the answer")
@@ -102,8 +111,8 @@ def command(
         return
     sampled = "text" if summary.sampled_tokens is None else count(summary.sampled_tokens, "token")
     click.echo(
-        f"recorded {summary.engine} ({summary.model}): {count(summary.prompt_tokens, 'token')} of prompt, {sampled} in "
-        f"{count(summary.chunks, 'chunk')}, ended by {summary.reason}",
+        f"recorded {summary.engine} ({summary.model}): {count(summary.prompt_tokens, 'prompt token')}, {sampled} in "
+        f"{count(summary.chunks, 'chunk')}, ended: {_ENDS.get(summary.reason, summary.reason)}",
         err=True,
     )
     for note in summary.notes:

@@ -18,7 +18,7 @@ import msgspec
 
 from harmonia.cli.display import readable
 from harmonia.cli.options import GroupedCommand, GroupedOption, echo_json
-from harmonia.cli.server_options import SETTINGS, load_from_flags, server_options
+from harmonia.cli.server_options import PRECEDENCE, SETTINGS, load_from_flags, server_options
 from harmonia.errors import ErrorCode, InputError
 from harmonia.serve.config.dump import describe, to_toml
 from harmonia.serve.config.sources import Loaded, is_loopback
@@ -30,11 +30,7 @@ _INTERRUPTED: Final = 130
 _ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")
 # The variable in which the examples look for a key; other verbs do, too.
 _KEY_VARIABLE: Final = "HARMONIA_API_KEY"
-_EPILOG: Final = (
-    "You can also set each of these in the environment: HARMONIA_PORT for --port, HARMONIA_LIMITS_DEPTH for --limit "
-    "depth. Flags override the environment, which overrides the --config file. `harmonia doctor` finds what is wrong "
-    "with a setup; docs/reference/settings.md describes every setting."
-)
+_EPILOG: Final = f"{PRECEDENCE} `harmonia doctor` finds what is wrong with a setup."
 
 
 @click.command("serve", cls=GroupedCommand, epilog=_EPILOG)

@@ -18,8 +18,14 @@ from harmonia.run.engines.registry import names
 from harmonia.serve.config.settings import Limits
 from harmonia.serve.config.sources import CONFIG_VARIABLE, FILES, Flag, Loaded, load_settings
 from harmonia.serve.config.sources import SETTINGS as _SETTINGS
+from harmonia.serve.store.store_urls import URL_FORMS
 
 SETTINGS: Final = "Settings and logs"
+PRECEDENCE: Final = (
+    "You can also set each of a server's settings in the environment: HARMONIA_PORT for --port, HARMONIA_LIMITS_DEPTH "
+    "for --limit depth. Flags override the environment, which overrides the --config file. docs/reference/settings.md "
+    "describes every setting."
+)
 
 # By heading and setting: the help.
 _FLAGS: Final = {
@@ -43,15 +49,16 @@ _FLAGS: Final = {
     },
     "Answers": {
         "analysis": "hidden seals reasoning, so that clients can send it back but not read it; shown shows it.",
-        "guessed": "Hide text of a damaged answer that has no known channel, such as bare JSON, or show it as answer.",
+        "guessed": "Text in a damaged answer whose channel is unknown: hide it, or show it as the answer.",
         "calls": "Return and run only tool calls confirmed by token ids, or also calls read from text.",
-        "grammar": "When to constrain an engine that takes grammars: always, if a request demands something, or never.",
+        "grammar": "When to constrain an engine that takes grammars. always; demanded: only if a request requires a "
+        "call or a format; off.",
         "retry_malformed": "Sample again, once, if an answer is so damaged that nothing can be shown or run.",
         "dialect": "Dialect of responses and events if the request does not choose one.",
-        "limits": f"Limit of a request: {', '.join(Limits.__struct_fields__)}.",
+        "limits": f"A limit, such as output_tokens 4096. Names: {', '.join(Limits.__struct_fields__)}.",
     },
     "Storage and tools": {
-        "store": "Where to store responses: sqlite:///PATH; by default in the user's state folder.",
+        "store": f"Where to store responses: {URL_FORMS}; by default in the user's state folder.",
         "seal_key_file": "Keys that seal reasoning; created if missing; by default in the user's state folder.",
         "mcp": "MCP servers whose tools run here: JSON with mcpServers.",
         "allow_client_mcp": "Connect to MCP servers that clients name.",

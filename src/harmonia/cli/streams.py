@@ -110,7 +110,7 @@ def _with_options(command: Command, kinds: tuple[str, ...], more: str, *others: 
             click.option(
                 "--stop-swallowed",
                 is_flag=True,
-                help="The engine removes the last stop token, so it may be missing.",
+                help="Do not report a missing last stop token (the engine removes it).",
             ),
             click.option("-q", "--quiet", is_flag=True, help="Do not report on stderr what the input was detected as."),
             vocabulary_option,
@@ -123,8 +123,8 @@ def _with_options(command: Command, kinds: tuple[str, ...], more: str, *others: 
             click.option(
                 "--thought-opened/--no-thought-opened",
                 default=None,
-                help="With --model: whether the prompt ended with the mark that opens reasoning. Default: from the "
-                "profile.",
+                help="With --model: whether the prompt ended with the mark that opens reasoning, such as "
+                "`<think>`. Default: from the profile.",
             ),
             *others,
         ]
@@ -151,7 +151,7 @@ def read_input(file: BinaryIO, reading: Reading) -> Pasted:
     """Read the input, detect its kind, and report that and what could not be read."""
     data, how = file.read(), ""
     if reading.profile is not None:
-        how = f" in the format {reading.profile.format}, profile {reading.profile.name}"
+        how = f", profile {reading.profile.name}"
         pasted = Pasted(_recognise_answer(data, cast("As", reading.as_)))
     elif reading.document is not None:
         pasted = recognise_pasted(data, reading.as_, reading.document)
@@ -164,7 +164,8 @@ def read_input(file: BinaryIO, reading: Reading) -> Pasted:
         click.echo(f"detected input: {taken.description}{how}", err=True)
     notes = [*taken.notes]
     if pasted.count > 1:
-        notes.append(f"showing document {pasted.at} of 0 to {pasted.count - 1}; choose another with --document N")
+        others = f"choose another with --document 0…{pasted.count - 1}"
+        notes.append(f"showing conversation {pasted.at} of {pasted.count}; {others}")
     for note in (*notes, *pasted.losses):
         click.echo(f"note: {note}", err=True)
     if how:

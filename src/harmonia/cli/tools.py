@@ -195,7 +195,7 @@ def _show(cost: SetCost) -> None:
         (tool.tokens, tool.recipient + (f", renamed from {show(tool.name)!r}" if tool.is_renamed else ""))
         for tool in cost.tools
     ]
-    rows += [(cost.heading_tokens, "headings"), (cost.tokens, "together")]
+    rows += [(cost.heading_tokens, "headings and frame"), (cost.tokens, "total")]
     width = max(len("tokens"), *(len(f"{tokens:,}") for tokens, _ in rows))
     click.echo(f"{'tokens':>{width}}  tool")
     for tokens, name in rows:

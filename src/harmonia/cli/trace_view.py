@@ -298,8 +298,8 @@ class View(msgspec.Struct, frozen=True):
                 yield _INDENT + self._paint(marker, fg="red", bold=True)
                 if found and not length:
                     yield from self._wrapped("found: ", show(found), _INDENT)
-        rule = fault.tolerant if fault.strict == "raises" else f"{fault.tolerant}; strict reports it too"
-        yield from self._wrapped("rule: ", rule, _INDENT)
+        repair = fault.tolerant if fault.strict == "raises" else f"{fault.tolerant}; strict reports it too"
+        yield from self._wrapped("repair: ", repair, _INDENT)
         if hint:
             yield from self._wrapped("hint: ", hint, _INDENT)
 

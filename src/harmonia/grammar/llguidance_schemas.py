@@ -290,13 +290,13 @@ def _find_fault(keyword: str, value: Any) -> str | None:
             return None if is_held else "only steps of at most six digits are enforced"
         case "pattern":
             if not _is_plain(value):
-                return "llguidance does not support this regular expression"
+                return "not enforced: llguidance cannot read this regular expression"
             sets = [found for found in _NEGATED_SET.findall(value) if found[-1] == "]"]
             is_held = all(re.fullmatch(found, sign) for found in sets for sign in '"\\')
             return None if is_held else _ADMITS_SIGNS
         case "format":
             is_held = _is_a(value, str) and value in _FORMATS
-            return None if is_held else "llguidance does not support this format"
+            return None if is_held else "not enforced: llguidance does not know this format"
         case _ if keyword in _COUNTS:
             is_held = is_number and 0 <= value <= LARGEST_BOUND and value == int(value)
             return None if is_held else "its value is not a count"

@@ -100,7 +100,7 @@ class _Reader:
         self._parts = 0
         self._is_certain = True  # as long as nothing came that others read otherwise
         if len(expression) > MAX_CHARS:
-            self._fail(f"longer than {MAX_CHARS} characters")
+            self._fail(f"an expression of more than {MAX_CHARS} characters")
 
     def read(self) -> tuple[Alternative, ...]:
         while self._text.startswith("(?", self._at) and self._flags():
@@ -234,7 +234,7 @@ class _Reader:
                     self._refuse("a group whose name does not end", begin)
                 self._at = end + 1
             elif not self._take(":"):
-                self._fail("a group that looks around, or has flags", begin)
+                self._fail("lookaround or inline flags", begin)
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._fail(f"more than {MAX_DEPTH} groups in each other", begin)
@@ -326,7 +326,7 @@ class _Reader:
         raise UnreadableRegexError(what, at, is_certain=self._is_certain)
 
     def _fail(self, what: str, at: int | None = None) -> NoReturn:
-        raise UnreadableRegexError(f"{what}: not supported in a grammar", self._at if at is None else at)
+        raise UnreadableRegexError(f"a grammar cannot express {what}", self._at if at is None else at)
 
 
 # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,7 @@ class Lossy(msgspec.Struct, frozen=True, omit_defaults=True):
     message: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.why}"
+        return self.why if self.path == "$" else f"{self.path}: {self.why}"
 
 
 class Report(msgspec.Struct):
@@ -54,7 +54,7 @@ class Report(msgspec.Struct):
         """Report unknown fields that are not empty, as one Lossy."""
         others = [name for name, given in value.items() if name not in known and given not in (None, "", [], {})]
         if others:
-            self.lose(path, "fields", f"{', '.join(others)}: {why}")
+            self.lose(path, "fields", f"dropped {', '.join(others)}: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def unexpressed_losses(conversation: Conversation, call_ids: CallIds | None) -> 
     lost = [id_ for index, id_ in (call_ids or {}).items() if id_ != call_id(index)]
     if lost:
         others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        yield Lossy("$.messages", "call_id", f"the format has no call ids; lost: {lost[0]}{others}")
+        yield Lossy("$.messages", "call_id", f"call ids are lost: {lost[0]}{others}")
 
 
 def sort_losses(losses: Iterable[Lossy]) -> tuple[Lossy, ...]:

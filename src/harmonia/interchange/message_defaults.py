@@ -176,17 +176,18 @@ def _content_differences(
                 why = f"{format_name} does not restore the {name} of this {_kind(content)} unchanged"
                 yield Lossy(f"{path}.{name}", name, why, index)
         return
-    why = f"the content is {_kinds(contents)}; in {format_name} it comes back as {_kinds(back)}"
+    why = f"in {format_name}, the content changes from {_kinds(contents)} to {_kinds(back)}"
     yield Lossy(path, "content", why, index)
 
 
 def _kinds(contents: tuple[Content, ...]) -> str:
     counts = Counter(map(_kind, contents))
-    return " and ".join(kind if count == 1 else f"{count} {kind}s" for kind, count in counts.items()) or "nothing"
+    listed = [f"one {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counts.items()]
+    return " and ".join(listed) or "nothing"
 
 
 def _kind(content: Content) -> str:
-    return "text" if isinstance(content, str) else type(content).__name__.replace("Content", " content").lower()
+    return "text part" if isinstance(content, str) else type(content).__name__.replace("Content", " content").lower()
 
 
 def _named(name: str, value: object) -> str:

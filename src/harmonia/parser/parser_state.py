@@ -98,7 +98,7 @@ class TurnSummary:
     def end(self, stop: Stop | None) -> TurnEnded:
         because = None
         if not self._shows_something:
-            because = f"there is only {', '.join(self._hidden)}" if self._hidden else "there is no text"
+            because = f"there is only {' and '.join(self._hidden)}" if self._hidden else "there is no text"
         self._shows_something = False
         self._hidden = {}
         self.is_open = False

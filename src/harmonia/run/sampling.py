@@ -197,7 +197,7 @@ def take_last(conversation: Conversation) -> tuple[Conversation, Message | None]
     """
     last = conversation[-1] if len(conversation) else None
     if last is None or last.role is not Role.ASSISTANT:
-        raise invalid_option("there is nothing to resume: the last message is not the assistant's")
+        raise invalid_option("there is nothing to continue: the last message is not the assistant's")
     stop = last.origin.stop if last.origin is not None else None
     if stop == "call":
         raise invalid_option("the last message is a call; add its result instead")
@@ -505,7 +505,7 @@ def why_hidden(messages: Sequence[Message]) -> str | None:
     if visible_text(messages) or any(is_tool_address(message.recipient) for message in messages):
         return None
     channels = sorted({str(message.channel) for message in messages if message.text.strip()})
-    return f"there is only text on {', '.join(channels)}" if channels else "there is no text"
+    return f"there is only text on {' and '.join(channels)}" if channels else "there is no text"
 
 
 def _stop_of(messages: Sequence[Message]) -> Stop | None:

@@ -634,7 +634,7 @@ def test_only_what_is_missed_is_told_as_lost_and_in_sentences() -> None:
     text = render(Conversation([dated, Message.user("Hi")])).text
     assert imported(text).losses == []
     losses = imported(json.dumps({**CHAT, "temperature": 1, "seed": 2})).losses
-    assert losses == ["Not imported: temperature, seed: not part of a conversation."]
+    assert losses == ["Dropped temperature, seed: not part of a conversation."]
 
 
 def test_a_file_that_is_nothing_says_where_its_json_breaks_and_asks_for_nothing() -> None:

@@ -108,7 +108,7 @@ class Commands:
                 raise Leave
             case _:
                 click.echo(
-                    f"unknown command {show(name)}; /help lists the commands; // asks what begins with /",
+                    f"unknown command {show(name)}; /help lists the commands; to ask what begins with /, type //",
                     err=True,
                 )
         return None

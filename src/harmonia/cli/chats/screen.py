@@ -47,7 +47,7 @@ _RESULT_WIDTH: Final = 100
 _WAITING: Final = "thinking …"
 _CLEAR_LINE: Final = "\r\x1b[K"
 # Faults that are reported and not repaired.
-_NOT_REPAIRED: Final = {ErrorCode.BODY_ARGUMENTS_NOT_JSON: "the arguments of a call are not JSON,"}
+_NOT_REPAIRED: Final = (ErrorCode.BODY_ARGUMENTS_NOT_JSON,)
 
 
 class Screen:
@@ -182,8 +182,8 @@ class Screen:
     def _report_faults(self) -> None:
         unreported, self._unreported = self._unreported, []
         for fault in unreported:
-            what = _NOT_REPAIRED.get(fault.code) or f"repaired {fault.code}"
-            self.say(f"note: {what} at {fault.at}")
+            repaired = "" if fault.code in _NOT_REPAIRED else "repaired: "
+            self.say(f"note: {repaired}{ALL_FAULTS[fault.code].found} ({fault.code}), at {fault.at}")
 
     def _say_call(self, call: Call, arguments: object) -> None:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
@@ -243,10 +243,10 @@ class Screen:
             case "cut_off":
                 self._warn("the answer was cut off, and the engine did not report why; /continue continues it")
             case "length":
-                hint = "; /continue continues it" if self.can_continue else ""
-                self._warn(f"the answer was cut off at the token limit{hint}")
+                hint = "/continue continues it" if self.can_continue else "raise it with -o max_tokens N"
+                self._warn(f"the answer was cut off at the token limit; {hint}")
             case "limit":
-                self._warn(f"stopped: reached the limit of {ended.limit}")
+                self._warn(f"stopped: reached the {(ended.limit or '').removesuffix('s')} limit")
             case "stopped":
                 self._warn("stopped; the text so far is kept")
             case "answered" | "calls":
@@ -274,14 +274,14 @@ class Screen:
     def say_costs(self, usage: Usage) -> None:
         costs = self.costs(usage)
         cached = f" ({costs['cached_tokens']:,} cached)" if costs["cached_tokens"] else ""
-        samplings = self._samplings
+        several = f" in {self._samplings} samplings" if self._samplings > 1 else ""
         channels = ", ".join(f"{number:,} {channel}" for channel, number in costs["by_channel"].items())
         parts = [
-            f"{costs['prompt_tokens']:,} prompt{cached}" + (f" in {samplings} samplings" if samplings > 1 else ""),
-            f"{count(costs['completion_tokens'], 'token')} sampled" + (f" ({channels})" if channels else ""),
+            f"{count(costs['prompt_tokens'], 'prompt token')}{cached}{several}",
+            f"{costs['completion_tokens']:,} sampled" + (f" ({channels})" if channels else ""),
         ]
         if costs["first_token_s"] is not None:
-            parts.append(f"{costs['first_token_s']:.2f} s to the first")
+            parts.append(f"first token after {costs['first_token_s']:.2f} s")
         if costs["tokens_per_second"] is not None:
             parts.append(f"{costs['tokens_per_second']:,.0f} tokens/s")
         if self._context_tokens:

@@ -104,7 +104,7 @@ async def check_stop(session: Session, api: Api) -> Found:
     finish = (await plain(session, api)).finish
     match finish.reason if finish else "unknown":
         case "stop":
-            return Found("ok", "a whole answer ends with the reason stop")
+            return Found("ok", "a whole answer has the finish reason stop")
         case "length":
             return Found("unknown", f"the model did not end within {SAMPLING.max_tokens} tokens")
         case _:
@@ -200,7 +200,7 @@ async def check_call(session: Session, api: Api, *, stream: bool = False) -> Fou
         return Found("fail", f"the arguments are not valid JSON: {_shorten(call.text)}")
     if fault := _find_misfit(call.value, cast(Json, _WEATHER.parameters)):
         return Found("unknown", f"the model's arguments do not match the schema: {fault}")
-    return Found("ok", f"a call arrived as a call: {call.name}({_shorten(call.text)})")
+    return Found("ok", f"the call arrived as a tool call: {call.name}({_shorten(call.text)})")
 
 
 async def check_names(session: Session, api: Api) -> Found:
@@ -255,8 +255,8 @@ async def _judge_turn(session: Session, api: Api, history: list[Message], what: 
     if leaked := LEAK.search(heard.text):
         return Found("fail", f"{what} was answered with {leaked[0]!r} in the text: {_shorten(heard.text)}")
     if heard.text.strip() or heard.calls:
-        return Found("ok", f"{what} was taken and answered")
-    return Found("unknown", f"{what} was taken; the model answered with no text and no call")
+        return Found("ok", f"{what} was accepted and answered")
+    return Found("unknown", f"{what} was accepted; the model answered with no text and no call")
 
 
 async def check_stream(session: Session, api: Api) -> Found:

@@ -55,9 +55,9 @@ async def find_apis(session: Session, wanted: Sequence[Asked] = ALL) -> tuple[Fo
     if about_model:
         return Found("fail", f"it does not have the model {session.model!r}: {about_model[0].message}"), False
     broken = [fault for fault in faults if not is_absent(fault)]
-    said = f"has neither {', '.join(_path(session, each) for each in ALL[:-1])} nor {_path(session, ALL[-1])}"
+    said = f"has none of {', '.join(_path(session, each) for each in ALL[:-1])} and {_path(session, ALL[-1])}"
     if broken:
-        return Found("fail", f"it {said} that can be read: {broken[0].message}"), False
+        return Found("fail", f"it {said} in a readable form: {broken[0].message}"), False
     return Found("fail", f"it {said}: {faults[0].message}; check the path and the model"), False
 
 
@@ -93,7 +93,7 @@ _TOKEN_CHECKS: Final = (
     ("special", "without special tokens, channels and calls can only be guessed", tokens.check_special),
     ("stop", "<|call|> and <|return|> say whether the model calls or has finished", tokens.check_stop),
     ("length", "an answer that was cut off must not look complete", tokens.check_length),
-    ("stream", "people read along", tokens.check_stream),
+    ("stream", "people read while it is written", tokens.check_stream),
 )
 _MESSAGE_CHECKS: Final = (
     ("answers", "the simplest question must be answered", messages.check_answers),
@@ -104,11 +104,11 @@ _MESSAGE_CHECKS: Final = (
     ("typed", "a user who types control tokens must not speak with the system's voice", messages.check_typed),
     ("reasoning", "reasoning is not for users, and markup must not reach the text", messages.check_reasoning),
     ("call", "a call that comes as text is not run, or is shown to people", messages.check_call),
-    ("call_streamed", "streams are made by other code", partial(messages.check_call, stream=True)),
+    ("call_streamed", "servers build streams with separate code", partial(messages.check_call, stream=True)),
     ("names", "tools of MCP servers have dots and hyphens in their names", messages.check_names),
-    ("result", "the second request of every tool loop", messages.check_result),
-    ("second_turn", "the second request of every conversation", messages.check_second_turn),
-    ("stream", "people read along", messages.check_stream),
+    ("result", "every tool loop sends it", messages.check_result),
+    ("second_turn", "every longer conversation sends it", messages.check_second_turn),
+    ("stream", "people read while it is written", messages.check_stream),
     ("same", "an answer must be the same whether it is streamed or not", messages.check_same),
     ("unicode", "a character of several tokens must not be torn apart", messages.check_unicode),
     ("schema", "an answer that must fit a schema is read by a program", messages.check_schema),
@@ -150,7 +150,7 @@ async def check(
         async for outcome in found:
             outcomes.append(outcome)
             if outcome.name == "engine":
-                engine = outcome.seen
+                engine = outcome.seen if outcome.verdict == "ok" else "openai"
             if outcome.name == "models" and asked is None and outcome.verdict == "ok":
                 asked = outcome.seen.partition(" ")[0]
     return Report(url, engine, asked, tuple(outcomes))
@@ -177,7 +177,10 @@ async def check_each(
             return
         yield _outcome("reachable", Found("ok", f"{root.url} answers"))
         engine = f"{identity.kind} {identity.version}".strip()
-        yield _outcome("engine", Found("ok" if identity.kind != "openai" else "unknown", engine))
+        if identity.kind == "openai":
+            yield _outcome("engine", Found("unknown", "not recognised; tested as a plain OpenAI API"))
+        else:
+            yield _outcome("engine", Found("ok", engine))
         chosen = model or identity.model or next(iter(identity.models), None)
         session = Session(root, api, identity, chosen or "gpt-oss-20b", has_key=bool(api_key))
         checks = [each for each in CHECKS if _is_wanted(each.name, only)]

@@ -34,7 +34,7 @@ from msgspec import inspect
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.config.settings import Approval, Settings
-from harmonia.serve.store.store_urls import normalize_address
+from harmonia.serve.store.store_urls import URL_FORMS, normalize_address
 
 PREFIX: Final = "HARMONIA_"
 # Unsets a number over a file or a default that sets it.
@@ -154,7 +154,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
 _EXPECTED: Final = {
     "host": "an address or a name to listen on, such as 127.0.0.1 or ::1",
     "engine": "an engine or provider, such as auto, demo, http://127.0.0.1:8080 or transformers:PATH",
-    "store": "sqlite:///PATH, where an absolute path makes four slashes",
+    "store": URL_FORMS,
     "hosts": "names or addresses under which clients reach the server, such as models.example.org",
     "origins": "origins of web pages, such as https://chat.example.org, without a path",
     "aliases": "a list of further names of the model",

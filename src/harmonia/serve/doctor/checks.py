@@ -49,11 +49,12 @@ async def examine(load: Callable[[], Loaded], *, timeout_s: float = 30.0) -> Asy
         loaded = load()
     except HarmonyError as error:
         yield failure("settings", error)
-        yield Finding("port", "skip", "not checked, nor were files and the engine: correct the settings first")
+        yield Finding("others", "skip", "not checked until the settings are correct")
         return
     settings = loaded.settings
     changed = sorted(name for name, source in loaded.sources.items() if source.kind != "default")
-    yield Finding("settings", "ok", f"set: {', '.join(changed)}" if changed else "all settings have their defaults")
+    seen = f"changed from the defaults: {', '.join(changed)}" if changed else "all settings have their defaults"
+    yield Finding("settings", "ok", seen)
     for note in loaded.notes:
         yield Finding("settings", "warn", note, "correct its name, or unset it")
     if settings.mcp is not None or settings.allow_client_mcp:

@@ -43,14 +43,15 @@ async def check_model(settings: Settings, timeout_s: float) -> AsyncGenerator[Fi
         if settings.engine == "auto" and model.name == "demo":
             yield Finding("engine", "warn", *chosen.notes)
             return
-        yield Finding("engine", "ok", f"{redact(model.name)}, {model.model}: {chosen.why}")
+        named = dict.fromkeys((redact(model.name), model.model))
+        yield Finding("engine", "ok", f"{', '.join(named)}: {chosen.why}")
         for note in chosen.notes:
             yield Finding("engine", "warn", note)
         if model.traits.takes_messages:
             advice = f"run `harmonia check` to test {model.name}"
             yield Finding("tokens", "skip", "a provider takes messages, not tokens", advice)
         elif model.name in _PLAYED:
-            yield Finding("tokens", "skip", f"{model.name} needs no test")
+            yield Finding("tokens", "skip", f"not tested: {model.name} is built in")
         else:
             yield await _check_tokens(model, timeout_s)
     finally:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harmonia.errors import EngineError, ErrorCode, HarmonyError, InputError
-from harmonia.run.engines.http import Patience, Server, api_address, redact
+from harmonia.run.engines.http import Patience, Server, api_address
 from harmonia.run.engines.registry import (
     QUICK,
     USUAL_HOST,
@@ -62,7 +62,7 @@ async def choose_model(settings: Settings, *, ports: Sequence[int] | None = None
             error.add_note("put its API key into HARMONIA_ENGINE_API_KEY")
         raise
     model = with_profile(model, settings.profile, settings.profiles)
-    return Chosen(model, f"{redact(settings.engine)} was named", tuple(_notes_on(model, settings, seen)))
+    return Chosen(model, "chosen by the setting engine", tuple(_notes_on(model, settings, seen)))
 
 
 async def is_harmonia(url: str, patience: Patience = QUICK, *, api_key: str | None = None) -> bool:

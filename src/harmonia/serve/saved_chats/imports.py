@@ -186,7 +186,7 @@ def _is_lost(loss: Lossy) -> bool:
 
 
 def _sentence(loss: Lossy) -> str:
-    why = f"not imported: {loss.why}" if loss.what == "fields" else loss.why.removesuffix(".")
+    why = loss.why.removesuffix(".")
     where = "" if loss.path in ("", "$") else f" (at {loss.path})"
     return f"{why[:1].upper()}{why[1:]}{where}."
 

@@ -8,7 +8,9 @@ from typing import Final, Literal, NamedTuple, Protocol, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.serve.store.base import Store
 
-_BACKENDS: Final = {"sqlite": "harmonia.serve.store.sqlite.backend"}
+# The module of each scheme, and the form of its URLs for help and errors.
+_BACKENDS: Final = {"sqlite": ("harmonia.serve.store.sqlite.backend", "sqlite:///PATH, such as sqlite:////var/x.db")}
+URL_FORMS: Final = " or ".join(form for _, form in _BACKENDS.values())
 
 
 class StoreCheck(NamedTuple):
@@ -56,5 +58,5 @@ def invalid_address(address: str, expected: str) -> InputError:
 def _backend_of(address: str) -> Backend:
     scheme, separator, _ = address.partition("://")
     if not separator or scheme not in _BACKENDS:
-        raise invalid_address(address, "sqlite:///PATH")
-    return cast(Backend, import_module(_BACKENDS[scheme]))
+        raise invalid_address(address, URL_FORMS)
+    return cast(Backend, import_module(_BACKENDS[scheme][0]))
