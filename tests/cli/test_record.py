@@ -101,7 +101,7 @@ def test_a_body_of_chat_completions_is_read_with_its_tools(path: Path) -> None:
     tool = ToolDescription("get_weather", parameters=SCHEMA)
     expected = [Message.system(), Message.developer("Be kind.", functions=[tool]), Message.user("Hi")]
     assert (result.exit_code, result.stdout) == (0, ANSWER)
-    assert result.stderr.startswith("detected format: chat\nnote: $: model")
+    assert result.stderr.startswith("detected format: chat\nnote: dropped model")
     run = read_capture(path).runs[0]
     assert run.prompt == render(expected).tokens
     assert [tool.name for tool in run.request.tools] == ["functions.get_weather"]

@@ -178,7 +178,8 @@ async def check_each(
         yield _outcome("reachable", Found("ok", f"{root.url} answers"))
         engine = f"{identity.kind} {identity.version}".strip()
         if identity.kind == "openai":
-            yield _outcome("engine", Found("unknown", "not recognised; tested as a plain OpenAI API"))
+            named = "openai" if kind == "openai" else "not recognised; tested as a plain OpenAI API"
+            yield _outcome("engine", Found("unknown", named))
         else:
             yield _outcome("engine", Found("ok", engine))
         chosen = model or identity.model or next(iter(identity.models), None)
