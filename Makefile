@@ -20,6 +20,8 @@ EXTRAS := .[dropin,fast,repair,chat,mcp,server,grammar]
 PYTHONS := 3.11 3.12 3.13
 
 # What `make test` runs; `make test-all` runs the rest too.
+PYTEST := $(BIN)/pytest
+COVERED := $(BIN)/coverage run -m pytest
 QUICK := not exhaustive and not engines and not clients and not browser
 # The format, the drop-in, the run loop and the server.
 PORTABLE := $(addprefix tests/,vocabulary messages schema tool_definitions renderer parser parts history interchange \
@@ -62,10 +64,13 @@ demo: $(INSTALLED)  ## Without a server: a question with a tool, and a broken an
 
 # The tests of the page wait for the browser much of the time, and others for processes; so they run side by side.
 test: $(INSTALLED) $(TYPESCRIPT) $(PAGE) $(BROWSER)  ## Check style and types and run the tests: minutes
-	@scripts/side_by_side 'make --no-print-directory test-beside' $(BIN)/pytest -n auto -m '$(QUICK)'
+	@scripts/side_by_side 'make --no-print-directory test-beside' $(PYTEST) -n auto -m '$(QUICK)'
 
-# Everything, each test once.
-test-all: test  ## Run every test, the fuzzers and short benchmarks: what CI runs
+# Everything, each test once. The tests of `make test` run here with their branches measured.
+test-all:  ## Run every test, the fuzzers and short benchmarks: what CI runs
+	@rm -rf .coverage
+	@$(MAKE) --no-print-directory test PYTEST='$(COVERED)'
+	@$(MAKE) --no-print-directory coverage-report
 	@$(MAKE) --no-print-directory shape
 	@$(MAKE) --no-print-directory test-pythons
 	@$(MAKE) --no-print-directory test-clients
@@ -78,11 +83,11 @@ test-all: test  ## Run every test, the fuzzers and short benchmarks: what CI run
 
 coverage: $(INSTALLED) $(TYPESCRIPT)  ## Run the tests and report the branches that they do not reach
 	@rm -rf .coverage
-	$(BIN)/coverage run -m pytest -n auto -m '$(QUICK)'
-	@$(BIN)/coverage combine --quiet
+	$(COVERED) -n auto -m '$(QUICK)'
 	@$(MAKE) --no-print-directory coverage-report
 
 coverage-report:
+	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
 # What runs beside the tests. Each needs what the target that calls it has made.
