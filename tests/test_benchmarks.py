@@ -147,7 +147,8 @@ def test_first_difference_names_the_field_of_a_message() -> None:
     assert first_difference({"seen": ["a", "b"]}, {"seen": ["a", "c"]}).startswith("at seen, from token 1 on")
 
 
-def test_every_rival_starts_from_the_bare_interpreter() -> None:
+def test_every_rival_starts_from_the_bare_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # measuring would load modules
     with environment() as variables:
         loaded = [
             start_fresh(name, STARTS["start"], variables)["preloaded"]

@@ -291,7 +291,8 @@ def test_a_named_file_that_cannot_be_read_is_said(tmp_path: Path, written: bytes
     assert raised.value.code is ErrorCode.FORMATS_INVALID_PROFILE
 
 
-def test_the_packages_file_is_read_when_first_needed() -> None:
+def test_the_packages_file_is_read_when_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # measuring would load tomllib
     code = (
         "import harmonia, sys\n"
         "import harmonia.run, harmonia.cli.parse\n"
