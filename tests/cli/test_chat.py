@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from harmonia.cli import main
 from harmonia.cli.chats import session
-from harmonia.cli.chats.saved import SavedChats
+from harmonia.cli.chats.chat_files import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.chats.session import Session
 from harmonia.cli.display import readable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harmonia.cli.chats.saved import SavedChats
+from harmonia.cli.chats.chat_files import SavedChats
 from harmonia.messages import Conversation
 from tests.support.clients.terminals import CTRL_C, CTRL_D, ENTER, NEVER_S, Said, Terminal, run, script
 from tests.support.engines.scripted import calls, final, think

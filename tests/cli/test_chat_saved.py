@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harmonia.cli.chats import session
-from harmonia.cli.chats.saved import SavedChats
+from harmonia.cli.chats.chat_files import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.chats.session import Session
 from harmonia.errors import ErrorCode, InputError

@@ -27,7 +27,7 @@ from harmonia.interchange import FORMATS, chat_tools, format_named, recognise, r
 from harmonia.interchange.conversion import Report
 from harmonia.interchange.harmony import read_harmony, read_tokens, write_harmony, write_harmony_json, write_tokens
 from harmonia.interchange.markdown import read_markdown
-from harmonia.interchange.settings import read_tools
+from harmonia.interchange.request_settings import read_tools
 
 
 def error_of(name: str, value: object) -> InputError:

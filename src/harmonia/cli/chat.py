@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from harmonia.cli.chats.asking import Asker, find_console, has_terminal
+from harmonia.cli.chats.chat_files import SavedChats, with_files
 from harmonia.cli.chats.commands import Commands, Leave
-from harmonia.cli.chats.saved import SavedChats, with_files
 from harmonia.cli.chats.session import Approval, McpPolicy, Options, Session, open_session
 from harmonia.cli.display import readable, shorten, show
 from harmonia.cli.options import (

@@ -19,7 +19,7 @@ import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.conversion import Report
-from harmonia.interchange.settings import read_tools
+from harmonia.interchange.request_settings import read_tools
 from harmonia.json_codec import json_fault
 from harmonia.messages import Json, ToolDescription, ToolNamespace
 from harmonia.schema.document import References

@@ -5,8 +5,8 @@ from harmonia.interchange.chat_completions import from_chat_messages, read_chat,
 from harmonia.interchange.conversion import ConversationFormat, Exported, Imported, Lossy
 from harmonia.interchange.formats import FORMATS, format_named, recognise, recognise_value
 from harmonia.interchange.markdown import write_markdown
+from harmonia.interchange.request_settings import chat_tools, responses_tools
 from harmonia.interchange.responses import read_responses, to_responses_body
-from harmonia.interchange.settings import chat_tools, responses_tools
 
 __all__ = [
     "FORMATS",

@@ -24,7 +24,7 @@ from harmonia.interchange.conversion import (
     texts_at,
 )
 from harmonia.interchange.message_defaults import ImportedMessages, differences, left_out
-from harmonia.interchange.settings import NO_SETTINGS, Settings, gather, instructions_of, read_tools
+from harmonia.interchange.request_settings import NO_SETTINGS, Settings, gather, instructions_of, read_tools
 from harmonia.messages import (
     Conversation,
     DeveloperContent,

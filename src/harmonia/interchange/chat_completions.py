@@ -33,7 +33,14 @@ from harmonia.interchange.conversion import (
     text_at,
     value_of,
 )
-from harmonia.interchange.settings import Settings, chat_tools, read_effort, read_format, read_tools, write_format
+from harmonia.interchange.request_settings import (
+    Settings,
+    chat_tools,
+    read_effort,
+    read_format,
+    read_tools,
+    write_format,
+)
 from harmonia.messages import Conversation, Json, Message, Role, ToolNamespace, is_call, is_forged
 
 _REASONING: Final = ("reasoning", "reasoning_content", "thinking")

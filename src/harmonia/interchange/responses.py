@@ -36,7 +36,14 @@ from harmonia.interchange.conversion import (
     texts_at,
     value_of,
 )
-from harmonia.interchange.settings import Settings, read_effort, read_format, read_tools, responses_tools, write_format
+from harmonia.interchange.request_settings import (
+    Settings,
+    read_effort,
+    read_format,
+    read_tools,
+    responses_tools,
+    write_format,
+)
 from harmonia.messages import Conversation, Json, ToolNamespace
 
 _PHASES: Final = {"commentary": "commentary", "final": "final_answer"}

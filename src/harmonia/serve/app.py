@@ -34,7 +34,7 @@ from harmonia.serve.http.server_status import METRICS, ServerState, server_statu
 from harmonia.serve.http.telemetry import Metrics, log_bug, log_request, logs_messages
 from harmonia.serve.inspector.routes import harmony_routes
 from harmonia.serve.inspector.turn_trace import RenderTurn
-from harmonia.serve.openapi.page import document_routes
+from harmonia.serve.openapi.docs_page import document_routes
 from harmonia.serve.responses.routes import response_routes
 from harmonia.serve.responses.service import Responses
 from harmonia.serve.saved_chats.routes import saved_chat_routes

@@ -22,7 +22,7 @@ from harmonia.serve.config.settings import Settings
 from harmonia.serve.inspector.turn_trace import TurnTraces
 from harmonia.serve.models.served_model import ServedModel
 from harmonia.serve.models.server_tools import ServerTool, describe_servers, server_tools
-from harmonia.serve.responses.context import Backend
+from harmonia.serve.responses.prepared_request import Backend
 from harmonia.serve.responses.service import Responses
 from harmonia.serve.saved_chats.service import SavedChats
 from harmonia.serve.security.keys import ApiKeys

@@ -19,8 +19,8 @@ from harmonia.run.engines.demo import DemoEngine
 from harmonia.serve.app import Application
 from harmonia.serve.config.settings import Limits, Settings
 from harmonia.serve.http.ports import address_for_clients
+from harmonia.serve.openapi.docs_page import STYLE, write_page
 from harmonia.serve.openapi.document import build_openapi, error_codes
-from harmonia.serve.openapi.page import STYLE, write_page
 from tests.support.servers.http_servers import FakeService, running
 from tests.support.servers.served import served
 

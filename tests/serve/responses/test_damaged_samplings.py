@@ -15,7 +15,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.run.engines import Chunk, Finish
 from harmonia.serve.inspector.request import SampledEntry
 from harmonia.serve.inspector.turn_trace import RenderedTurn
-from harmonia.serve.responses.malformed import MOST_FAULTS
+from harmonia.serve.responses.malformed_samplings import MOST_FAULTS
 from harmonia.serve.security.keys import Caller
 from harmonia.serve.service import Service
 from tests.serve.responses.test_response_continued import joined

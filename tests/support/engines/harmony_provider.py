@@ -15,7 +15,7 @@ from typing import Any, Final
 from harmonia import Conversation, Message, Role, SystemContent, parse, render
 from harmonia.grammar import declared_tools
 from harmonia.interchange import read_chat, read_responses
-from harmonia.interchange.settings import gather
+from harmonia.interchange.request_settings import gather
 from harmonia.run.engines import Chunk, Request, Sampling, Usage
 from harmonia.run.engines.demo import DemoEngine
 from harmonia.vocabulary import CALL, RETURN, SPELLING_BY_ID, decode, encode, find_spellings, is_special

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from harmonia.cli.chats.saved import with_files
+from harmonia.cli.chats.chat_files import with_files
 from harmonia.cli.chats.session import Session
 from harmonia.cli.display import show
 from harmonia.errors import ErrorCode, InputError

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from harmonia.cli.chats.asking import Approvals, Asker, Console
-from harmonia.cli.chats.saved import SavedChats
+from harmonia.cli.chats.chat_files import SavedChats
 from harmonia.cli.chats.screen import Screen
 from harmonia.cli.display import readable, show
 from harmonia.cli.tools import import_functions

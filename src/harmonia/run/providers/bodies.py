@@ -15,7 +15,7 @@ from harmonia.errors import ErrorCode, InputError
 from harmonia.interchange import to_chat_body, to_responses_body
 from harmonia.interchange.conversion import Lossy
 from harmonia.interchange.message_defaults import bare_name, full_name
-from harmonia.interchange.settings import write_format
+from harmonia.interchange.request_settings import write_format
 from harmonia.messages import Conversation, Json, Role, is_tool_address
 from harmonia.run.engines.base import Request, ToolChoice
 from harmonia.run.engines.response_reader import name_parameters

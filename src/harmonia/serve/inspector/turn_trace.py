@@ -28,8 +28,8 @@ from harmonia.parts import is_visible
 from harmonia.renderer import Renderer
 from harmonia.run.events import AsSampled
 from harmonia.serve.inspector.request import SampledEntry
-from harmonia.serve.responses.context import Backend, PreparedRequest, ReplayedTurn
 from harmonia.serve.responses.conversation import read_entries
+from harmonia.serve.responses.prepared_request import Backend, PreparedRequest, ReplayedTurn
 from harmonia.serve.responses.request import read_request
 from harmonia.serve.security.keys import Caller
 from harmonia.serve.wire.validation import too_large

@@ -28,9 +28,9 @@ from harmonia.run.options import RunLimits, RunOptions
 from harmonia.run.tool_calls import may_run
 from harmonia.run.tools import ToolResult, ToolSet
 from harmonia.run.tools.results import error_result
-from harmonia.serve.responses.context import Backend, PreparedRequest
 from harmonia.serve.responses.conversation import DecidedCall
 from harmonia.serve.responses.items.base import visible_item
+from harmonia.serve.responses.prepared_request import Backend, PreparedRequest
 from harmonia.serve.responses.request import LOGPROBS, read_request
 from harmonia.serve.responses.writer import ResponseWriter
 from harmonia.serve.security.keys import Caller, new_id

@@ -28,7 +28,6 @@ from harmonia.run.events import CallEnded, PendingCall, RunEnded, SamplingEnded,
 from harmonia.run.loop import Run
 from harmonia.run.tools import Tool, ToolResult
 from harmonia.run.tools.results import result_message
-from harmonia.serve.responses.context import Backend, PreparedRequest
 from harmonia.serve.responses.items.base import (
     SLUG,
     CallItem,
@@ -41,7 +40,8 @@ from harmonia.serve.responses.items.base import (
 )
 from harmonia.serve.responses.items.mcp import McpCall, McpListTools, listed_tool, write_error
 from harmonia.serve.responses.items.table import call_item, read_item
-from harmonia.serve.responses.malformed import FIELD, MalformedSamplings
+from harmonia.serve.responses.malformed_samplings import FIELD, MalformedSamplings
+from harmonia.serve.responses.prepared_request import Backend, PreparedRequest
 from harmonia.serve.responses.request import new_resource, usage_of
 from harmonia.serve.security.keys import new_id
 from harmonia.serve.wire.error_responses import api_error_of, in_clients_words, no_call, not_met

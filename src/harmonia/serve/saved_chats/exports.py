@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from harmonia.interchange import read_responses, write_markdown
-from harmonia.interchange.settings import leading_system
+from harmonia.interchange.request_settings import leading_system
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, Message, SystemContent
 from harmonia.serve.config.settings import Limits

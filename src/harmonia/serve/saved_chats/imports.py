@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.inspection.inputs import json_fault
 from harmonia.interchange import Imported, Lossy, format_named, recognise, recognise_value, to_responses_body
-from harmonia.interchange.settings import leading_system
+from harmonia.interchange.request_settings import leading_system
 from harmonia.json_codec import encode_bytes
 from harmonia.messages import Conversation, Json, SystemContent
 from harmonia.serve.config.settings import Limits
