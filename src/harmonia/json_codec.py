@@ -25,6 +25,30 @@ _MSGPACK, _JSON = b"b", b"j"
 _SHORTHAND: Final = re.compile(r"[^\W\d]\w*")
 # How msgspec ends a message: " - at `$.messages[0].role`", or " - at `key` in `$.limits`" for the key of an object.
 _PATH_OF_ERROR: Final = re.compile(r" - at `(?:key` in `)*(\$[^`]*)`\Z")
+# What msgspec writes before and after a fault of the syntax.
+_AROUND_PROBLEM: Final = re.compile(r"\AJSON is malformed: | \(byte \d+\)\Z")
+
+# msgspec's sentences about values, in terms of JSON.
+_REWORDED: Final = {
+    "Object contains unknown field ": "unknown field ",
+    "Invalid enum value ": "unknown value ",
+    "Invalid value ": "unknown value ",
+    "Expected `str` matching regex ": "expected a string of the form ",
+}
+_MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_WRONG_TYPE: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_OUT_OF_RANGE: Final = re.compile(r"Expected `([^`]*)` (>=|<=|>|<) (\S+)")
+_WRONG_LENGTH: Final = re.compile(r"Expected `([^`]*)` of length (>=|<=|>|<|==)? ?(\d+)")
+_TYPES: Final = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_BOUNDS: Final = {">=": "of at least", "<=": "of at most", ">": "greater than", "<": "less than", "==": "of"}
 
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,8 +165,35 @@ def json_path(steps: Iterable[str | int], root: str = "$") -> str:
     return "".join(text)
 
 
+def json_problem(error: Exception, text: str | bytes, name: str = "the input") -> str:
+    """What msgspec found wrong with a text that should be JSON, without the offset."""
+    what = _AROUND_PROBLEM.sub("", str(error)).replace("Input data was truncated", "it ends too early")
+    return f"{name} is not valid JSON: {what}" if text.strip() else f"{name} is empty"
+
+
 def split_validation_error(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What msgspec found wrong, and the JSON path where."""
+    """What msgspec found wrong, in terms of JSON, and the JSON path where."""
     message = str(error)
     found = _PATH_OF_ERROR.search(message)
-    return (message, "$") if found is None else (message[: found.start()], found[1])
+    return (_reword(message), "$") if found is None else (_reword(message[: found.start()]), found[1])
+
+
+def _reword(sentence: str) -> str:
+    for beginning, words in _REWORDED.items():
+        if sentence.startswith(beginning):
+            return words + sentence.removeprefix(beginning)
+    if found := _MISSING.fullmatch(sentence):
+        return f"`{found[1]}` is missing"
+    if found := _WRONG_TYPE.fullmatch(sentence):
+        return f"expected {_in_json(found[1])}, got {_in_json(found[2]).replace('true or false', 'a boolean')}"
+    if found := _WRONG_LENGTH.fullmatch(sentence):
+        unit = "characters" if found[1] == "str" else "entries"
+        return f"expected {_in_json(found[1])} {_BOUNDS[found[2] or '==']} {found[3]} {unit}"
+    if found := _OUT_OF_RANGE.fullmatch(sentence):
+        return f"expected {_in_json(found[1])} {_BOUNDS[found[2]]} {found[3].removesuffix('.0')}"
+    return sentence
+
+
+def _in_json(types: str) -> str:
+    names = [_TYPES.get(name, name) for name in types.split(" | ")]
+    return " or ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} or {names[-1]}"

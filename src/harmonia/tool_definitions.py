@@ -383,6 +383,8 @@ def _flatten(definition: object, path: str) -> Json:
 
 def _name_of(fields: Fields, path: str, code: ErrorCode) -> str:
     name: Any = fields.get("name")
+    if name is None:
+        _refuse("the definition has no name", f"{path}.name", code)
     if not isinstance(name, str) or not name:
         _refuse(f"the name is {_shown(name)}; expected a text that is not empty", f"{path}.name", code)
     return name

@@ -365,13 +365,15 @@ def test_what_a_tool_prints_is_no_part_of_the_answer(state: Path, tmp_path: Path
     assert json.loads(chat(state, *engine, "-T", f"{path}:{name}", "--json", "Say it").stdout)["text"] == "Said."
 
 
-@pytest.mark.parametrize("name", ["", ":nothing"])
-def test_a_file_without_the_tool_says_which_functions_it_has(state: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"), [("", "{}:loud,:aloud"), (":nothing", "{}hasnofunctionnothing;ithasloud,aloud")]
+)
+def test_a_file_without_the_tool_says_which_functions_it_has(state: Path, tmp_path: Path, name: str, said: str) -> None:
     path = tmp_path / "prints.py"
     path.write_text(PRINTS)
     ran = chat(state, "-T", f"{path}{name}", "Hi")
     words = "".join(ran.stderr.split())  # it is broken into lines
-    assert (ran.returncode, f"{path}:loud,:aloud" in words, "@tool" in words) == (2, True, True)
+    assert (ran.returncode, said.format(path) in words, "@tool" in words) == (2, True, not name)
 
 
 @pytest.mark.parametrize(("approve", "runs"), [(None, []), ("certain", []), ("all", ["Rome"])])
@@ -411,7 +413,7 @@ def test_a_server_that_fails_is_reported_once(state: Path, tmp_path: Path) -> No
     server = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('BROKEN')"]}
     path.write_text(json.dumps({"mcpServers": {"web": server}}))
     ran = chat(state, "--mcp", str(path), "Hi")
-    assert (ran.stdout, ran.stderr.count("note: web:")) == (ANSWER, 1)
+    assert (ran.stdout, ran.stderr.count("the MCP server web")) == (ANSWER, 1)
 
 
 def test_tools_of_servers_can_be_trusted_without_a_terminal(state: Path, tmp_path: Path) -> None:
@@ -508,6 +510,6 @@ def test_help_does_not_load_what_only_a_chat_needs() -> None:
 
 def test_text_without_a_channel_is_hidden_with_a_reason_or_shown(state: Path) -> None:
     hidden = chat(state, "--no-save", "/demo missing-channel")
-    assert (hidden.stdout, hidden.returncode) == ("", 1) and "guessed is shown" in hidden.stderr
+    assert (hidden.stdout, hidden.returncode) == ("", 1) and "hidden by default" in hidden.stderr
     shown = chat(state, "--no-save", "--guessed", "shown", "/demo missing-channel")
     assert shown.stdout.strip() and shown.returncode == 0

@@ -76,7 +76,7 @@ def test_python_functions_are_tools_as_they_are_for_chat(tmp_path: Path) -> None
     ("content", "name", "said"),
     [
         ("def f(): pass", "", "has no function marked with @tool; mark one with @tool"),
-        ("def f(): pass", ":g", "has no g; mark one"),
+        ("def f(): pass", ":g", "has no function g; it has f"),
         ("1 / 0", "", "cannot be imported: ZeroDivisionError"),
     ],
 )

@@ -80,7 +80,8 @@ class _Verbs(click.Group):
         except BrokenPipeError:
             raise  # the reader closed the pipe; click handles it
         except OSError as error:
-            click.echo(f"error: {error}", err=True)
+            what = f"cannot open {error.filename}: {error.strerror}" if error.filename and error.strerror else error
+            click.echo(f"error: {what}", err=True)
             sys.exit(1)
         return result
 

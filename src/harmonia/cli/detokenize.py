@@ -42,7 +42,8 @@ def _read_ids(text: str) -> list[int]:
         stray = re.search(r"[^\s,0-9\[\]-]", text)
         raise InputError(
             ErrorCode.VOCABULARY_UNKNOWN_TOKEN,
-            "not a list of token ids",
+            (f"{stray[0]!r} is not part of a token id" if stray else "not a list of token ids")
+            + "; expected numbers such as 13225 2375, or a JSON list",
             Position(character=stray.start() if stray else None),
         )
     return [int(match) for match in _ID.findall(text)]

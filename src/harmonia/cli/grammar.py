@@ -9,10 +9,11 @@ import click
 import msgspec
 
 from harmonia.cli.display import show
-from harmonia.cli.options import echo_json, read_text
+from harmonia.cli.options import chosen_output, echo_json, read_text
 from harmonia.cli.tools import import_functions, read_definitions
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.grammar import GRAMMAR_KINDS, GrammarKind, grammar_for
+from harmonia.json_codec import json_problem
 from harmonia.messages import Conversation, DeveloperContent, Json, ResponseFormat
 from harmonia.run.constraints.attempts import demand_of
 from harmonia.run.options import check_strict_tools, check_text_forms, chosen_tools
@@ -82,7 +83,7 @@ class _ToolsFile(click.File):
     show_default=True,
     help="json contains the grammar's kind, its text, what it cannot enforce, and who samples the stop token.",
 )
-@click.option("--json", "output", flag_value="json", help="The same as --output json.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report on stderr what the grammar cannot enforce.")
 def command(
     conversation: BinaryIO | None,
@@ -92,6 +93,7 @@ def command(
     allowed: tuple[str, ...],
     response_format: BinaryIO | None,
     output: str,
+    as_json: bool,
     quiet: bool,
 ) -> None:
     """Print a grammar of what a model may sample after <|start|>assistant.
@@ -99,6 +101,7 @@ def command(
     The tools come from CONVERSATION and from --tools. The format of the answer comes from --response-format, or else
     is the last response format in CONVERSATION. What the grammar cannot enforce is reported on stderr.
     """
+    output = chosen_output(output, as_json=as_json)
     told = None if conversation is None else Conversation.from_json(read_text(conversation).removeprefix("\ufeff"))
     given: list[ToolLike] = [] if told is None else [*declared_namespaces(told)]
     for file in tool_files:
@@ -140,7 +143,7 @@ def _read_format(text: str) -> ResponseFormat | None:
     try:
         value: Any = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _refuse(f"not JSON: {error}") from error
+        raise _refuse(json_problem(error, text)) from error
     if isinstance(value, bool):
         return ResponseFormat(_NAME, value)
     if not isinstance(value, dict):

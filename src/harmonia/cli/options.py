@@ -76,6 +76,14 @@ def echo_json(value: Any, file: TextIO | None = None) -> None:
     click.echo(encode_any(value), file=file)
 
 
+def chosen_output(output: str, *, as_json: bool) -> str:
+    """The value of --output, with the flag --json, which must not contradict it."""
+    is_given = click.get_current_context().get_parameter_source("output") is click.core.ParameterSource.COMMANDLINE
+    if as_json and is_given and output != "json":
+        raise click.UsageError(f"use --output {output} or --json, not both")
+    return "json" if as_json else output
+
+
 def is_coloured(color: str) -> bool | None:
     """What --color asks for; None leaves it to click: in a terminal."""
     if color != "auto":

@@ -182,8 +182,10 @@ def _format_of(text: str) -> str | None:
         return None
     try:
         return recognise(text)
-    except InputError:
+    except InputError as error:
         if is_json:
+            if not hasattr(error, "__notes__"):
+                error.add_note("convert it first with `harmonia convert --from FORMAT`")
             raise
         return None
 

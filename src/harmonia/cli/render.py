@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, get_args
 
 import click
 
-from harmonia.cli.options import echo_json, effort_option, file_argument, read_text, vocabulary_option
+from harmonia.cli.options import chosen_output, echo_json, effort_option, file_argument, read_text, vocabulary_option
 from harmonia.errors import InputError
 from harmonia.inspection.report import describe_rendered, with_settings
 from harmonia.messages import Conversation, Role
@@ -34,7 +34,7 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
     show_default=True,
     help="json has the tokens, the text, the spans of the messages, what schemas lost and, with --training, the mask.",
 )
-@click.option("--json", "output", flag_value="json", help="The same as --output json.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
 @effort_option
 @click.option("--date", metavar="YYYY-MM-DD|today", callback=_date, help="Set the current date.")
 @click.option(
@@ -65,6 +65,7 @@ def _date(_context: click.Context, _option: click.Parameter, written: str | None
 def command(
     file: BinaryIO,
     output: str,
+    as_json: bool,
     effort: str | None,
     date: str | None,
     next_role: str,
@@ -74,6 +75,7 @@ def command(
     **options: Any,
 ) -> None:
     """Render a conversation: {"messages": [{"role": "user", "content": "Hi"}]}."""
+    output = chosen_output(output, as_json=as_json)
     conversation = Conversation.from_json(read_text(file).removeprefix("\ufeff"))
     if effort is not None or date is not None:
         try:

@@ -17,6 +17,7 @@ from harmonia.cli.display import show
 from harmonia.cli.options import echo_json, file_argument, read_text, vocabulary_option
 from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange import recognise_value
+from harmonia.json_codec import json_problem
 from harmonia.messages import Conversation, Json
 from harmonia.renderer import Renderer
 from harmonia.run.sampling import declared_namespaces
@@ -73,7 +74,7 @@ def read_definitions(text: str) -> list[ToolLike]:
     try:
         value: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _refuse(f"not JSON: {error}", "$") from error
+        raise _refuse(json_problem(error, text), "$") from error
     tools: list[ToolLike] = []
     if _is_conversation(value):
         tools += declared_namespaces(Conversation.from_json(text))
@@ -116,7 +117,7 @@ def _find_definitions(value: Any, path: str) -> list[tuple[Any, str]]:
             return _find_definitions(fields["result"], f"{path}.result")
         if "name" in fields or "function" in fields:
             return [(fields, path)]
-    raise _refuse("it contains no tool definitions", path)
+    raise _refuse("the input contains no tool definitions", path)
 
 
 def _refuse(message: str, path: str) -> InputError:
@@ -139,25 +140,25 @@ def import_functions(written: str, *, option: str = "--function") -> list[ToolLi
         for step in name.split("."):
             found = getattr(found, step, None)
         if found is None:
-            raise click.BadParameter(f"{place} has no {name}{_name_functions(place)}", param_hint=option)
+            has = f"; it has {', '.join(functions)}" if (functions := _functions_in(place)) else ""
+            raise click.BadParameter(f"{place} has no function {name}{has}", param_hint=option)
         return [found]
     if marked := [each for each in vars(module).values() if is_marked(each)]:
         return marked
-    hint = _name_functions(place)
-    raise click.BadParameter(f"{place} has no function marked with @tool{hint}", param_hint=option)
+    named, functions = "MODULE:NAME", _functions_in(place)
+    if place.endswith(".py"):
+        if not functions:
+            raise click.BadParameter(f"{place} defines no function", param_hint=option)
+        named = f"{place}:{functions[0]}" + "".join(f", :{each}" for each in functions[1:])
+    hint = f"mark one with @tool (from harmonia.run import tool), or name it: {named}"
+    raise click.BadParameter(f"{place} has no function marked with @tool; {hint}", param_hint=option)
 
 
-def _name_functions(place: str) -> str:
-    """What there is in a file that could have been meant."""
-    if not place.endswith(".py"):
-        return "; mark one with @tool (from harmonia.run import tool), or name it: MODULE:NAME"
-    defined = ast.parse(Path(place).read_bytes()).body
+def _functions_in(place: str) -> list[str]:
+    """The functions of a file that could have been meant."""
+    defined = ast.parse(Path(place).read_bytes()).body if place.endswith(".py") else []
     names = [each.name for each in defined if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    shown = [name for name in names if not name.startswith("_")]
-    if not shown:
-        return "; it defines no function"
-    named = f"{place}:{shown[0]}" + "".join(f", :{name}" for name in shown[1:])
-    return f"; mark one with @tool (from harmonia.run import tool), or name it: {named}"
+    return [name for name in names if not name.startswith("_")]
 
 
 def _import(place: str, option: str) -> ModuleType:

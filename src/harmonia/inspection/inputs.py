@@ -103,7 +103,9 @@ def recognise(data: bytes, as_: As = "auto") -> Input:
                 return tokens
             stray = _NOT_IN_A_LIST.search(text)
             at = Position(character=stray.start() if stray else None)
-            raise InputError(ErrorCode.PARSE_INVALID_INPUT, "the input is not a list of token ids", at)
+            what = f"{stray[0]!r} is not part of a token id" if stray else "the input is not a list of token ids"
+            message = f"{what}; expected numbers such as 13225 2375, or a JSON list"
+            raise InputError(ErrorCode.PARSE_INVALID_INPUT, message, at)
         case "sse":
             return _dump(text, is_asked_for=True)
         case "stripped":
@@ -401,8 +403,9 @@ class _PastedReader:
     def read_values(self, values: list[Any], name: ConversationKind | None) -> Pasted:
         """The chosen conversation of these JSON values. Without a name, its format is detected."""
         if self._document >= len(values):
-            number = count(len(values), "document")
-            what = f"there is no document {self._document}: the input has {number}, counted from 0"
+            numbers = "number 0" if len(values) == 1 else f"numbers 0 to {len(values) - 1}"
+            has = f"the input has {count(len(values), 'conversation')}, {numbers}"
+            what = f"there is no document {self._document}: {has if values else 'the input is empty'}"
             raise InputError(ErrorCode.INTERCHANGE_INVALID_VALUE, what, Position(path="$.document"))
         value = values[self._document]
         found = name or _name_of(value)

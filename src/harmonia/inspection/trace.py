@@ -279,6 +279,8 @@ def hint_for(
         case ErrorCode.MISSING_SENTINEL if at == len(trace.text):
             option = words.stop_swallowed
             return f"if the engine does not return the last stop token, pass {option}; then this is not a fault"
+        case ErrorCode.MISSING_SENTINEL:
+            return "the model did not sample the stop token, or the server removed it"
         case ErrorCode.STREAM_NO_MARKUP if trace.lacks_what_was_parsed:
             return "the server parsed the Harmony itself: request raw tokens from it"
         case ErrorCode.HEADER_GLUED_RECIPIENT | ErrorCode.HEADER_SPACED_RECIPIENT if not has_tools:

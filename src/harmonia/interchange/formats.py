@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from harmonia.errors import ErrorCode, InputError
+from harmonia.errors import ErrorCode, InputError, Position
 from harmonia.interchange.api_messages import SystemAs
 from harmonia.interchange.chat_completions import read_chat, to_chat_body
 from harmonia.interchange.conversion import ConversationFormat, Object
@@ -66,17 +66,24 @@ def recognise(text: str) -> str:
     if looks_like_ids(text):
         return "tokens"
     beginning = text.lstrip()
+    fault: ValueError | None = None
     if beginning.startswith(("{", "[")):
         try:
             return recognise_value(read_json(text))
-        except ValueError:
-            pass  # Harmony text and Markdown may begin with a bracket too
+        except ValueError as error:
+            fault = error  # Harmony text and Markdown may begin with a bracket too
     if beginning.startswith("<|"):
         return "harmony"
     if looks_like_markdown(text):
         return "markdown"
     if find_spellings(text):
         return "harmony"
+    if fault is not None:
+        what, at = getattr(fault, "msg", fault), Position(character=getattr(fault, "pos", None))
+        what = f"the input begins like JSON, but is not valid JSON: {what}"
+        invalid = InputError(ErrorCode.INTERCHANGE_UNKNOWN_FORMAT, what, at)
+        invalid.add_note("correct the JSON")
+        raise invalid
     raise _unknown("not JSON, not Markdown with headings such as `## user`, and without special tokens")
 
 

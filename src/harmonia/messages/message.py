@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.json_codec import encode_json, split_validation_error
+from harmonia.json_codec import encode_json, json_problem, split_validation_error
 from harmonia.provenance import Origin, Sampled
 
 Json = dict[str, Any]
@@ -234,8 +234,9 @@ def decode(text: str | bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        problem = f"not valid JSON: {error}"
-        raise InputError(ErrorCode.MESSAGES_INVALID_JSON, problem, _position_of(error, text)) from error
+        raise InputError(
+            ErrorCode.MESSAGES_INVALID_JSON, json_problem(error, text), _position_of(error, text)
+        ) from error
 
 
 def _position_of(error: Exception, text: str | bytes) -> Position:

@@ -114,7 +114,7 @@ def _why_hidden(header: Header, stop: Stop | None) -> str:
         return "an uncertain call"
     channel = None if header.channel is None else header.channel.lower()
     may_be_answer = header.recipient is None and channel in (None, "final", "commentary")
-    setting = " (hidden unless guessed is shown)" if may_be_answer else ""
+    setting = " (hidden by default)" if may_be_answer else ""
     if header.trust is Trust.GUESSED:
         return f"text under a guessed header{setting}"
     if _lacks_recipient(header, stop):

@@ -161,7 +161,7 @@ def _ambiguous(tokens: Sequence[int], vocabulary: Vocabulary, spelling: str, sta
     return InputError(
         ErrorCode.RENDER_AMBIGUOUS_TEXT,
         f"the text of a message spells {spelling}, which would become the special token in a text prompt; "
-        'send tokens, or show it to people with to_text(ambiguous="escape")',
+        "send tokens instead",
         Position(token=start + bisect_right(list(accumulate(lengths)), bytes_before)),
     )
 

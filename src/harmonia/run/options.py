@@ -177,8 +177,8 @@ def chosen_tools(choice: object, tools: ToolSet) -> tuple[ToolSet, ToolChoice]:
         return tools.allow(names), wanted.mode
     tool = tools.find(names[0])
     if tool is None:
-        expected = ", ".join(["auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)])
-        raise invalid_option(f"tool_choice is {names[0]!r}; expected {expected}", at)
+        *others, last = "auto", "none", "required", *(tools.recipient_of(tool) for tool in tools)
+        raise invalid_option(f"there is no tool {names[0]!r} to choose; use {', '.join(others)} or {last}", at)
     return tools, tools.recipient_of(tool)
 
 

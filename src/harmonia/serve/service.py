@@ -131,7 +131,7 @@ async def _connect(settings: Settings, stack: AsyncExitStack) -> McpTools | None
     tools = await stack.enter_async_context(connect(read_servers(Path(settings.mcp)), pins=pins, policy="trust_first"))
     for status in tools.servers:
         if status.error is not None:
-            _LOG.warning("the MCP server %s: %s", status.name, status.error)
+            _LOG.warning("%s", status.error)
         for name, reason in status.withheld.items():
             _LOG.warning("the tool %s of the MCP server %s is not offered: %s", name, status.name, reason)
     return tools

@@ -324,8 +324,11 @@ def test_damage_anywhere_raises_nothing_else(data: st.DataObject) -> None:
             assert error.at.path is not None and error.at.path.startswith(f"{path}:")
 
 
-def test_a_file_that_is_not_there_is_an_engine_error(tmp_path: Path) -> None:
-    assert damage_of(tmp_path / "nothing").at == Position(path=str(tmp_path / "nothing"))
+def test_a_file_that_is_not_there_is_an_invalid_option(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        ReplayEngine(tmp_path / "nothing")
+    assert raised.value.code is ErrorCode.ENGINE_INVALID_OPTION
+    assert raised.value.at == Position(path=str(tmp_path / "nothing"))
 
 
 def damage_of(path: Path) -> EngineError:

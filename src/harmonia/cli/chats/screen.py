@@ -233,6 +233,7 @@ class Screen:
             self._is_waiting = False
 
     def _explain(self, ended: RunEnded) -> None:
+        hint = "; /continue continues it" if self.can_continue else ""
         match ended.reason:
             case "unmet":
                 self._warn("" if ended.unmet is None else ended.unmet.message)
@@ -241,10 +242,9 @@ class Screen:
                 if self.silence_hint is not None:
                     self._warn(self.silence_hint)
             case "cut_off":
-                self._warn("the answer was cut off, and the engine did not report why; /continue continues it")
+                self._warn(f"the answer was cut off, and the engine did not report why{hint}")
             case "length":
-                hint = "/continue continues it" if self.can_continue else "raise it with -o max_tokens N"
-                self._warn(f"the answer was cut off at the token limit; {hint}")
+                self._warn(f"the answer was cut off at the token limit{hint or '; raise it with -o max_tokens N'}")
             case "limit":
                 self._warn(f"stopped: reached the {(ended.limit or '').removesuffix('s')} limit")
             case "stopped":

@@ -351,6 +351,6 @@ def _say_errors(mcp: McpTools, screen: Screen, said: dict[str, str]) -> None:
             said.pop(status.name, None)
         elif said.get(status.name) != str(status.error):
             said[status.name] = str(status.error)
-            screen.say(f"note: {show(status.name)}: {status.error}")
+            screen.say(f"note: {show(str(status.error))}")
             for note in getattr(status.error, "__notes__", ()):
                 screen.say(note)

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Literal, Protocol
 
@@ -205,6 +206,25 @@ ENDS_OF_GENERATION: Final = frozenset({RETURN, CALL, END_OF_TEXT})
 
 def invalid_option(message: str, at: Position = NOWHERE) -> InputError:
     return InputError(ErrorCode.ENGINE_INVALID_OPTION, message, at)
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """Refuse meaningless values. A top_k of zero or less is no limit, as in other engines."""
+    top_p, repetition = sampling.top_p, sampling.repetition_penalty
+    rules = {
+        "max_tokens": ((sampling.max_tokens or 0) >= 0, "zero or more"),
+        "temperature": (0 <= (sampling.temperature or 0) < math.inf, "zero or more"),
+        "top_p": (top_p is None or 0 < top_p <= 1, "above 0 and at most 1"),
+        "min_p": (0 <= (sampling.min_p or 0) <= 1, "from 0 to 1"),
+        "repetition_penalty": (repetition is None or 0 < repetition < math.inf, "above 0"),
+        "presence_penalty": (math.isfinite(sampling.presence_penalty or 0), "a number"),
+        "frequency_penalty": (math.isfinite(sampling.frequency_penalty or 0), "a number"),
+        "logprobs": ((sampling.logprobs or 0) >= 0, "zero or more"),
+    }
+    for name, (is_right, expected) in rules.items():
+        if not is_right:
+            message = f"{name} is {getattr(sampling, name)}, expected {expected}"
+            raise invalid_option(message, Position(path=f"$.sampling.{name}"))
 
 
 def grammar_of(request: Request, kind: GrammarKind | None, engine: str) -> WrittenGrammar | None:

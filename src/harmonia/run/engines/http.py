@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from base64 import b64encode
@@ -216,7 +217,7 @@ class Server:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.ProxyError) as error:
             raise EngineError(
                 ErrorCode.ENGINE_UNREACHABLE,
-                self.hide(f"nothing answers at {self.url}: {error or type(error).__name__}"),
+                self.hide(f"nothing answers at {self.url}: {_cause_of(error)}"),
             ) from None
         except httpx.RemoteProtocolError as error:
             # Bytes that are not HTTP are garbage; an early end is a death.
@@ -472,3 +473,14 @@ def api_address(url: str) -> str:
     except ValueError:
         return address  # opening it reports what is wrong
     return address if path.strip("/") else f"{address}/v1"
+
+
+def _cause_of(error: BaseException) -> str:
+    """What the system reported, such as "Connection refused", or else the HTTP library's words."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.errno:
+            return os.strerror(inner.errno) if inner.errno > 0 else str(inner.strerror)
+        groups = isinstance(inner, BaseExceptionGroup)
+        inner = cast("Any", inner).exceptions[0] if groups else inner.__cause__ or inner.__context__
+    return str(error) or type(error).__name__

@@ -183,7 +183,8 @@ class _Error(msgspec.Struct):
 
 
 def read_capture(path: str | os.PathLike[str]) -> Capture:
-    """The runs of a recording; EngineError with the line where the file is not a recording, or damaged.
+    """The runs of a recording; EngineError with the line where the file is not a recording, or damaged, and InputError
+    where it cannot be read.
 
     A last line that was not written to its end is left out: it is what a crash leaves.
     """
@@ -191,14 +192,15 @@ def read_capture(path: str | os.PathLike[str]) -> Capture:
     try:
         lines = Path(path).read_bytes().split(b"\n")
     except OSError as error:
-        raise EngineError(
-            ErrorCode.ENGINE_CAPTURE_MISMATCH, f"{name} cannot be read: {error.strerror}", Position(path=name)
-        ) from error
+        raise invalid_option(f"{name} cannot be read: {error.strerror}", Position(path=name)) from error
     is_torn = lines.pop() != b""
     runs: list[Run] = []
     number = 1
     try:
-        header = msgspec.convert(json.loads(lines[0].decode() if lines else "null"), _Header)
+        try:
+            header = msgspec.convert(json.loads(lines[0].decode() if lines else "null"), _Header)
+        except (ValueError, msgspec.ValidationError) as error:
+            raise ValueError("it is not a recording of `harmonia record`") from error
         if header.version != _VERSION:
             raise ValueError(f"it has version {header.version}, and only {_VERSION} can be read")
         for line in lines[1:]:
@@ -311,7 +313,8 @@ class ReplayEngine:
             token = shared_prefix(prompt, run.prompt)
             message = (
                 f"run {self._next} was recorded with another prompt: at token {token} it has "
-                f"{_neighbourhood(run.prompt, token)}, and it was given {_neighbourhood(prompt, token)}"
+                f"{_neighbourhood(run.prompt, token)}, and it was given {_neighbourhood(prompt, token)}; "
+                "`-o strict false` replays it anyway"
             )
             at = Position(token=token)
         raise EngineError(ErrorCode.ENGINE_CAPTURE_MISMATCH, f"{self._path} cannot be replayed: {message}", at)

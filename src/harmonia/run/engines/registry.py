@@ -316,12 +316,16 @@ async def open_model(name: str, model: str | None = None, **options: Any) -> Eng
         seen = await probe(name, api_key=options.get("api_key"))
         return _open_seen(seen, model or _only_model(seen), options)
     kind = find_kind(key)
-    if kind is None or kind.make is None or (kind.argument in ("FILE", "PATH") and not argument):
+    if kind is None or kind.make is None:
         raise invalid_option(f"{redact(name)!r} is not an engine; use one of {', '.join(names())}")
+    if kind.argument in ("FILE", "PATH") and not argument:
+        raise invalid_option(f"{key} needs a {kind.argument.lower()}: {kind.usage}")
     if kind.is_server:
         return await _open_server(kind, argument, model, options)
-    if kind.argument == "URL" and not (argument and model):
-        raise invalid_option(f"{key}:URL needs an address and a model; got {redact(name)!r}, {model!r}")
+    if kind.argument == "URL" and not argument:
+        raise invalid_option(f"{key} needs a URL: {kind.usage}")
+    if kind.argument == "URL" and not model:
+        raise invalid_option(f"{kind.usage} needs the name of a model; add --model NAME")
     return _make(kind, argument, model, options)
 
 
@@ -371,4 +375,8 @@ def _make(kind: Kind, argument: str, model: str | None, options: dict[str, Any])
     try:
         return kind.make(**given)
     except TypeError as error:
-        raise invalid_option(f"{kind.make.__name__}: {error}") from error
+        unknown = next((each for each in options if f"unexpected keyword argument {each!r}" in str(error)), None)
+        if unknown is None:
+            raise invalid_option(f"{kind.name}: {error}") from error
+        has = f"its options are {', '.join(sorted(kind.options))}" if kind.options else "it has none"
+        raise invalid_option(f"{kind.name} has no option {unknown!r}; {has}") from error

@@ -173,7 +173,7 @@ async def check_each(
         try:
             identity = await _identify(root, api, kind)
         except EngineError as error:
-            yield _outcome("reachable", Found("fail", error.message))
+            yield _outcome("reachable", Found("fail", f"{error.message}; start the server, or correct the URL"))
             return
         yield _outcome("reachable", Found("ok", f"{root.url} answers"))
         engine = f"{identity.kind} {identity.version}".strip()

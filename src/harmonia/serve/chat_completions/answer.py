@@ -299,7 +299,7 @@ def _why_hidden(messages: Sequence[Message], *, is_cut: bool = False) -> str:
         elif not is_visible(message, show_guessed=True):
             found[f"text on {channel}" if channel in _CHANNELS else "text on a channel that is not shown"] = None
         elif not is_visible(message):
-            found["text without a known channel, which is hidden unless the setting guessed is shown"] = None
+            found["text without a known channel, which is hidden by default"] = None
     return f"there is only {' and '.join(found)}" if found else "there is no text"
 
 

@@ -334,19 +334,24 @@ def _check_exposure(settings: Settings, sources: Mapping[str, Source]) -> None:
 
 
 def _slips(variables: Mapping[str, str]) -> Iterable[str]:
-    known = {setting.variable for setting in SETTINGS.values()} | _OTHERS
+    known = {each.removeprefix(PREFIX) for each in (*(setting.variable for setting in SETTINGS.values()), *_OTHERS)}
     for variable in sorted(variables):
-        if variable.startswith(PREFIX) and variable not in known:
-            close = difflib.get_close_matches(variable, known, 1, cutoff=0.8)
+        name = variable.removeprefix(PREFIX)
+        if variable.startswith(PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, known, 1, cutoff=0.7)
             if close:
-                yield f"{variable} is not a setting and has no effect; did you mean {close[0]}?"
+                yield f"{variable} is not a setting and has no effect; did you mean {PREFIX}{close[0]}?"
 
 
 def _nearest(name: str) -> str:
-    close = difflib.get_close_matches(name, SETTINGS, 1)
-    if not close:  # the right key in the wrong table
-        close = [each for each in SETTINGS if each.rpartition(".")[2] == name.rpartition(".")[2]]
-    return f"did you mean {close[0]}?" if close else f"known settings: {', '.join(SETTINGS)}"
+    # The keys are compared without their tables: the table may be wrong, or be all that is right.
+    table, _, key = name.rpartition(".")
+    places = sorted((place.rpartition(".") for place in SETTINGS), key=lambda place: place[0] != table)
+    close = difflib.get_close_matches(key, [place[2] for place in places], 1)
+    if close:
+        return f"did you mean {next(''.join(place) for place in places if place[2] == close[0])}?"
+    known = ["".join(place) for place in places if place[0] == table]
+    return f"known settings: {', '.join(known or SETTINGS)}"
 
 
 def _shown(value: object) -> str:

@@ -181,7 +181,7 @@ def remove_api_key(path: Path, name: str) -> None:
         lines = _lines_of(path)
         found = next((key for key in _read_lines(lines, path) if key.name == name), None)
         if found is None:
-            raise _refuse("name", f"{path} has no key for {name!r}")
+            raise _refuse("name", f"{path} has no key for {name!r}; `harmonia keys list --file {path}` lists the names")
         del lines[found.line - 1]
         write_private(path, "\n".join(lines).encode())
 
@@ -236,7 +236,7 @@ def _read_line(fields: list[str], path: Path, number: int) -> ApiKey:
 def _wrong_with_name(name: str) -> str | None:
     if _NAME.fullmatch(name) is None:
         # It is not shown: if the key was written before the name, the log would contain the key.
-        return "a name must have 1 to 64 letters, digits, dots, underscores or hyphens; this one does not"
+        return "invalid name: use 1 to 64 letters, digits, dots, underscores or hyphens"
     if name.startswith(_LIKE_A_KEY):
         return f"a name that begins with {_LIKE_A_KEY} is probably a key, and names appear in logs: expected NAME KEY"
     if name == NOBODY:

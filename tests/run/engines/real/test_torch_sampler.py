@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.run.engines.base import Sampling
-from harmonia.run.engines.transformers.sampler import TorchSampler, check_sampling
+from harmonia.run.engines.base import Sampling, check_sampling
+from harmonia.run.engines.transformers.sampler import TorchSampler
 
 pytestmark = [pytest.mark.engines, pytest.mark.usefixtures("engines_installed")]
 

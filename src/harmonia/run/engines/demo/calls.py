@@ -105,7 +105,8 @@ def choose_calls(user: str, words: str, called: Mapping[str, int], request: Requ
     if wanted or choice == "auto":
         return wanted
     if not tools:
-        raise EngineError(ErrorCode.ENGINE_REFUSED, f"tool_choice is {choice!r}, but no such tool may be called")
+        why = "a call is required, but there are no tools" if choice == "required" else f"there is no tool {choice!r}"
+        raise EngineError(ErrorCode.ENGINE_REFUSED, why)
     if not called:
         return [Wanted(_likeliest(user, tools), words)]
     uncalled = [tool for tool in tools if tool.recipient not in called]

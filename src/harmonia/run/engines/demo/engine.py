@@ -40,6 +40,7 @@ from harmonia.run.engines.base import (
     TokenLogprob,
     Traits,
     Usage,
+    check_sampling,
     invalid_option,
 )
 from harmonia.run.engines.demo.calls import Offered, Wanted, choose_calls, make_instance, offered_tools
@@ -76,6 +77,7 @@ class DemoEngine:
         self._previous: list[int] = []
 
     async def generate(self, prompt: Sequence[int], request: Request) -> AsyncGenerator[Chunk | Finish, None]:
+        check_sampling(request.sampling)
         tokens = list(prompt)
         room = _CONTEXT_TOKENS - len(tokens)
         if room <= 0:

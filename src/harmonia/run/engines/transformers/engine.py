@@ -40,12 +40,13 @@ from harmonia.run.engines.base import (
     TokenLogprob,
     Traits,
     Usage,
+    check_sampling,
     grammar_of,
     invalid_option,
 )
 from harmonia.run.engines.grammar_mask import Matcher, is_installed
 from harmonia.run.engines.registry import Kind
-from harmonia.run.engines.transformers.sampler import TorchSampler, check_sampling
+from harmonia.run.engines.transformers.sampler import TorchSampler
 from harmonia.run.engines.transformers.vocabulary import OwnVocabulary, SampledText
 from harmonia.vocabulary import CALL, RETURN, VOCABULARY_SIZE
 

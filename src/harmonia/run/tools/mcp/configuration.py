@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harmonia.errors import ErrorCode, InputError, Position
-from harmonia.json_codec import json_path, split_validation_error
+from harmonia.json_codec import json_path, json_problem, split_validation_error
 from harmonia.tool_definitions import SERVER_SEPARATOR
 
 T = TypeVar("T")
@@ -142,17 +142,19 @@ def read_servers(
     `${NAME}` and `${NAME:-otherwise}` in a value of `env` or `headers`, in `args` or in `url` stand for a variable of
     our environment, so that a file need not hold secrets. A server with `"disabled": true` is left out.
     """
+    name = "the input"
     if isinstance(source, os.PathLike):
+        name = os.fspath(source)
         try:
             source = Path(source).read_bytes()
         except OSError as error:
-            raise _invalid(f"{os.fspath(cast('Any', source))} cannot be read: {error.strerror}", "$") from error
+            raise _invalid(f"{name} cannot be read: {error.strerror}", "$") from error
     value: Any = source
     if isinstance(source, str | bytes):
         try:
             value = msgspec.json.decode(source)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise _invalid(f"not JSON: {error}", "$") from error
+            raise _invalid(json_problem(error, source, name), "$") from error
     variables = os.environ if environment is None else environment
     servers = (
         _server_of(name, entry, json_path(("mcpServers", name)), variables)

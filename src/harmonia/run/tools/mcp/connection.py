@@ -403,7 +403,11 @@ class _Life:
 
     def _reason(self, error: Exception) -> str:
         server = self._server
-        place = f"{server.name} ({server.command})" if isinstance(server, StdioServer) else server.name
+        place = f"the MCP server {server.name}"
+        if isinstance(server, StdioServer):
+            if isinstance(inner := _innermost(error), FileNotFoundError) and inner.filename == server.command:
+                return f"{place} cannot be started: the command {server.command} was not found"
+            place += f" ({server.command})"
         if self.opened.is_set():
             return f"the connection to {place} failed: {_message_of(error)}"
         if isinstance(error, TimeoutError):
@@ -460,8 +464,13 @@ async def _limit_farewell(request: httpx2.Request) -> None:
         request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), FAREWELL_S)
 
 
-def _message_of(error: BaseException) -> str:
-    """What the innermost error says: task groups wrap it in groups of one."""
+def _innermost(error: BaseException) -> BaseException:
+    """Task groups wrap an error in groups of one."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def _message_of(error: BaseException) -> str:
+    error = _innermost(error)
     return readable(str(error) or type(error).__name__)[:_MESSAGE_CHARS]

@@ -83,6 +83,7 @@ def check_address(address: str) -> StoreCheck:
 
 
 def _check_creation(path: Path) -> StoreCheck:
+    created, removed = ("", "") if path.parent.exists() else (" and its folder", ", with the folder")
     try:
         with trial_file(path) as trial, closing(sqlite3.connect(trial, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -91,4 +92,5 @@ def _check_creation(path: Path) -> StoreCheck:
         why = error.strerror if isinstance(error, OSError) else error
         advice = "make the folder writable for the server's user, or name another file with --store"
         return StoreCheck("fail", f"{path} cannot be created: {why}", advice)
-    return StoreCheck("ok", f"{path} will be created; a trial file beside it was written and removed")
+    tried = f"a trial file in {path.parent} was written and removed{removed}"
+    return StoreCheck("ok", f"{path}{created} will be created; {tried}")
