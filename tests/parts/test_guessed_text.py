@@ -50,7 +50,7 @@ def test_bare_text_is_hidden_and_shown_where_an_operator_says_so(text: str, answ
     parsed = parse(encode(text, special="all") if as_tokens else text, "assistant")
     assert visible_text(parsed) == "" and shown(parsed.events) == ""
     (because,) = [event.hidden_because for event in parsed.events if isinstance(event, TurnEnded)]
-    assert because is not None and "guessed is shown" in because
+    assert because is not None and "hidden by default" in because
 
     assert visible_text(parsed, show_guessed=True) == answer
     assert parts_of(parsed, show_guessed=True)[-1] == Text(answer)
@@ -109,7 +109,7 @@ def asked(text: str, **options: Any) -> Any:
 
 def test_a_run_shows_guesses_where_it_is_told_to() -> None:
     hidden = asked("Hello.<|return|>")
-    assert hidden.reason == "silent" and "guessed is shown" in hidden.hidden_because
+    assert hidden.reason == "silent" and "hidden by default" in hidden.hidden_because
     ended = asked("Hello.<|return|>", guessed="shown")
     assert (ended.reason, ended.hidden_because, ended.conversation[-1].text) == ("answered", None, "Hello.")
     assert ended.conversation[-1].channel == "final"

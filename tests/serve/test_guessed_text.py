@@ -33,7 +33,7 @@ def asked(folder: Path, path: str, body: Json, said: str, **settings: Any) -> An
 
 def test_a_chat_completion_hides_it_and_says_why_or_shows_it(tmp_path: Path) -> None:
     hidden = asked(tmp_path, "/v1/chat/completions", CHAT, BARE).json["choices"][0]
-    assert not hidden["message"]["content"] and "guessed is shown" in hidden["hidden_because"]
+    assert not hidden["message"]["content"] and "hidden by default" in hidden["hidden_because"]
     shown = asked(tmp_path, "/v1/chat/completions", CHAT, BARE, guessed="shown").json["choices"][0]
     assert (shown["message"]["content"], shown["finish_reason"]) == (ANSWER, "stop")
     assert "hidden_because" not in shown and not shown["message"].get("tool_calls")
@@ -48,7 +48,7 @@ def test_a_streamed_chat_completion_does_the_same(tmp_path: Path) -> None:
         return "".join(choice["delta"].get("content") or "" for choice in choices), choices[-1]
 
     text, last = said()
-    assert text == "" and "guessed is shown" in last["hidden_because"]
+    assert text == "" and "hidden by default" in last["hidden_because"]
     text, last = said(guessed="shown")
     assert text == ANSWER and last["finish_reason"] == "stop"
 
@@ -56,7 +56,7 @@ def test_a_streamed_chat_completion_does_the_same(tmp_path: Path) -> None:
 def test_a_response_hides_it_and_says_why_or_shows_it(tmp_path: Path) -> None:
     hidden = asked(tmp_path, "/v1/responses", RESPONSE, BARE).json
     assert hidden["status"] == "incomplete"
-    assert text_of(hidden) == "" and any("guessed is shown" in warning for warning in hidden["warnings"])
+    assert text_of(hidden) == "" and any("hidden by default" in warning for warning in hidden["warnings"])
     shown = asked(tmp_path, "/v1/responses", RESPONSE, BARE, guessed="shown").json
     assert (shown["status"], text_of(shown)) == ("completed", ANSWER)
 
@@ -64,7 +64,7 @@ def test_a_response_hides_it_and_says_why_or_shows_it(tmp_path: Path) -> None:
 def test_a_streamed_response_does_the_same(tmp_path: Path) -> None:
     streamed = RESPONSE | {"stream": True}
     hidden = events_of(asked(tmp_path, "/v1/responses", streamed, BARE))[-1]["response"]
-    assert text_of(hidden) == "" and any("guessed is shown" in warning for warning in hidden["warnings"])
+    assert text_of(hidden) == "" and any("hidden by default" in warning for warning in hidden["warnings"])
     events = events_of(asked(tmp_path, "/v1/responses", streamed, BARE, guessed="shown"))
     deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
     assert "".join(deltas) == ANSWER and fold(events) == events[-1]["response"]["output"]
