@@ -35,12 +35,12 @@ from harmonia.run.engines.demo import DemoEngine  # noqa: E402
 
 # What `make shape` allows. Lower a limit when the figure falls; raise one only with a reason in the commit.
 LIMITS: Final = {
-    "lines of src": 67_500,
-    "modules of src": 376,
-    "lines of the largest module": 765,
-    "modules that run in a streamed tool call": 90,
-    "types that a message passes through": 6,
-    "types that a tool passes through": 8,
+    "lines of src": 59_500,
+    "modules of src": 276,
+    "lines of the largest module": 730,
+    "modules that run in a streamed tool call": 50,
+    "types that a message passes through": 5,
+    "types that a tool passes through": 5,
 }
 _SAID: Final = "the-text-of-the-message"
 _DESCRIBED: Final = "the-description-of-the-tool"
