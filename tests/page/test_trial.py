@@ -135,7 +135,7 @@ def test_several_files_are_listed_and_their_outcomes_told(visit: Visit, tmp_path
     assert httpx2.get(f"{visit.server.url}/v1/chats").json()["data"] == []
     dialog.get_by_role("button", name="Import", exact=True).click()
     expect(dialog.locator(".imported")).to_contain_text("read as: Chat Completions JSON")
-    expect(dialog.locator(".imported")).to_contain_text("Not imported: temperature")
+    expect(dialog.locator(".imported")).to_contain_text("Dropped temperature")
     expect(dialog.locator(".problem")).to_contain_text("bad.txt was not imported")
     # What is imported cannot be imported once more by accident.
     expect(dialog.get_by_role("list", name="Chosen files").get_by_role("listitem")).to_have_count(1)
