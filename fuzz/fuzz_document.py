@@ -26,10 +26,12 @@ sys.path.insert(0, str(HERE))
 import requests  # noqa: E402
 import schemathesis  # noqa: E402
 from fuzz_server import ObedientEngine  # noqa: E402
-from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+from hypothesis import HealthCheck, Phase, given, reject, seed, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 from schemathesis import GenerationMode  # noqa: E402
 from schemathesis.checks import not_a_server_error  # noqa: E402
+from schemathesis.core.errors import InvalidSchema  # noqa: E402
 from schemathesis.specs.openapi.checks import (  # noqa: E402
     content_type_conformance,
     negative_data_rejection,
@@ -77,6 +79,14 @@ def main() -> None:
     print(f"schemathesis: {sum(statuses.values()):,} cases, 0 failures")
 
 
+@st.composite
+def _cases(draw: Any, strategy: Any) -> Any:
+    try:
+        return draw(strategy)
+    except InvalidSchema:
+        reject()  # schemathesis cannot negate every union of arrays: such a case is left out
+
+
 def _probe(runner: Any, app: Any, operation: Any, mode: Any, cases: int, statuses: Counter[int]) -> None:
     is_strict = mode is GenerationMode.NEGATIVE and operation.path not in LENIENT
     checks = [*CHECKS, negative_data_rejection] if is_strict else CHECKS
@@ -90,7 +100,7 @@ def _probe(runner: Any, app: Any, operation: Any, mode: Any, cases: int, statuse
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(generation_mode=mode))
+    @given(case=_cases(operation.as_strategy(generation_mode=mode)))
     def probe(case: Any) -> None:
         if mode is GenerationMode.POSITIVE and isinstance(case.body, dict) and "model" in case.body:
             case.body["model"] = ObedientEngine.model  # with any other name, that is all that is looked at
