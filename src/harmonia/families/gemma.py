@@ -83,7 +83,7 @@ def _braces_body(_options: ReadingOptions, _mark: str) -> Body:
 @cache
 def _layout(thinking: tuple[tuple[str, str], ...], with_bare_calls: bool) -> Layout:
     fence_end = literal("```")
-    # What no mark announces is an answer where there are no tools.
+    # Without tools, text that no mark announces is an answer.
     python_list = Passage("call", LIST_OF_CALLS, body=_list_body, keeps_mark=True, may_be_text=True)
     return Layout(
         [

@@ -345,7 +345,7 @@ def _with_mcp(
 
 
 def _say_errors(mcp: McpTools, screen: Screen, said: dict[str, str]) -> None:
-    """What is wrong with servers, once: `said` has what is known already."""
+    """Report what is wrong with servers, each problem once; `said` has those already reported."""
     for status in mcp.servers:
         if status.error is None:
             said.pop(status.name, None)

@@ -23,15 +23,14 @@ from harmonia.schema.work_budget import spend
 Schema: TypeAlias = "dict[str, Any] | bool"
 Steps: TypeAlias = tuple[str | int, ...]
 
-# So many alternatives may come of one schema; beyond it, what makes them is reported and left out.
+# The most alternatives of one schema. A keyword that would make more is reported and not enforced.
 MAX_ALTERNATIVES: Final = 256
-# The same for one that stands alone: people write long lists of values with it.
+# The same for a union that stands alone: people write long lists of values with it.
 MAX_BRANCHES: Final = 1_000
-# So often a schema may be taken apart or put beside another in all. References and alternatives within each other can
-# make thousands of millions out of a few lines.
+# The most steps of splitting and combining schemas: nested references can make billions of alternatives of a few lines.
 MAX_WORK: Final = 100_000
 
-# Whether two objects differ is looked for in properties this deep.
+# How deep properties are compared to see whether two objects differ.
 _MAX_COMPARED_DEPTH: Final = 3
 
 
@@ -53,7 +52,7 @@ class Part(NamedTuple):
 
 
 Together: TypeAlias = tuple[Part, ...]
-# Told of what is left out: the part, its keyword, and why.
+# Called for each keyword that is not enforced: the part, the keyword, and why.
 Report: TypeAlias = Callable[[Part, str, str], None]
 
 
@@ -135,9 +134,9 @@ class Taker:
             raise InputError(ErrorCode.SCHEMA_TOO_LARGE, message, Position(path=path_text(place_of(part.steps))))
 
 
-# Bounds beyond the floats are no bounds that anybody could compare with.
+# Larger bounds cannot be compared as floats.
 _LARGEST: Final = 1e300
-# What a search for a pattern in a name costs, against one look at a schema.
+# The cost of searching a name for a pattern, in steps.
 _SEARCH_STEPS: Final = 5
 
 KINDS: Final = frozenset(("null", "boolean", "string", "integer", "number", "array", "object"))
@@ -375,7 +374,7 @@ def says_nothing(keyword: str, value: Any) -> bool:
 
 
 def say_nothing(part: Part, keyword: str, why: str) -> None:
-    """For schemas that are only compared, which is no reason for a report."""
+    """For schemas that are only compared: nothing is reported."""
 
 
 def are_apart(one: Together, other: Together, taker: Taker, depth: int = 0) -> bool:

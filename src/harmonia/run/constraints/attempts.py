@@ -233,7 +233,7 @@ def demand_of(tools: ToolSet, tool_choice: ToolChoice, response_format: Response
 
 
 def callable_tools_of(tools: ToolSet) -> tuple[CallableTool, ...]:
-    """The tools that the model is told of."""
+    """The tools that are declared to the model."""
     declared = (tool for tool in tools if tool.takes == "text" and not tool.defer_loading)
     texts = {tools.recipient_of(tool): tool.text_form for tool in declared}
     return declared_tools(tools.namespaces, texts)

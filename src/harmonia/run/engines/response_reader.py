@@ -163,7 +163,7 @@ def reported_error(server: Server, content: bytes, *, has_begun: bool) -> Engine
 
 
 def status_error(error: ServerError) -> EngineError:
-    """The error behind a status: some mean that the prompt does not fit."""
+    """The error for a status: some mean that the prompt does not fit."""
     if error.status in (400, 413, 422, 500) and is_about_context(error.words):
         return EngineError(ErrorCode.ENGINE_OUT_OF_CONTEXT, error.message)
     return error

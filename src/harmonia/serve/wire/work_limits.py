@@ -1,4 +1,4 @@
-"""What the Harmony endpoints have in common: how much they take, how they refuse, and how an answer is written."""
+"""What the Harmony endpoints share: the limits of their input, their refusals, and how an answer is written."""
 
 from __future__ import annotations
 

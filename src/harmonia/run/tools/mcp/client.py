@@ -236,7 +236,7 @@ class _Server:
         return text
 
     async def _list(self, *, ask_again: bool) -> None:
-        """List the tools anew. If that fails, what was offered stays: the next call tries again."""
+        """List the tools again. If that fails, what was offered stays: the next call tries again."""
         try:
             listed = await self.connection.list_tools()
             try:
